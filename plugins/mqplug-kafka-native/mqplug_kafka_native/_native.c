@@ -87,7 +87,7 @@ typedef void (*log_callback)(const rd_kafka_t *, int, const char *, const char *
 typedef void (*delivery_callback)(rd_kafka_t *, const rd_kafka_message_t *, void *);
 
 enum { KIND_PRODUCER = 0, KIND_CONSUMER = 1 };
-enum { EVENT_REPORT = 0x1, EVENT_LOG = 0x4, EVENT_ERROR = 0x8 };
+enum { EVENT_LOG = 0x4, EVENT_ERROR = 0x8 };
 enum { ERROR_INVALID_ARGUMENT = -186, ERROR_QUEUE_FULL = -184, ERROR_FATAL = -150 };
 enum { PURGE_QUEUED = 0x1, PURGE_IN_FLIGHT = 0x2 };
 enum { DESTROY_WITHOUT_LEAVING = 0x8 };
@@ -2135,6 +2135,8 @@ static void keep_raised(Sender *self)
     PyObject *kind, *error, *trace;
     PyErr_Fetch(&kind, &error, &trace);
     PyErr_NormalizeException(&kind, &error, &trace);
+    if (error != NULL && trace != NULL)
+        PyException_SetTraceback(error, trace);
     if (self->raised == NULL && error != NULL)
         self->raised = Py_NewRef(error);
     Py_XDECREF(kind);
@@ -2157,6 +2159,8 @@ static void on_sender_error(rd_kafka_t *handle, int code, const char *text, void
 static void on_sender_log(const rd_kafka_t *handle, int level, const char *facility, const char *text)
 {
     Sender *self = sender_of(rd_kafka_opaque(handle));
+    if (self->client.logger == NULL)
+        return; /* lines come in any thread of the library then: with a logger, in those that poll */
     PyGILState_STATE state = PyGILState_Ensure();
     if (tell_log_line(&self->client, level, facility, text) < 0)
         keep_raised(self);
