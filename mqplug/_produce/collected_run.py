@@ -6,6 +6,7 @@ from itertools import accumulate
 from operator import add
 from typing import TYPE_CHECKING
 
+from mqplug._model.ids import MessageId
 from mqplug._produce.columns import RecordColumns
 from mqplug._produce.handle import SendHandle, SingleSend
 from mqplug._produce.record import size_of
@@ -89,6 +90,14 @@ class CollectedRun(SendRun):
         log, coordinates, details = outcome
         return log, coordinates[row], () if details is None else details[row]
 
+    def id_of(self, row: int) -> MessageId | None:
+        """Return the id of a record if all were stored at once; else None: ``outcome_of`` says more."""
+        outcome = self._outcome
+        if type(outcome) is not tuple or self._alone is not None:
+            return None
+        log, coordinates, details = outcome
+        return MessageId(log, coordinates[row], () if details is None else details[row])
+
     def awaited_of(self, row: int) -> AwaitedSend | None:
         """Return what to wait for until this record is settled; None once it is."""
         if self._alone is not None:
@@ -119,6 +128,10 @@ class RowHandle(SendHandle):
     def __init__(self, run: CollectedRun, row: int) -> None:
         self._run = run
         self._row = row
+
+    def result(self, timeout: float | None = 30) -> MessageId:
+        """As ``SendHandle.result``: the common case takes few steps."""
+        return (self._run.id_of(self._row) if timeout == 30 else None) or super().result(timeout)
 
     @property
     def topic(self) -> str:  # type: ignore[override]  # read only here
