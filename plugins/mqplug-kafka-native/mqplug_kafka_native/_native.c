@@ -2370,7 +2370,7 @@ static bool add_position(rd_kafka_topic_partition_list_t *positions, PyObject *g
         return false;
     }
     memcpy(position->metadata, note, (size_t)size + 1);
-    position->metadata_size = (size_t)size;
+    position->metadata_size = (size_t)size + 1; /* as confluent-kafka counts: its reader looks for the NUL */
     return true;
 }
 
