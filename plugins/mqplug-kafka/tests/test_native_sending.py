@@ -140,7 +140,7 @@ def test_both_ways_tell_and_store_the_same(both, seed):
     outcomes = []
     for mq, topic in zip(both, topics, strict=True):
         mq.create_topic(topic, partitions=3)
-        with mq.producer(topic) as out:
+        with suppress(mqplug.SendFailed), mq.producer(topic) as out:  # its close may tell the same failures
             outcomes.append([SENDS[kind](out, records) for kind, records in zip(kinds, batches, strict=True)])
     assert outcomes[0] == outcomes[1]
     times = {each.timestamp for records in batches for each in records if each.timestamp}
@@ -180,6 +180,7 @@ def a_step(mq, topic, commits, batches):
                 fields = {"key": each.key, "headers": each.headers, "partition": each.partition}
                 sent.append(step.send(each.value, topic=topic, **fields))
         if not commits:
+            step.flush()  # what an abort drops on its way may cost librdkafka the next transaction
             raise ZeroDivisionError
     return [told(each.error) if each.error else each.result().log.partition for each in sent]
 
