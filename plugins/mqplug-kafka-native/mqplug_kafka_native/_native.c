@@ -280,10 +280,10 @@ static PyObject *none_or_raise(rd_kafka_error_t *returned)
  * child has no threads of the library, so that it leaves the client alone.
  */
 typedef struct {
-    rd_kafka_t *handle;       /* NULL before it was opened, and after its end */
-    rd_kafka_queue_t *events; /* errors, log lines and reports */
+    rd_kafka_t *handle;         /* NULL before it was opened, and after its end */
+    rd_kafka_queue_t *events;   /* errors, log lines and reports */
     rd_kafka_queue_t *messages; /* of a consumer, else NULL */
-    PyObject *on_error;       /* these three are NULL if there are none */
+    PyObject *on_error;         /* these three are NULL if there are none */
     PyObject *logger;
     PyObject *on_token;
     pid_t owner;

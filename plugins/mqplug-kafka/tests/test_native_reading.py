@@ -231,6 +231,23 @@ def test_a_check_without_an_answer_leaves_it_to_the_plain_client(mq, topic, unpr
     assert native_part._proven == {"reads"}
 
 
+def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unproven, native_reads, monkeypatch):
+    """Where the plain client must not read, a check without an answer begins again, with messages fetched anew."""
+    fill(mq, topic, 30)
+    monkeypatch.setitem(native_part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
+    slow, began = first_messages_check._SecondReading.is_done, time.monotonic()
+    monkeypatch.setattr(first_messages_check, "ANSWER_S", 0.3)
+    monkeypatch.setattr(
+        first_messages_check._SecondReading,
+        "is_done",
+        lambda self, timeout: slow(self, timeout) and time.monotonic() - began > 1,
+    )
+    with mqplug.connect(kafka_server.url, native="required") as client:
+        assert read(client, topic, 30) == [b"m%d" % number for number in range(30)]
+    assert native_part._proven == {"reads"}
+    assert sum(native_reads) > 30
+
+
 def test_a_seek_during_the_check(mq, topic, unproven, monkeypatch):
     """What was fetched before it is neither checked nor delivered."""
     sent = fill(mq, topic, 300)

@@ -47,7 +47,7 @@ class FirstMessagesCheck:
             self.end()
             self._reading = _SecondReading(self._create(), fetched)
         if not self._reading.is_done(timeout):
-            self._is_late = self._reading.is_late and not self._part.is_required
+            self._is_late = self._reading.is_late
             return False
         difference = self._reading.difference(fetched)
         self.end()

@@ -12,6 +12,7 @@ from mqplug.spi import ConsumerOptions, GroupPosition
 from mqplug_kafka._admin.offset_scan import NO_GROUP_ID
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import consuming
 from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.fetcher import PartitionFetcher
@@ -91,8 +92,15 @@ class _Sources:
             raise error_from_native(error, "the settings were refused") from error
 
     def instead_of(self, source: MessageSource) -> MessageSource | None:
-        """Return another source in place of one that reads wrongly, or whose check found no answer."""
-        return self._plain() if isinstance(source, NativeSource) and source.is_refuted else None
+        """Return another source in place of one that reads wrongly, or whose check found no answer in time."""
+        if not isinstance(source, NativeSource) or not source.is_refuted:
+            return None
+        part = self._connection.native
+        if part.usable("reads") and part.is_required:
+            return self.best()  # which begins another check
+        if part.usable("reads"):
+            logger.info("confluent-kafka reads for a reader: what the compiled part read was not confirmed in time")
+        return self._plain()
 
     def _plain(self) -> ClientSource:
         return ClientSource.opened(self._connection, self._options)
