@@ -15,15 +15,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <time.h>
 
 /* -- The library's functions ------------------------------------------------------------------------------------- */
 
@@ -962,7 +961,7 @@ struct box {
     atomic_size_t owners;
     pthread_mutex_t lock;
     struct sent_run *finished, **last_link;
-    int bell; /* an eventfd, so that waiting for it ends with a signal, too */
+    sem_t bell; /* waiting for it ends with a signal, too */
 };
 
 /* It belongs to a RunReport and, until all is reported, to the library; then to the box, until it is taken from there. */
@@ -981,10 +980,7 @@ static struct box *box_create(void)
     struct box *box = calloc(1, sizeof *box);
     if (box == NULL)
         return NULL;
-    box->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (box->bell < 0 || pthread_mutex_init(&box->lock, NULL) != 0) {
-        if (box->bell >= 0)
-            close(box->bell);
+    if (sem_init(&box->bell, 0, 0) != 0 || pthread_mutex_init(&box->lock, NULL) != 0) {
         free(box);
         return NULL;
     }
@@ -1008,22 +1004,19 @@ static void box_leave(struct box *box)
         box->finished = run->next;
         run_leave(run);
     }
-    close(box->bell);
+    sem_destroy(&box->bell);
     pthread_mutex_destroy(&box->lock);
     free(box);
 }
 
 static void box_ring(struct box *box)
 {
-    uint64_t once = 1;
-    while (write(box->bell, &once, sizeof once) < 0 && errno == EINTR) /* one that rings already needs no more */
-        ;
+    sem_post(&box->bell);
 }
 
 static void box_silence(struct box *box)
 {
-    uint64_t rung;
-    while (read(box->bell, &rung, sizeof rung) < 0 && errno == EINTR)
+    while (sem_trywait(&box->bell) == 0)
         ;
 }
 
@@ -1566,16 +1559,32 @@ static PyObject *report_box_send(PyObject *object, PyObject *arguments)
     return report;
 }
 
-/* Wait for the bell up to a number of milliseconds. Return -1 with an exception set if a signal's handler raised one. */
-static int box_wait(struct box *box, long milliseconds)
+typedef int (*clock_wait)(sem_t *, clockid_t, const struct timespec *);
+
+/* Wait for the bell. The clock that only goes forward is used where the C library can wait by it. */
+static int bell_wait(sem_t *bell, double seconds)
 {
-    struct pollfd bell = {.fd = box->bell, .events = POLLIN, .revents = 0};
-    int rung, reason;
+    clock_wait wait_by_clock;
+    *(void **)(&wait_by_clock) = dlsym(RTLD_DEFAULT, "sem_clockwait");
+    clockid_t clock = wait_by_clock == NULL ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+    struct timespec until;
+    clock_gettime(clock, &until);
+    time_t whole = (time_t)seconds;
+    long rest = until.tv_nsec + (long)((seconds - (double)whole) * 1e9);
+    until.tv_sec += whole + rest / 1000000000;
+    until.tv_nsec = rest % 1000000000;
+    return wait_by_clock == NULL ? sem_timedwait(bell, &until) : wait_by_clock(bell, clock, &until);
+}
+
+/* Wait for the bell up to a number of seconds. Return -1 with an exception set if a signal's handler raised one. */
+static int box_wait(struct box *box, double seconds)
+{
+    int failed, reason;
     Py_BEGIN_ALLOW_THREADS
-    rung = poll(&bell, 1, (int)milliseconds);
+    failed = bell_wait(&box->bell, seconds);
     reason = errno;
     Py_END_ALLOW_THREADS
-    return rung < 0 && reason == EINTR ? PyErr_CheckSignals() : 0;
+    return failed && reason == EINTR ? PyErr_CheckSignals() : 0;
 }
 
 static struct sent_run *box_take(struct box *box)
@@ -1624,8 +1633,7 @@ static PyObject *report_box_wait(PyObject *object, PyObject *arguments)
     box_silence(box);
     struct sent_run *finished = box_take(box);
     if (finished == NULL && timeout > 0) {
-        double bounded = timeout < WAIT_MAX_S ? timeout : WAIT_MAX_S;
-        if (box_wait(box, (long)(bounded * 1000.0 + 0.999)) < 0)
+        if (box_wait(box, timeout < WAIT_MAX_S ? timeout : WAIT_MAX_S) < 0)
             return NULL;
         finished = box_take(box);
     }
