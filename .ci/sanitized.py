@@ -1,7 +1,7 @@
 """Run pytest with the sanitizers' libraries, for compiled parts that were built with -fsanitize=address,undefined.
 
 Usage: python .ci/sanitized.py ARGUMENT ..., as for pytest. The libraries must be the first that a process loads, so
-Python is started again with them; what the tests start, such as brokers, goes without.
+Python is started again with them. Programs in Python that the tests start have them, too; brokers go without.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 STARTED_AGAIN = "MQPLUG_SANITIZED"
 LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")  # the last, as Pulsar's client throws exceptions of C++
@@ -22,16 +24,25 @@ OPTIONS = {
 def main() -> None:
     """Start Python again with the libraries, or run pytest if that has been done."""
     if os.environ.pop(STARTED_AGAIN, None):
-        import pytest
-
-        del os.environ["LD_PRELOAD"]
-        sys.exit(pytest.main(sys.argv[1:]))
+        run_tests(os.environ.pop("LD_PRELOAD"))
     paths = [
         subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
         for name in LIBRARIES
     ]
     os.environ.update({**OPTIONS, STARTED_AGAIN: "1", "LD_PRELOAD": " ".join(paths)})
     os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def run_tests(libraries: str) -> None:
+    """Run pytest, where `sys.executable` is a Python with the libraries, and end the process."""
+    import pytest
+
+    with TemporaryDirectory() as folder:
+        python = Path(folder, "python")
+        python.write_text(f'#!/bin/sh\nLD_PRELOAD="{libraries}" exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        sys.executable = str(python)
+        sys.exit(pytest.main(sys.argv[1:]))
 
 
 main()
