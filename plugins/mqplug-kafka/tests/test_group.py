@@ -257,9 +257,9 @@ def test_a_member_whose_group_does_not_answer_joins_again_anew(mq, topic, monkey
             consumer.ack(message)
         consumer.commit()
         member = consumer._session.driver_session.driver
-        stuck = member._fetcher.native
+        stuck = member._fetcher.source.native
         stuck.unsubscribe()  # as far as the group is concerned, it is gone and does not come back
         with consumer._session.driver_session.entering(spi.Deadline(10)):
             member._on_lost(stuck, [TopicPartition(topic, 0)])
         assert [message.value for message in take(consumer, 1)] == [b"m2"]
-        assert member._fetcher.native is not stuck
+        assert member._fetcher.source.native is not stuck
