@@ -21,7 +21,7 @@ class Outcomes:
 
     def __init__(self) -> None:
         self.stored = self.failed = self.unknown = self.bytes = 0
-        self._unseen: list[Error | SendHandle] = []
+        self._unseen: list[tuple[SendHandle | SendRun, Error]] = []  # some may be seen later
         self._unseen_more = 0
 
     def count(self, unit: SingleSend | SendRun) -> None:
@@ -49,10 +49,12 @@ class Outcomes:
             self._keep_unseen(unit, outcome)
 
     def _keep_unseen(self, unit: SendHandle | SendRun, error: Error) -> None:
+        while self._unseen and self._unseen[-1][0].was_seen:
+            self._unseen.pop()
         if unit.was_seen:
             return
         if len(self._unseen) < MAX_KEPT_FAILURES:
-            self._unseen.append(unit if isinstance(unit, SendHandle) else error)
+            self._unseen.append((unit, error))
         else:
             self._unseen_more += 1
 
@@ -60,8 +62,7 @@ class Outcomes:
         """Return the failures that no caller has seen as one error, once: ``OutcomeUnknown`` if all are in doubt."""
         kept, more = self._unseen, self._unseen_more
         self._unseen, self._unseen_more = [], 0
-        unseen = [each.error if isinstance(each, SendHandle) else each for each in kept if not _seen(each)]
-        failed = [each for each in unseen if each is not None]
+        failed = [error for unit, error in kept if not unit.was_seen]
         if not failed:
             return None
         count, first = len(failed) + more, failed[0]
@@ -72,7 +73,3 @@ class Outcomes:
             error = SendFailed(f"{count} submitted messages failed, first: {first}", results=failed, **where)
         error.__cause__ = first
         return error
-
-
-def _seen(each: Error | SendHandle) -> bool:
-    return isinstance(each, SendHandle) and each.was_seen

@@ -6,7 +6,7 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -391,6 +391,41 @@ def test_a_full_queue_of_messages(held: tuple[mqplug.Client, HeldProducer]) -> N
     driver.taken.pop(1).stored(mq.partitions("orders")[0], (0,))
     out.submit(b"y", when_full="raise")
     assert [sending.value for sending in driver.taken] == [b"0", b"2", b"y"]
+
+
+class RefusesAll(HeldProducer):
+    """Settles at once what it gets."""
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        super().send(sendings)
+        self.fail_all(mqplug.AccessDenied("no"))
+
+
+def test_what_a_batch_raised_is_not_raised_again() -> None:
+    """Failures that send_many raised are not raised by close, even if they came before all was handed over."""
+    with held_client(RefusesAll()) as (mq, _):
+        mq.create_topic("pairs", partitions=2)
+        with mq.producer("pairs") as out:
+            for _ in range(2):
+                with pytest.raises(mqplug.SendFailed, match="4 of 4 messages failed"):
+                    out.send_many([Record(b"x", partition=number % 2) for number in range(4)])
+            assert len(out._session.queue._outcomes._unseen) == 2  # of the second batch: none pile up
+            out.flush()
+
+
+def test_a_batch_that_was_interrupted_is_told_at_flush(held: tuple[mqplug.Client, HeldProducer]) -> None:
+    """Failures of a batch whose wait Ctrl-C ended are raised by flush."""
+    mq, driver = held
+    out = mq.producer("orders")
+    timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        out.send_many([b"x", b"y"])
+    timer.join()
+    driver.fail_all(mqplug.AccessDenied("no"))
+    with pytest.raises(mqplug.SendFailed, match="2 submitted messages failed"):
+        out.flush()
+    out.flush()
 
 
 def test_failures_that_nobody_looks_at_do_not_pile_up(
