@@ -234,7 +234,7 @@ class KafkaTransactions:
     def _give_up(self, error: Error) -> None:
         """Settle the records as not stored, and begin to abort."""
         self._open = False
-        self._tainted = self._tainted or self._records.doomed
+        self._tainted = self._tainted or self._records.doomed or self._client.producer.busy
         self._note_refusal(self._records.failure)
         self._abort = self._client.abort()
         self._records.failed(error)
@@ -250,8 +250,9 @@ class KafkaTransactions:
     def _finish_abort(self, deadline: Deadline) -> None:
         """Wait for the abort under way. Then replace a native producer that cannot go on after it.
 
-        After a refused record it would refuse the next transaction too. And it gives up for good if the broker knows
-        of no transaction to abort, as when all of its topics are gone.
+        After a refused record it would refuse the next transaction too. If the abort drops records on their way, the
+        next ones to their partitions may be refused: the numbers of dropped ones are missing. And it gives up for good
+        if the broker knows of no transaction to abort, as when all of its topics are gone.
         """
         if self._abort is not None:
             try:
