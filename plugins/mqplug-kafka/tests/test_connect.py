@@ -112,6 +112,20 @@ def test_a_refusal_is_told_rather_than_what_follows_from_it():
     assert "PLAINTEXT" in str(failures.explain("connect", 0.0))
 
 
+def test_a_renewal_out_of_turn_is_no_refusal(mq):
+    """What a broker says of a second login within a second ends no request of a connection that had an answer."""
+    error = KafkaError(
+        KafkaError._AUTHENTICATION,
+        "127.0.0.1:1/1: SASL OAUTHBEARER mechanism handshake failed: Broker: Request not valid in current SASL state",
+    )
+    failures = ConnectionFailures()
+    failures(error)
+    assert failures.hopeless(0.0, OUTAGE_LIMIT_S, 1)  # a broker without SASL says the same
+    mq.topics()
+    mq._connection.requests.failures(error)
+    assert not mq._connection.requests.failures.hopeless(0.0, OUTAGE_LIMIT_S, 1)
+
+
 def test_one_live_broker_is_enough(kafka_server):
     """Dead addresses beside a live one do not fail a connect."""
     dead = [f"127.0.0.1:{port}" for port in free_ports(2)]

@@ -144,7 +144,7 @@ class AdminRequests:
         deadline = Deadline(max(timeout, MIN_TIMEOUT_S))
         while True:
             try:
-                return future.result(deadline.remaining(WAIT_SLICE_S))
+                answer = future.result(deadline.remaining(WAIT_SLICE_S))
             except FutureTimeout:
                 self._admin.poll(0)
                 if deadline.expired or self.failures.hopeless(began, outage_limit, self._servers):
@@ -156,3 +156,6 @@ class AdminRequests:
                     self.note_unanswered()
                     raise self.failures.explain(what, began, error) from error
                 raise error_from_native(error, what) from error
+            else:
+                self.failures.had_answer = True
+                return answer

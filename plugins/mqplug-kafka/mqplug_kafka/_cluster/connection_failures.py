@@ -26,6 +26,11 @@ _SILENT_FIX = "Check servers=, and whether this port expects tls=True or usernam
 
 REFUSAL_S = 1.0  # so long a refusal is not replaced by what follows from it, which does not say why
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
+_OUT_OF_TURN = "Request not valid in current SASL state"
+"""What a broker without SASL says, and also one at which a connection proves itself twice within a second.
+
+That happens now and then when a token is renewed. The native client then connects again.
+"""
 
 
 class ConnectionFailures:
@@ -38,9 +43,13 @@ class ConnectionFailures:
         self._down_since: float | None = None
         self.down_at = -math.inf
         """When all brokers were last down, in monotonic time."""
+        self.had_answer = False
+        """Whether a broker has answered a request, so that the credentials were once accepted."""
 
     def __call__(self, error: KafkaError) -> None:
         """Remember an error. Serves as ``error_cb``."""
+        if self.had_answer and _OUT_OF_TURN in error.str():
+            return
         now = time.monotonic()
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.down_at = now

@@ -1,0 +1,121 @@
+"""A native reader over a broker that is killed again and again: nothing is lost or repeated, and memory stays flat."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from compiled_parts import compiled_part
+from kafka_driver import new_name
+
+import mqplug
+from mqplug_kafka._cluster import native_part
+
+compiled_part("mqplug_kafka_native")
+
+SECONDS = float(os.environ.get("MQPLUG_HISTORY", "0"))
+KILL_EVERY_S = 30.0
+WARM_SHARE = 0.4  # of the time, after which memory should grow no more
+GROWTH_MIB = 24.0  # librdkafka keeps a dozen threads, and some memory, for brokers that went away
+SIZES = (0, 100, 1000, 20_000)
+
+pytestmark = [
+    pytest.mark.skipif(not SECONDS, reason="MQPLUG_HISTORY=600 runs it for ten minutes"),
+    pytest.mark.timeout(600 + 2 * SECONDS),
+]
+
+
+def memory_mib():
+    """Return how much memory this process has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+SENDER = """
+import random, sys, time
+import confluent_kafka
+server, topic = sys.argv[1:]
+chance, out = random.Random(1), confluent_kafka.Producer({"bootstrap.servers": server, "log_level": 0})
+while True:
+    for _ in range(200):
+        headers = chance.choice([[], [], [("number", b"1")]])
+        value = chance.randbytes(chance.choice((0, 100, 1000, 20_000)))
+        out.produce(topic, value, partition=chance.randrange(4), headers=headers)
+    out.flush()
+    time.sleep(0.05)
+"""
+"""A process of its own, so that its memory does not count."""
+
+
+class Reading:
+    """Reads all partitions without a gap, seeks back and opens again now and then."""
+
+    def __init__(self, mq, topic):
+        self._mq, self._topic = mq, topic
+        self._chance = random.Random(2)
+        self._behind = dict.fromkeys(mq.partitions(topic), 0)
+        self.count = 0
+        self._open()
+
+    def _open(self):
+        self._consumer = self._mq.consumer(self._topic, start=mqplug.EARLIEST, prefetch_bytes=4 << 20)
+        for log, offset in self._behind.items():
+            self._consumer.seek(mqplug.Position(log, (offset,)), timeout=60)
+
+    def step(self):
+        """Receive once. Fail if a message is not the one after the last."""
+        batch = self._consumer.receive_many(1000, timeout=0.5)
+        if not len(batch):
+            return
+        first = self._behind[batch.log]
+        assert [offset for (offset,) in batch.coordinates] == list(range(first, first + len(batch)))
+        assert [len(value) in SIZES for value in batch.values] == [True] * len(batch)
+        self._behind[batch.log] += len(batch)
+        self.count += len(batch)
+        if self._chance.random() < 0.05:
+            batch.to_arrow()
+        if self._chance.random() < 0.01:
+            back = max(0, first - 50)
+            with suppress(mqplug.ConnectError):  # the broker is away, and nothing has moved
+                self._consumer.seek(mqplug.Position(batch.log, (back,)), timeout=60)
+                self._behind[batch.log] = back
+        if self._chance.random() < 0.005:
+            self.close()
+            self._open()
+
+    def close(self):
+        """Close the consumer."""
+        self._consumer.close()
+
+
+def test_it_reads_on_through_kills(kafka_server, mq):
+    """Each message comes once and in order, and the process takes no more memory at the end than when it was warm."""
+    topic = new_name()
+    mq.create_topic(topic, partitions=4)
+    reading = Reading(mq, topic)
+    began = killed = time.monotonic()
+    warm = None
+    sender = subprocess.Popen([sys.executable, "-c", SENDER, kafka_server.bootstrap, topic])
+    try:
+        while time.monotonic() - began < SECONDS:
+            reading.step()
+            if warm is None and time.monotonic() - began > WARM_SHARE * SECONDS:
+                warm = memory_mib()
+            if time.monotonic() - killed > KILL_EVERY_S:
+                killed = time.monotonic()
+                kafka_server.kill()
+                kafka_server.start()
+    finally:
+        sender.kill()
+        sender.wait()
+    memory = memory_mib()
+    reading.close()
+    assert native_part._proven >= {"reads"}
+    assert reading.count > 10 * SECONDS
+    assert memory - warm < GROWTH_MIB
