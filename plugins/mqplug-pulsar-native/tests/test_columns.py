@@ -10,8 +10,12 @@ from itertools import pairwise
 
 import _pulsar
 import pytest
+from compiled_parts import compiled_part
 
-from mqplug_pulsar_native import CHUNKED, NO_KEY, NULL_VALUE, ODD_HEADERS, ODD_KEY, collect, take
+native = compiled_part("mqplug_pulsar_native")
+CHUNKED, NO_KEY, NULL_VALUE = native.CHUNKED, native.NO_KEY, native.NULL_VALUE
+ODD_HEADERS, ODD_KEY = native.ODD_HEADERS, native.ODD_KEY
+collect, take = native.collect, native.take
 
 VALUE, KEY, TIME, NULL = 3, 2, 5, 9  # field numbers of a message's metadata in a batch
 

@@ -26,7 +26,7 @@ from mqplug_pulsar._produce.plain_reports import PlainReports, SentRun
 from mqplug_pulsar._produce.sent_spans import coordinates, details, doubt
 from mqplug_pulsar._settings import PulsarSettings
 
-compiled_part("mqplug_pulsar_native._native")
+compiled_part("mqplug_pulsar_native")
 
 WAYS = ("required", "off")
 """Settings of ``native``: through the compiled part, and without."""
