@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from mqplug._model.errors import ConfigError
+from mqplug._model.errors import ConfigError, InvalidTimestamp
 from mqplug._model.text import encode_texts
 
 try:
@@ -57,8 +57,15 @@ def _headers(batch: Batch) -> pa.Array:
     return pa.array([[{"key": name, "value": value} for name, value in row] for row in rows], _HEADERS)
 
 
-def _times(milliseconds: Sequence[int]) -> pa.Array:
-    return pa.array(milliseconds, pa.int64()).view(_TIME)
+def _times(milliseconds: Sequence[int], batch: Batch) -> pa.Array:
+    try:
+        return pa.array(milliseconds, pa.int64()).view(_TIME)
+    except OverflowError:
+        raise InvalidTimestamp(
+            f"a message of {batch.log!r} has a time of {max(milliseconds)} ms since 1970, which Arrow cannot hold",
+            milliseconds=max(milliseconds), topic=batch.log.topic,
+            fix="Read the batch's timestamps, which hold any time, or leave the column out of to_arrow",
+        ) from None  # fmt: skip
 
 
 def _same(value: Any, kind: pa.DataType, batch: Batch) -> pa.Array:
@@ -80,8 +87,8 @@ _MAKERS: dict[str, Callable[[Batch], pa.Array]] = {
     "offset": _offsets,
     "id": _ids,
     "headers": _headers,
-    "timestamp": lambda batch: _times(batch.timestamps),
-    "log_time": lambda batch: _times(batch.log_times),
+    "timestamp": lambda batch: _times(batch.timestamps, batch),
+    "log_time": lambda batch: _times(batch.log_times, batch),
     "attempt": lambda batch: pa.array(batch.attempts, pa.int32()),
 }
 _ON_REQUEST: dict[str, Callable[[Batch], pa.Array]] = {

@@ -73,6 +73,17 @@ def test_arrow_is_exact(batch):
         assert column.cast(pa.int64()).to_pylist() == TIMES
 
 
+def test_a_time_that_arrow_does_not_have_is_a_typed_error():
+    """A time of 2**63 ms and more raises ``InvalidTimestamp`` where Arrow is asked for it."""
+    pytest.importorskip("pyarrow")
+    columns = ListColumns([(0,)], [b"v"], [None], [()], [2**63], [0])
+    batch = Batch(LOG, Position(LOG, (1,)), 1, columns)
+    assert batch.to_arrow(["value", "log_time"]).num_rows == 1
+    with pytest.raises(InvalidTimestamp, match="Arrow cannot hold") as caught:
+        batch.to_arrow()
+    assert (caught.value.milliseconds, caught.value.topic) == (2**63, "t")
+
+
 def test_what_was_read_is_refused_before_anything_is_sent(batch):
     """send_many of Arrow data with such times raises ValueError that says what to do; without the column it is sent."""
     pa = pytest.importorskip("pyarrow")

@@ -10,6 +10,7 @@ import _pulsar
 
 from mqplug_pulsar_native._native import (
     CHUNKED,
+    HUGE_TIME,
     NO_KEY,
     NULL_VALUE,
     ODD_HEADERS,
@@ -25,6 +26,7 @@ from mqplug_pulsar_native._native import (
 
 __all__ = [
     "CHUNKED",
+    "HUGE_TIME",
     "NO_KEY",
     "NULL_VALUE",
     "ODD_HEADERS",

@@ -257,6 +257,7 @@ enum {
     ODD_KEY = 4,     /* may be escaped, or is not ASCII */
     ODD_HEADERS = 8, /* the same, or belong to a schema's version */
     CHUNKED = 16,    /* found at its last chunk; chunk_ledger and chunk_entry name the first */
+    HUGE_TIME = 32,  /* of 2^63 and more, which Arrow does not have */
 };
 
 static const char SENDERS_PREFIX[] = "mqplug.";  /* of the names of properties that mqplug adds */
@@ -457,6 +458,8 @@ static int add_row(Rows *rows, const struct received *message)
         !put_headers(rows, message_properties(message), &flags, &epoch))
         return NO_MEMORY;
     int64_t timestamp = event_time != 0 || epoch ? event_time : published;
+    if (timestamp < 0 || published < 0)
+        flags |= HUGE_TIME;
     if (!put(&rows->published, &published, sizeof published) ||
         !put(&rows->timestamp, &timestamp, sizeof timestamp) || !put(&rows->attempt, &attempt, sizeof attempt) ||
         !put(&rows->schema_version, &schema_version, sizeof schema_version) || !put(&rows->flags, &flags, 1))
@@ -932,7 +935,7 @@ static int add_reading(PyObject *module)
         return -1;
     if (PyModule_AddIntMacro(module, NULL_VALUE) < 0 || PyModule_AddIntMacro(module, NO_KEY) < 0 ||
         PyModule_AddIntMacro(module, ODD_KEY) < 0 || PyModule_AddIntMacro(module, ODD_HEADERS) < 0 ||
-        PyModule_AddIntMacro(module, CHUNKED) < 0)
+        PyModule_AddIntMacro(module, CHUNKED) < 0 || PyModule_AddIntMacro(module, HUGE_TIME) < 0)
         return -1;
     return 0;
 }

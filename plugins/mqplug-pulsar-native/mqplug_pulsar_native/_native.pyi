@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 CHUNKED: int
+HUGE_TIME: int
 NO_KEY: int
 NULL_VALUE: int
 ODD_HEADERS: int

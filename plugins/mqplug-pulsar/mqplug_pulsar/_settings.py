@@ -84,7 +84,7 @@ class PulsarSettings:
     ``batch_messages`` or ``batch_bytes``. With ``batching`` ``by_key`` all messages of a batch have the same key, as
     consumers that share by key need it; the messages of a key stay in order, those of different keys do not. With
     ``none`` each message is sent alone. ``compression`` of a batch is ``none``, ``lz4``, ``zlib``, ``zstd`` or
-    ``snappy``.
+    ``snappy``. ``zlib`` needs batches: the native client drops empty values that were sent alone with it.
 
     ``native`` says whether the compiled part of mqplug-pulsar-native reads and sends: ``auto`` where it is installed
     and fits, else ``off`` or ``required``.
@@ -131,6 +131,12 @@ class PulsarSettings:
         ]
         if len(given) > 1:
             raise ConfigError(f"{' and '.join(given)} are given", backend="pulsar", fix="Authenticate in one way")
+        if self.compression == "zlib" and self.batching == "none":
+            raise ConfigError(
+                "compression=zlib cannot be used with batching=none: readers with pulsar-client drop messages without "
+                "a value, or with an empty one, that were sent so",
+                backend="pulsar", fix="Say compression=zstd, or send in batches",
+            )  # fmt: skip
         if self.token_options and self.token_provider is None:
             raise ConfigError("token_options are given without token_provider", fix="Say token_provider=")
         if (self.tls_certificate is None) != (self.tls_key is None):

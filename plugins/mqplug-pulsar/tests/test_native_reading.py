@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 import random
+from importlib import import_module
 
 import pulsar
 import pytest
+from compiled_parts import compiled_part
 
 import mqplug
 from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._consume.leased_messages import LeasedRun
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 
-native_reading = pytest.importorskip("mqplug_pulsar._consume.native_reading", exc_type=ImportError)
+compiled_part("mqplug_pulsar_native")
+native_reading = import_module("mqplug_pulsar._consume.native_reading")
+CollectedLeases = native_reading.CollectedLeases
 
 CODECS = ("NONE", "LZ4", "ZLib", "ZSTD", "SNAPPY")
 TEXTS = (
@@ -160,6 +165,46 @@ def test_members_get_the_same(both, foreign, topic, seed):
         with client.consumer(topic, group=group) as member:
             got.append((contained, [member.receive(20).id for _ in range(sent - sent // 2)]))
     assert got[0] == got[1]
+
+
+@pytest.mark.parametrize("mode", ["shared", "key_shared"])
+def test_members_that_share_get_the_same(both, foreign, topic, mode):
+    """They hand out the same through both paths, and so again after a nack, with its attempt."""
+    chance = random.Random(mode)
+    sent = fill_at_random(foreign, f"{topic}-partition-0", chance)
+    got = []
+    for client, group, kind in zip(both, ("plain", "native"), (LeasedRun, CollectedLeases), strict=True):
+        with client.consumer(topic, group=group, mode=mode, start=mqplug.EARLIEST) as member:
+            contained = {}
+            while len(contained) < sent:
+                batch = member.receive_many(1000, timeout=20)
+                assert len(batch), f"{group}: {len(contained)} of {sent}"
+                assert type(batch._columns) is kind
+                check_arrow(batch)
+                for message, content in zip(batch, contents(batch), strict=True):
+                    (member.nack if message.attempt == 1 else member.ack)(message)
+                    if message.attempt == 2:
+                        contained[message.id] = content
+        got.append(contained)
+    assert got[0] == got[1]
+
+
+def test_times_that_no_int64_holds(both, foreign, topic):
+    """A foreign time of 2**63 and more is the same number through both paths; Arrow refuses it by a typed error."""
+    producer = foreign.create_producer(f"{topic}-partition-0")
+    for time in (1, 2**63 - 1, 2**63, 2**64 - 1):
+        producer.send(b"x", event_timestamp=time)
+    for client in (*both, both[1]):  # the first messages of a process are compared
+        with client.consumer(topic, start=mqplug.EARLIEST) as consumer:
+            times = []
+            while len(times) < 4:
+                batch = consumer.receive_many(10, timeout=20)
+                times += batch.timestamps
+                assert batch.to_arrow(["value", "log_time"]).num_rows == len(batch)
+                if max(batch.timestamps) >= 2**63:
+                    with pytest.raises(mqplug.InvalidTimestamp, match="Arrow cannot hold"):
+                        batch.to_arrow()
+        assert times == [1, 2**63 - 1, 2**63, 2**64 - 1]
 
 
 def test_what_mqplug_sends(both, topic):

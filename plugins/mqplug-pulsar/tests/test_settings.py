@@ -52,6 +52,15 @@ def test_a_url_with_tls(url, service_url):
     assert plan(url, {}, None).settings.service_url == service_url
 
 
+def test_zlib_needs_batches():
+    """Each message alone with zlib is refused before any I/O: readers would drop the empty ones."""
+    with pytest.raises(mqplug.ConfigError, match="compression=zlib cannot be used with batching=none") as caught:
+        mqplug.connect("pulsar", compression="zlib", batching="none")
+    assert "zstd" in str(caught.value.fix)
+    assert PulsarSettings(compression="zlib").batching == "mixed"
+    assert PulsarSettings(compression="zstd", batching="none").compression == "zstd"
+
+
 def test_a_url_with_tls_configures():
     """``pulsar+ssl://`` in a configuration counts as one of this backend."""
     assert mqplug.configured("pulsar", {"url": "pulsar+ssl://a"})

@@ -302,11 +302,11 @@ class LeasedMessages:
 
 
 class LeasedRun(ReceivedMessages):
-    """Messages that are handed out, with their attempts."""
+    """Messages that are handed out. Their attempts are those of the leases, as the broker does not count all."""
 
-    def __init__(self, leases: Sequence[Lease]) -> None:
-        super().__init__([lease.message for lease in leases])
-        self._attempts = [lease.attempt for lease in leases]
+    def __init__(self, messages: list[Any], attempts: Sequence[int]) -> None:
+        super().__init__(messages)
+        self._attempts = attempts
 
     def attempts(self) -> Sequence[int]:
         return self._attempts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from mqplug_pulsar_native import NO_KEY, NULL_VALUE, ODD_HEADERS, ODD_KEY, Rows
+from mqplug_pulsar_native import HUGE_TIME, NO_KEY, NULL_VALUE, ODD_HEADERS, ODD_KEY, Rows
 
 _TIME = pa.timestamp("ms", tz="UTC")
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -41,6 +41,10 @@ def _texts(rows: Rows, column: str, count: int, kind: pa.DataType, valid: bytes 
     return pa.Array.from_buffers(kind, count, [None if valid is None else pa.py_buffer(valid), offsets, data])
 
 
+def _times(rows: Rows, column: str) -> pa.Array | None:
+    return None if rows.any & HUGE_TIME else _numbers(rows, column, _TIME)
+
+
 def _numbers(rows: Rows, column: str, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(rows.buffer(column))])
 
@@ -50,7 +54,7 @@ _MAKERS: dict[str, Callable[[Rows], pa.Array | None]] = {
     "value": _values,
     "headers": _headers,
     "offset": lambda rows: pa.nulls(len(rows), pa.int64()),  # an id has several numbers
-    "timestamp": lambda rows: _numbers(rows, "timestamp", _TIME),
-    "log_time": lambda rows: _numbers(rows, "published", _TIME),
+    "timestamp": lambda rows: _times(rows, "timestamp"),
+    "log_time": lambda rows: _times(rows, "published"),
     "attempt": lambda rows: _numbers(rows, "attempt", pa.int32()),
 }

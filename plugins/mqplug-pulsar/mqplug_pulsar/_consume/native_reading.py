@@ -11,6 +11,7 @@ import _pulsar
 import mqplug_pulsar_native
 from mqplug.spi import Headers
 from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._consume.leased_messages import LeasedRun
 from mqplug_pulsar._consume.native_rows import NativeRows
 from mqplug_pulsar._consume.received_messages import (
     Received,
@@ -53,8 +54,17 @@ def take_collected(native: Any, arrived: list[Any], most: int) -> tuple[Received
     return CollectedMessages(plain.messages) if _agrees(plain) else plain, result
 
 
+def hand_out_collected(messages: list[Any], attempts: Sequence[int]) -> LeasedRun:
+    """Return native messages that a member hands out."""
+    agrees = _agreed or _agrees(ReceivedMessages(messages))
+    return CollectedLeases(messages, attempts) if agrees else LeasedRun(messages, attempts)
+
+
 class CollectedMessages(ReceivedMessages):
     """Native messages of a group, which are needed for their acks. The columns with their content are compiled."""
+
+    def id_of(self, row: int) -> Any:
+        return self.messages[row].message_id()  # few are needed: a batch that is acked whole needs none
 
     @cached_property
     def _rows(self) -> NativeRows:
@@ -87,6 +97,13 @@ class CollectedMessages(ReceivedMessages):
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         return self._rows.arrow(names)
+
+
+class CollectedLeases(LeasedRun, CollectedMessages):
+    """Native messages that a member hands out, with compiled columns."""
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        return super().arrow([name for name in names if name != "attempt"])  # these are not the broker's
 
 
 def _agrees(plain: ReceivedMessages) -> bool:

@@ -64,10 +64,10 @@ class NativeRows:
         ]
 
     def timestamps(self) -> Sequence[int]:
-        return self._numbers("timestamp", "q")
+        return self._numbers("timestamp", "Q")
 
     def log_times(self) -> Sequence[int]:
-        return self._numbers("published", "q")
+        return self._numbers("published", "Q")
 
     def attempts(self) -> Sequence[int]:
         return self._numbers("attempt", "i")

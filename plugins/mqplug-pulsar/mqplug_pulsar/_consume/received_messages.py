@@ -61,6 +61,10 @@ class ReceivedMessages:
         """The native ids. Only these can be acked safely: ids deserialized from bytes ack too many messages."""
         return list(map(Native.message_id, self.messages))
 
+    def id_of(self, row: int) -> Any:
+        """Return the native id in a row."""
+        return self.ids[row]
+
     @cached_property
     def runs(self) -> list[EntryRun]:
         """These messages by entry."""
@@ -71,7 +75,7 @@ class ReceivedMessages:
         """The position behind the last message."""
         if self._by_entry:
             return self.runs[-1].behind
-        return message_ids.position_behind(self._coordinates[-1], message_ids.detail(self.ids[-1]))
+        return message_ids.position_behind(self._coordinates[-1], message_ids.detail(self.id_of(-1)))
 
     @cached_property
     def _coordinates(self) -> list[Numbers]:

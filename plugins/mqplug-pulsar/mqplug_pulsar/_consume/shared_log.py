@@ -23,8 +23,9 @@ from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask
 from mqplug_pulsar._admin.group_notes import GroupNotes
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
-from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages, LeasedRun
+from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages
 from mqplug_pulsar._consume.permit_feed import PermitFeed
+from mqplug_pulsar._consume.taking import handing_out
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.batch_acks import Entry
 
@@ -67,6 +68,7 @@ class SharedLog:
         self._subscribe = subscribe
         self._by_key = by_key
         self._leases = LeasedMessages(by_key=by_key)
+        self._hand_out = handing_out(connection.settings)
         self._feed: PermitFeed | None = None
         self._place: Any = None  # a native consumer that only counts as a member
         self._moving = False  # whether a native consumer is being opened or closed
@@ -122,7 +124,10 @@ class SharedLog:
             self._unchecked = True
             return None
         behind = message_ids.position_behind(leases[-1].place, (leases[-1].size,))
-        return Batch(self.log, Position(self.log, behind), len(leases), LeasedRun(leases))
+        return Batch(
+            self.log, Position(self.log, behind), len(leases),
+            self._hand_out([each.message for each in leases], [each.attempt for each in leases]),
+        )  # fmt: skip
 
     def judge_locked(self) -> None:
         """Find out what to do with doubtful messages: drop them, ack them again, or forget all that came before."""

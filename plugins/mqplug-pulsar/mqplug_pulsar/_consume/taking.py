@@ -1,8 +1,12 @@
-"""Chooses who takes messages from native readers and consumers: the compiled part, or the plain path."""
+"""Chooses what reads messages of native readers and consumers: the compiled part, or the plain path."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._consume.leased_messages import LeasedRun
 from mqplug_pulsar._consume.partition_feed import TakeNow
 from mqplug_pulsar._consume.received_messages import Received, ReceivedMessages, take_by_member, take_by_reader
 from mqplug_pulsar._settings import PulsarSettings
@@ -24,3 +28,12 @@ def taking_by_member(settings: PulsarSettings) -> TakeNow[ReceivedMessages]:
     from mqplug_pulsar._consume.native_reading import take_collected
 
     return take_collected
+
+
+def handing_out(settings: PulsarSettings) -> Callable[[list[Any], Sequence[int]], LeasedRun]:
+    """Return what makes columns of native messages that are handed out, with their attempts."""
+    if native_part.find(settings, "reading") is None:
+        return LeasedRun
+    from mqplug_pulsar._consume.native_reading import hand_out_collected
+
+    return hand_out_collected

@@ -39,7 +39,7 @@ class Unacked:
 
     def add(self, run: ReceivedMessages) -> None:
         """Remember messages that are about to be delivered."""
-        self._runs.append((run, bytearray(len(run.ids))))
+        self._runs.append((run, bytearray(len(run))))
         self.last = run.coordinates()[-1]
 
     def holds(self, place: Numbers) -> bool:
@@ -101,7 +101,7 @@ class Unacked:
             ledger, entry, index = places[row][:3]
             end = bisect_left(places, (ledger, entry + 1), row, behind)
             if index < 0:
-                self._to_ack += [run.ids[each] for each in range(row, end) if not acked[each]]
+                self._to_ack += [run.id_of(each) for each in range(row, end) if not acked[each]]
                 self.whole.append((ledger, entry))
             elif 0 in acked[row:end]:
                 fresh = [each for each in range(row, end) if not acked[each]]
@@ -114,12 +114,12 @@ class Unacked:
         mask = self._masks.pop(entry, 0)
         for row in rows:
             mask |= 1 << places[row][2]
-        size = message_ids.detail(run.ids[rows[0]])
+        size = message_ids.detail(run.id_of(rows[0]))
         if size and mask == (1 << size[0]) - 1:
             self._to_ack.append(pulsar.MessageId(-1, *entry, -1))
             self.whole.append(entry)
         else:
-            self._to_ack += [run.ids[row] for row in rows]
+            self._to_ack += [run.id_of(row) for row in rows]
             self._masks[entry] = self.changed[entry] = mask
 
 

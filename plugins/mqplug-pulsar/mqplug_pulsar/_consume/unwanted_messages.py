@@ -87,7 +87,7 @@ def without_acked(
         if cursor is not None and cursor.has_acked((place[0], place[1])):
             continue
         if unacked.was_acked(place):
-            feed.native.acknowledge(run.ids[row])
+            feed.native.acknowledge(run.id_of(row))
         else:
             rows.append(row)
     return _rows(run, rows)
@@ -100,9 +100,9 @@ def _behind_skipped(feed: MemberFeed, skipped: Skipped, run: ReceivedMessages) -
     if places[0] < end:  # the group was moved back meanwhile
         feed.skipped = None
         return run
-    for native, place in zip(run.ids, places, strict=True):
+    for row, place in enumerate(places):
         if place < beyond:
-            feed.native.acknowledge(native)
+            feed.native.acknowledge(run.id_of(row))
     return _rows(run, [row for row, place in enumerate(places) if place >= beyond]) or ReceivedMessages([])
 
 
