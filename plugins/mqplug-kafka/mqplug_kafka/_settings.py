@@ -163,7 +163,7 @@ def _check(settings: KafkaSettings) -> None:
         )
     for key in settings.librdkafka:
         if key in PROTECTED:
-            raise ConfigError(f"native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
+            raise ConfigError(f"librdkafka option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
 
 
 def _check_groups(settings: KafkaSettings) -> None:

@@ -46,6 +46,9 @@ def _topic(secured):
     secured.allow("alice", "produce", "consume", namespace="public/default")
     with plain(secured, token=secured.admin_token) as client:
         client.create_topic(TOPIC)
+    yield
+    with plain(secured, token=secured.admin_token) as client:  # a worker may come back to these tests
+        client.delete_topic(TOPIC)
 
 
 @pytest.fixture

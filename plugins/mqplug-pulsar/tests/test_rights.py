@@ -35,6 +35,7 @@ def admin(secured):
             out.send_many([mqplug.Record(b"%d" % number, partition=number % 2) for number in range(4)])
         client.consumer(TOPIC, group=GROUP).close()
         yield client
+        client.delete_topic(TOPIC)  # a worker may come back to these tests
 
 
 @pytest.fixture(scope="module")
