@@ -7,6 +7,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
+import pytest
+
 from mqplug_pulsar._cluster.at_exit import ExitCloser
 
 ENDS_AT_ONCE = """
@@ -41,12 +43,24 @@ class Deaf:
     def close(self):
         self._until.wait()
 
+    def shutdown(self):
+        self._until.set()
 
-def test_a_client_that_cannot_be_closed_does_not_keep_the_process(monkeypatch):
+
+class Unmoved(Deaf):
+    """A client whose close does not end even when it is shut down."""
+
+    def shutdown(self):
+        pass
+
+
+@pytest.mark.parametrize("kind", [Deaf, Unmoved])
+def test_a_client_that_cannot_be_closed_does_not_keep_the_process(monkeypatch, kind):
     """The end of the process waits for a moment, and no longer."""
     monkeypatch.setattr("mqplug_pulsar._cluster.at_exit.EXIT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("mqplug_pulsar._cluster.at_exit.RETURN_TIMEOUT_S", 0.05)
     until, exit_closer = Event(), ExitCloser()
-    client = Deaf(until)
+    client = kind(until)
     exit_closer.add(client)
     assert not exit_closer.close_all()
     until.set()

@@ -6,6 +6,8 @@ import pytest
 from pulsar_driver import fill, take_all
 
 import mqplug
+from mqplug_pulsar._admin import group_cursors
+from mqplug_pulsar._consume import hand_over_gaps
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
 
 
@@ -63,3 +65,46 @@ def test_acked_messages_between_others_are_no_gap(single, topic, monkeypatch):
     monkeypatch.delattr("pulsar.Consumer.redeliver_unacknowledged_messages")
     with single.consumer(topic, group="g") as member:
         assert [message.id for message in take_all(member, 10)] == ids[::2]
+
+
+class UnansweredReads:
+    """Reads of where a group stands that fail, until they are allowed."""
+
+    def __init__(self, error):
+        self._error = error
+        self._read = group_cursors.cursor
+        self.allowed = True
+        self.refused = 0
+
+    def __call__(self, *arguments):
+        if self.allowed:
+            return self._read(*arguments)
+        self.refused += 1
+        raise self._error
+
+
+@pytest.mark.usefixtures("skipping")
+@pytest.mark.parametrize("error", [mqplug.Timeout("late"), mqplug.ConnectError("gone")], ids=["late", "gone"])
+def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, error):
+    """When the broker does not answer whether messages are missing, later ones are not delivered before them."""
+    monkeypatch.setattr(hand_over_gaps, "GIVE_UP_S", 60)
+    ids = fill(single, topic, 10)
+    reads = UnansweredReads(error)
+    monkeypatch.setattr(group_cursors, "cursor", reads)
+    with single.consumer(topic, group="g") as member:
+        reads.allowed = False
+        assert [message.id for message in take_all(member, 10)] == ids
+        assert reads.refused
+        assert member.receive(0.3) is None
+
+
+@pytest.mark.usefixtures("skipping")
+def test_a_member_that_may_not_read_where_its_group_stands(single, topic, monkeypatch):
+    """It delivers what it gets: nothing would ever show that no messages are missing."""
+    ids = fill(single, topic, 10)
+    reads = UnansweredReads(mqplug.AccessDenied("no"))
+    monkeypatch.setattr(group_cursors, "cursor", reads)
+    with single.consumer(topic, group="g") as member:
+        reads.allowed = False
+        assert [message.id for message in take_all(member, 7)] == ids[3:]
+        assert reads.refused

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from threading import Event, Timer
 
+import _pulsar
 import pytest
+from _pulsar import Result
 
 import mqplug
-from mqplug_pulsar._cluster.native_calls import NativeCalls
+from mqplug_pulsar._cluster.native_calls import CALL_THREADS, NativeCalls
 
 
 @pytest.fixture
@@ -45,3 +49,62 @@ def test_it_waits_no_longer_than_its_time(calls):
             calls.complete([may_end.wait], 0.05)
     finally:
         may_end.set()
+
+
+def test_as_many_at_a_time_as_there_are_threads(calls):
+    """Calls beyond the threads wait for their turn, and none is lost."""
+    may_end = Event()
+    first = [calls.start(lambda: may_end.wait(30)) for _ in range(CALL_THREADS)]
+    after = [calls.start(lambda number=number: number) for number in range(40)]
+    assert not any(each.done() for each in after)
+    may_end.set()
+    assert [each.result(30) for each in after] == list(range(40))
+    assert all(each.result(30) for each in first)
+
+
+def test_what_was_begun_before_a_close_ends(calls):
+    """A close lets the calls that were begun end, and accepts no others."""
+    begun = [calls.start(lambda: 7) for _ in range(2 * CALL_THREADS)]
+    calls.close()
+    assert {each.result(30) for each in begun} == {7}
+    with pytest.raises(mqplug.Closed):
+        calls.start(lambda: 7)
+
+
+def test_answers(calls):
+    """An asynchronous native call returns its answer, or raises its error."""
+    assert calls.answer(lambda callback: callback(Result.Ok, 7), 1) == 7
+    assert calls.answer(lambda callback: callback(Result.Ok), 1) is None
+    with pytest.raises(_pulsar.ConsumerBusy):
+        calls.answer(lambda callback: callback(Result.ConsumerBusy), 1)
+
+
+def test_an_answer_that_never_comes(calls):
+    """It is a Timeout, or ``Closed`` once the connection is closed."""
+    with pytest.raises(mqplug.Timeout):
+        calls.answer(lambda _: None, 0.01)
+    Timer(0.05, calls.close).start()
+    with pytest.raises(mqplug.Closed):
+        calls.answer(lambda _: None, 30)
+
+
+STUCK = """
+from threading import Event
+from mqplug_pulsar._cluster import at_exit
+from mqplug_pulsar._cluster.native_calls import NativeCalls
+class Client:
+    def close(self):
+        calls.start(lambda: print("ended"))
+    def shutdown(self):
+        pass
+client, calls = Client(), NativeCalls()
+calls.start(Event().wait)
+at_exit.RETURN_TIMEOUT_S = 0.2
+at_exit.close_at_exit(client)
+"""
+
+
+def test_a_call_that_never_returns_keeps_no_process():
+    """A process ends while a native call is stuck; calls that can end do so before."""
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")

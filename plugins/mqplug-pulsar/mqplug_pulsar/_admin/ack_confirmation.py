@@ -21,6 +21,7 @@ CURSOR_CHECK_S = 0.02  # between two checks of a cursor that is about to move
 ACK_RESEND_S = 2.0  # then an ack counts as lost, even if the connection was never seen broken
 ACK_SEND_S = 0.12  # the native client sends acks every 0.1 s
 ACK_SPREAD_S = 0.08  # so those that arrived within less were sent together
+ANSWER_S = 2.0  # then a question counts as lost: the native client forgets one while a topic is unloaded
 MAX_ACKS_TOGETHER = 999  # of one consumer; more are sent in several requests
 CONNECTION_CHECK_S = 0.005
 
@@ -55,7 +56,7 @@ def ack_and_wait(
     return written.cursor
 
 
-def ack_and_ask(consumer: Any, ack: Callable[[], None], deadline: Deadline) -> None:
+def ack_and_ask(connection: PulsarConnection, consumer: Any, ack: Callable[[], None], deadline: Deadline) -> None:
     """Ack, and wait until the broker has received it, without the admin interface.
 
     The broker takes the requests of a connection in their order, so one that it answers comes after the acks. The
@@ -68,9 +69,9 @@ def ack_and_ask(consumer: Any, ack: Callable[[], None], deadline: Deadline) -> N
         while connected and time.monotonic() < sent_at:
             time.sleep(CONNECTION_CHECK_S)
             connected = consumer.is_connected()
-        with suppress(_pulsar.PulsarException):
+        with suppress(_pulsar.PulsarException, mqplug.Timeout):
             for _ in range(2):
-                consumer.get_last_message_id()
+                connection.last_message(consumer, deadline.remaining(ANSWER_S))
                 connected = connected and consumer.is_connected()
             if connected:
                 return

@@ -23,7 +23,7 @@ from mqplug_pulsar._cluster.broker_statistics import (
     Skipped,
     cursor_of_group,
 )
-from mqplug_pulsar._cluster.connection import PulsarConnection, last_message
+from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.batch_acks import BatchAcks
@@ -69,7 +69,10 @@ def move_cursor(
     """
     deadline = Deadline(timeout)
     ledger, entry, index = message_ids.start_of(position.coordinates)
-    last = last_message(consumer) if consumer is not None else connection.last_id(connection.native_topic(position.log))
+    if consumer is not None:
+        last = connection.last_message(consumer, timeout)
+    else:
+        last = connection.last_id(connection.native_topic(position.log), timeout)
     end = message_ids.LOG_BEGIN if last is None else message_ids.position_behind(*last)
     skipped = (end, position.coordinates) if position.coordinates > end else None
     if connection.admin is None:

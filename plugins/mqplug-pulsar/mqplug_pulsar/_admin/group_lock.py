@@ -19,7 +19,7 @@ import pulsar
 import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline
-from mqplug_pulsar._cluster.connection import PROBE_NAME, PulsarConnection
+from mqplug_pulsar._cluster.connection import PROBE_NAME, UNSUBSCRIBE_S, PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
 
 RETRY_S = 0.05  # at most
@@ -33,8 +33,8 @@ def locked(connection: PulsarConnection, log: Log, group: str, deadline: Deadlin
         yield
     finally:
         try:
-            held.unsubscribe()
-        except _pulsar.PulsarException:  # the topic was unloaded: the next one takes the subscription over
+            connection.unsubscribe(held, max(UNSUBSCRIBE_S, deadline.remaining()))
+        except (_pulsar.PulsarException, mqplug.Error):  # the topic was unloaded: the next one takes it over
             with suppress(_pulsar.PulsarException):
                 held.close()
 

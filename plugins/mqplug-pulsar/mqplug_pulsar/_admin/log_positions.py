@@ -117,7 +117,7 @@ def _watermarks(log: Log, ledgers: Ledgers, since: Position | None) -> Watermark
 def _bounds(connection: PulsarConnection, log: Log, timeout: float) -> Bounds:
     ledgers = connection.ledgers(log, timeout)
     topic = connection.native_topic(log)
-    last = connection.last_id(topic)
+    last = connection.last_id(topic, timeout)
     if last is None or ledgers.low == ledgers.high:
         return Bounds(None, None)
     first = connection.reading(topic, ledgers.low, lambda reader: _next(reader, timeout).message_id())

@@ -1,7 +1,8 @@
 """Closes the native clients that are still open when the process ends.
 
-Otherwise their threads go on reporting sends. An interpreter that has ended kills each thread that returns to it, which
-the C++ runtime takes for a fault: it aborted the process one time in five.
+Otherwise their threads go on reporting sends, and calls return to threads of Python. An interpreter that has ended
+kills each thread that returns to it, which the C++ runtime takes for a fault: it aborted the process one time in five.
+A client that the broker does not let close in time is shut down, so that its calls return before.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from weakref import WeakSet
 import _pulsar
 import pulsar
 
+from mqplug_pulsar._cluster.daemon_threads import wait_for_calls
+
 EXIT_TIMEOUT_S = 2.0  # then the process ends even if no broker answers
+RETURN_TIMEOUT_S = 1.0  # for calls of clients that are closed
 
 
 class ExitCloser:
@@ -45,7 +49,13 @@ class ExitCloser:
         if self._thread is None:
             return True
         self._now.set()
-        return self._done.wait(EXIT_TIMEOUT_S)
+        if self._done.wait(EXIT_TIMEOUT_S) and wait_for_calls(RETURN_TIMEOUT_S):
+            return True
+        for client in tuple(self._clients):
+            client.shutdown()
+        self._done.wait(RETURN_TIMEOUT_S)
+        wait_for_calls(RETURN_TIMEOUT_S)
+        return False
 
     def _close(self) -> None:
         self._now.wait()

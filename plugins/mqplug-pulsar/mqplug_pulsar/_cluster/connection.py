@@ -17,6 +17,7 @@ from mqplug.spi import Capabilities, Deadline, Numbers, TopicInfo
 from mqplug_pulsar._cluster import native_part
 from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminInterface
 from mqplug_pulsar._cluster.broker_statistics import Ledgers
+from mqplug_pulsar._cluster.daemon_threads import under_way
 from mqplug_pulsar._cluster.native_calls import NativeCalls
 from mqplug_pulsar._cluster.open_retrying import RetryingOpener
 from mqplug_pulsar._format import message_ids
@@ -28,6 +29,7 @@ T = TypeVar("T")
 ADMIN_CAPABILITIES = ("delete_topic", "add_partitions", "list_topics", "topic_patterns", "retention")
 """What only the admin interface can do."""
 HANDSHAKE_S = 0.5  # to learn why the native client gets no answer
+UNSUBSCRIBE_S = 1.0  # at least: what is left behind keeps messages from being deleted
 PROBE_NAME = "mqplug-probe"  # a topic that need not exist: any answer shows that the broker is up
 
 
@@ -91,7 +93,7 @@ class PulsarConnection:
 
     def close(self, timeout: float) -> None:
         self.calls.close()
-        with suppress(_pulsar.PulsarException):  # readers and producers that could not be closed end with the client
+        with under_way(), suppress(_pulsar.PulsarException):  # readers and producers still open end with the client
             self.client.close()
 
     # topics ------------------------------------------------------------------------------------------------
@@ -144,7 +146,7 @@ class PulsarConnection:
         topic = self.native_topic(log)
         if self.admin is not None:
             return Ledgers.read(self.admin.stats(topic, timeout))
-        high = self.high_by_subscription(topic)
+        high = self.high_by_subscription(topic, timeout)
         if high is None:
             return Ledgers((), message_ids.LOG_BEGIN, message_ids.LOG_BEGIN)
         with_reader = self.reading(topic, message_ids.LOG_BEGIN, lambda reader: _first_position(reader, timeout))
@@ -152,18 +154,31 @@ class PulsarConnection:
         filled = ((high[0], high[1]),) if low[0] == high[0] else ((low[0], 1), (high[0], high[1]))
         return Ledgers(filled if low < high else (), low, high)
 
-    def high_by_subscription(self, topic: str) -> Numbers | None:
+    def high_by_subscription(self, topic: str, timeout: float) -> Numbers | None:
         """Return the position behind the last message; None if there is no message."""
-        last = self.last_id(topic)
+        last = self.last_id(topic, timeout)
         return None if last is None else message_ids.position_behind(*last)
 
-    def last_id(self, topic: str) -> tuple[Numbers, Numbers] | None:
+    def last_id(self, topic: str, timeout: float) -> tuple[Numbers, Numbers] | None:
         """Return coordinates and detail of the last message, through a temporary subscription; None without one."""
+        deadline = Deadline(timeout)
         consumer = self.opener.consumer(topic, f"{PROBE_NAME}-{uuid4().hex[:16]}")
         try:
-            return last_message(consumer)
+            return self.last_message(consumer, deadline.remaining())
         finally:
-            consumer.unsubscribe()
+            self.unsubscribe(consumer, max(UNSUBSCRIBE_S, deadline.remaining()))
+
+    def last_message(self, consumer: Any, timeout: float) -> tuple[Numbers, Numbers] | None:
+        """Return coordinates and detail of the last message in a native consumer's topic; None without one."""
+        native = self.calls.answer(consumer._consumer.get_last_message_id_async, timeout)
+        if native.entry_id() < 0:
+            return None
+        index = native.batch_index()
+        return message_ids.coordinates(native), (index + 1,) if index >= 0 else ()
+
+    def unsubscribe(self, consumer: Any, timeout: float) -> None:
+        """Delete the subscription of a native consumer, which is closed by that."""
+        self.calls.answer(consumer._consumer.unsubscribe_async, timeout)
 
     def reading(self, topic: str, start: Numbers, use: Callable[[Any], T], *, queue: int = 10) -> T:
         """Return the result of ``use`` with a temporary reader from a position on."""
@@ -177,15 +192,6 @@ class PulsarConnection:
         """Return a native reader whose first message lies at the position, or behind it."""
         native = pulsar.MessageId(-1, *message_ids.start_of(start))
         return self.opener.reader(topic, native, receiver_queue_size=queue, start_message_id_inclusive=True)
-
-
-def last_message(consumer: Any) -> tuple[Numbers, Numbers] | None:
-    """Return coordinates and detail of the last message in a native consumer's topic; None without one."""
-    native = consumer.get_last_message_id()
-    if native.entry_id() < 0:
-        return None
-    index = native.batch_index()
-    return message_ids.coordinates(native), (index + 1,) if index >= 0 else ()
 
 
 def _first_position(reader: Any, timeout: float) -> Numbers | None:

@@ -2,14 +2,18 @@
 
 The native client's calls cannot be interrupted, and share one timeout, set when it connects. So they run on threads. A
 call that does not end in time is abandoned, and its late result is discarded.
+
+Some calls may never be answered: the client forgets a question that waits for a connection while the client is closed.
+These are made asynchronously, and waited for by ``answer``: a thread that is stuck in one would be lost to the pool.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as Late, wait
+from concurrent.futures import Future, TimeoutError as Late, wait
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, TypeVar
 
@@ -17,6 +21,7 @@ import _pulsar
 
 import mqplug
 from mqplug.spi import Deadline
+from mqplug_pulsar._cluster.daemon_threads import DaemonThreads
 from mqplug_pulsar._cluster.errors import error_from_exception
 
 T = TypeVar("T")
@@ -24,13 +29,17 @@ Key = TypeVar("Key")
 
 CALL_THREADS = 16
 METADATA_RETRY_S = 0.02
+CLOSED_CHECK_S = 0.2  # between two checks whether the client was closed
+
+Begin = Callable[[Callable[..., None]], object]
+"""Begins an asynchronous native call, whose callback gets the native result, and what it returns."""
 
 
 class NativeCalls:
     """A pool of threads for native calls, whose errors it translates."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="mqplug-pulsar")
+        self._threads = DaemonThreads(CALL_THREADS, "mqplug-pulsar")
         self.closed = Event()
 
     def run(self, call: Callable[[], T], timeout: float, *, discard: Callable[[T], Any] | None = None) -> T:
@@ -66,10 +75,25 @@ class NativeCalls:
         except RuntimeError as error:
             raise mqplug.Closed("the connection was closed", fix="Connect again") from error
 
+    def answer(self, begin: Begin, timeout: float) -> Any:
+        """Return the answer to an asynchronous native call."""
+        answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
+        begin(lambda result, value=None: answers.put((result, value)))
+        deadline = Deadline(timeout)
+        while True:
+            with suppress(Empty):
+                result, value = answers.get(timeout=deadline.remaining(CLOSED_CHECK_S))
+                raise_unless_ok(result)
+                return value
+            if self.closed.is_set():
+                raise mqplug.Closed("the connection was closed", fix="Connect again")
+            if deadline.expired:
+                raise mqplug.Timeout(f"no answer within {timeout:.3g} s", fix="Allow more time")
+
     def close(self) -> None:
         """Accept no more calls. Those under way go on."""
         self.closed.set()
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
 
 def retry_while_cursor_moves(call: Callable[[], T], deadline: Deadline) -> T:
@@ -81,6 +105,12 @@ def retry_while_cursor_moves(call: Callable[[], T], deadline: Deadline) -> T:
             if deadline.expired:
                 raise
         time.sleep(METADATA_RETRY_S)
+
+
+def raise_unless_ok(result: Any) -> None:
+    """Raise the native error that a native result stands for."""
+    if result != _pulsar.Result.Ok:
+        raise getattr(_pulsar, result.name, _pulsar.PulsarException)(f"Pulsar error: {result.name}")
 
 
 def _result(future: Future[T], left: float, timeout: float) -> T:

@@ -21,12 +21,12 @@ import pulsar
 
 import mqplug
 from mqplug.spi import Deadline
+from mqplug_pulsar._cluster.native_calls import CLOSED_CHECK_S, raise_unless_ok
 
 Begin = Callable[[Callable[[Any, Any], None]], None]
 """Begins to open a reader or consumer; the callback gets the result, and the opened object."""
 
 ATTEMPT_WAITS_S = (2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 14.0)  # for each attempt, before the next begins
-CLOSED_CHECK_S = 0.2  # between two checks whether the client was closed
 
 
 class RetryingOpener:
@@ -117,8 +117,7 @@ def open_with_retries(begin: Begin, closed: Event) -> Any:
     finally:
         attempts.stop()
     result, opened = found
-    if result != _pulsar.Result.Ok:
-        raise getattr(_pulsar, result.name, _pulsar.PulsarException)(f"Pulsar error: {result.name}")
+    raise_unless_ok(result)
     return opened
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -33,6 +32,7 @@ class Committer:
         self._unacked: dict[Log, Unacked] = {}
         self._learnt: dict[Log, float] = {}
         self._cursors: dict[Log, Cursor] = {}
+        self._unanswered: set[Log] = set()
         self._written: dict[Log, Entry] = {}  # up to which all is acked, as far as the broker is known to have written
 
     def opened(self, log: Log, native: Any) -> None:
@@ -50,10 +50,15 @@ class Committer:
     def learn(self, log: Log) -> Cursor | None:
         """Read what other members acked. Return where the group stands; None if that cannot be read."""
         there = None
+        self._unanswered.discard(log)
         if self._connection.admin is not None:
             ask = partial(group_cursors.cursor, self._connection, log, self._group, LEARN_TIMEOUT_S)
-            with suppress(mqplug.Error):  # then acked messages may come again
+            try:
                 there = self._connection.calls.run(ask, LEARN_TIMEOUT_S)
+            except (mqplug.Timeout, mqplug.ConnectError):
+                self._unanswered.add(log)
+            except mqplug.Error:
+                pass  # then acked messages may come again
         self.take_over(log, there.acks if there is not None else BatchAcks())
         if there is not None:
             self._cursors[log] = there
@@ -62,6 +67,10 @@ class Committer:
     def learnt(self, log: Log) -> Cursor | None:
         """Return where the group stood when that was last read; None if it was not."""
         return self._cursors.get(log)
+
+    def is_unanswered(self, log: Log) -> bool:
+        """Return whether no broker answered when that was to be read the last time."""
+        return log in self._unanswered
 
     def learnt_lately(self, log: Log) -> bool:
         """Return whether that was so short ago that it need not be repeated without a reason."""
@@ -86,7 +95,7 @@ class Committer:
         unacked, native = self._unacked[log], self._natives[log]
         ack = partial(unacked.ack, native)
         if self._connection.admin is None:
-            ack_and_ask(native, ack, deadline)
+            ack_and_ask(self._connection, native, ack, deadline)
         else:
             there = ack_and_wait(
                 self._connection, log, self._group, unacked.whole, ack, deadline,

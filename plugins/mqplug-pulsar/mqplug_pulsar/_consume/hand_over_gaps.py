@@ -3,6 +3,9 @@
 The broker makes a member active at once, but goes back to the first unacked message only after
 ``activeConsumerFailoverDelayTimeMillis``. What is sent meanwhile may come before the messages that the member before
 had in hand.
+
+When no broker answers, nothing proves that no messages are missing: what arrives early counts as behind a gap. Nothing
+is lost by that, for the native client gets everything again when it reconnects.
 """
 
 from __future__ import annotations
@@ -51,17 +54,19 @@ class HandOverGaps:
             feed.put_back(run.only(range(row, len(places))))
             run = run.only(range(row))
         if not message_ids.follows(places[0], feed.wanted) and feed.skipped is None:
-            cursor = self._read_again(feed, places[0], cursor)
-            if _is_gap(feed.wanted, places[0], cursor):
+            cursor, is_gap = self._look(feed, places[0], cursor)
+            if is_gap:
                 return (run if self._gives_up(feed, places[0]) else None), cursor
         self._gaps.pop(feed.log, None)
         return run, cursor
 
-    def _read_again(self, feed: MemberFeed, place: Numbers, cursor: Cursor | None) -> Cursor | None:
-        """Return where the group stands now, if what was read before does not prove that nothing is missing."""
-        if cursor is not None or not _is_gap(feed.wanted, place, self._committer.learnt(feed.log), unknown=True):
-            return cursor
-        return self._committer.learn(feed.log)
+    def _look(self, feed: MemberFeed, place: Numbers, cursor: Cursor | None) -> tuple[Cursor | None, bool]:
+        """Return where the group stands, and whether messages are missing. Read it if what is known proves nothing."""
+        if cursor is None:
+            if not _is_gap(feed.wanted, place, self._committer.learnt(feed.log), unknown=True):
+                return None, False
+            cursor = self._committer.learn(feed.log)
+        return cursor, _is_gap(feed.wanted, place, cursor, unknown=self._committer.is_unanswered(feed.log))
 
     def _gives_up(self, feed: MemberFeed, place: Numbers) -> bool:
         """Return whether the missing messages do not come. Request them the first time."""
@@ -70,7 +75,8 @@ class HandOverGaps:
             self._gaps[feed.log] = _Gap(feed.wanted, place, time.monotonic())
             feed.native.redeliver_unacknowledged_messages()  # nothing happens if another member is active by now
             return False
-        if place > gap.behind and time.monotonic() < gap.since + GIVE_UP_S:
+        waits = time.monotonic() < gap.since + GIVE_UP_S or not feed.native.is_connected()
+        if place > gap.behind and waits:
             return False  # it was under way when the others were requested
         del self._gaps[feed.log]
         return True

@@ -254,7 +254,7 @@ class SharedLog:
                 raise _pulsar.AlreadyClosed("the group was moved")
             feed.ack(ids)
 
-        ask = partial(ack_and_ask, feed.native, ack, deadline)
+        ask = partial(ack_and_ask, self._connection, feed.native, ack, deadline)
         if self._connection.admin is None:
             ask()
         else:
