@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mqplug._model.ids import MessageId
 from mqplug._produce.columns import RecordColumns
 from mqplug._produce.handle import SendHandle, SingleSend
-from mqplug._produce.record import size_of
 from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
@@ -49,6 +46,11 @@ class CollectedRun(SendRun):
         self.ticked = False
         """Whether it was there at the last tick of the linger thread."""
 
+    @property
+    def used_bytes(self) -> int:
+        """The bytes of the records that were added, while it is open."""
+        return self.reserved[1] - self.bytes_left
+
     def has_room(self, size: int) -> bool:
         """Return whether there is room for a record of this size."""
         return len(self.rows) < self.rows_max and size <= self.bytes_left
@@ -61,17 +63,20 @@ class CollectedRun(SendRun):
         number = len(self.rows)
         if single is not None:
             self.singles[number] = single
+        if not self.values_only:
+            row = _whole(row)
         self.bytes_left -= size
-        self.rows.append(row if self.values_only else _whole(row))
+        self.rows.append(row)
         return RowHandle(self, number)
 
     def seal(self) -> None:
         """Take no more records, and make the columns."""
-        self.rows_max, self.bytes_left = 0, -1
+        if self.bytes_left >= 0:
+            self.size = self.used_bytes
+            self.rows_max, self.bytes_left = 0, -1
         if self.rows:
-            self._columns = _values_only(self.rows) if self.values_only else _of_rows(self.rows)  # type: ignore[arg-type]
+            self._columns = _columns(self.rows, self.size, self.values_only)
             self._count = len(self.rows)
-            self.size = self._columns.size
             self.rows = []
 
     def let_go(self) -> None:
@@ -174,18 +179,16 @@ def _whole(row: Row) -> WholeRow:
     return (row, None, (), None) if isinstance(row, bytes) else row
 
 
-def _values_only(values: list[bytes]) -> RecordColumns:
-    return RecordColumns(values, list(accumulate(map(len, values))))
-
-
-def _of_rows(rows: list[WholeRow]) -> RecordColumns:
+def _columns(rows: list[Any], size: int, values_only: bool) -> RecordColumns:
+    """Return the columns of these rows, which have ``size`` bytes."""
+    if values_only:
+        return RecordColumns(rows, size=size)
     values, keys, headers, timestamps = zip(*rows, strict=True)
-    plain = None not in values and None not in keys and not any(headers)
-    sizes = map(add, map(len, values), map(len, keys)) if plain else map(size_of, values, keys, headers)
     return RecordColumns(
         values,
-        list(accumulate(sizes)),
+        None,
         None if keys.count(None) == len(keys) else keys,
         headers if any(headers) else None,
         None if timestamps.count(None) == len(timestamps) else timestamps,
+        size=size,
     )

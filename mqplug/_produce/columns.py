@@ -100,6 +100,8 @@ class RecordColumns:
         timestamps: Sequence[int | None] | None = None,
         partitions: Sequence[Any] | None = None,
         topics: Sequence[str | None] | None = None,
+        *,
+        size: int | None = None,
     ) -> None:
         self.values = values
         self.keys = keys
@@ -108,7 +110,9 @@ class RecordColumns:
         self.partitions = partitions
         self.topics = topics
         self._ends = ends
-        self.size = ends[-1] if ends else sum(map(sum, self._lengths()))
+        if size is None:
+            size = ends[-1] if ends else sum(map(sum, self._lengths()))
+        self.size = size
         """The bytes of all records."""
 
     @classmethod

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from mqplug._base.bell import Bell
+
 
 class LingerThread:
     """Calls ``tick`` twice in ``linger_s`` from ``start`` on, until it returns False."""
@@ -14,7 +16,8 @@ class LingerThread:
         self._linger_s = linger_s
         self._name = name
         self._due = threading.Event()
-        self._closed = threading.Event()
+        self._closed = False
+        self._closing = Bell()  # a wait for an event takes several times as long, and there are many
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -28,7 +31,8 @@ class LingerThread:
 
     def close(self, timeout: float) -> None:
         """End the thread."""
-        self._closed.set()
+        self._closed = True
+        self._closing.ring()
         self._due.set()
         if self._thread is not None:
             self._thread.join(timeout)
@@ -37,10 +41,10 @@ class LingerThread:
     def _run(self) -> None:
         while True:
             self._due.wait()
-            if self._closed.wait(self._linger_s / 2):
+            if self._closing.wait(self._linger_s / 2):
                 return
             self._due.clear()  # before the tick: what is collected after it needs another
-            if self._tick() or self._closed.is_set():
+            if self._tick() or self._closed:
                 self._due.set()
 
 

@@ -50,7 +50,7 @@ class OpenRuns:
     def used(self) -> tuple[int, int]:
         """Return the messages and bytes that were collected."""
         runs = self._all
-        return sum(len(run.rows) for run in runs), sum(run.reserved[1] - run.bytes_left for run in runs)
+        return sum(len(run.rows) for run in runs), sum(run.used_bytes for run in runs)
 
     def __bool__(self) -> bool:
         return bool(self._all)

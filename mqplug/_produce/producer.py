@@ -30,6 +30,7 @@ class Producer(Closable):
         self._session = session
         self._routes = session.routes  # these spare each message a look at the session
         self._queue = session.queue
+        self._lock = session.queue.lock
         self._wait = session.wait
         self._max_bytes = session.max_bytes
         self._forks = ForkGuard.forks
@@ -107,7 +108,7 @@ class Producer(Closable):
             if size <= self._max_bytes:
                 run = runs.get(chosen)
                 if run is not None and ForkGuard.forks == self._forks:
-                    with self._queue.lock:
+                    with self._lock:
                         rows, number = run.rows, len(run.rows)
                         left = run.bytes_left - size
                         if left >= 0 and number < run.rows_max and run.values_only is (key is None):

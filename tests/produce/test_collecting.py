@@ -140,6 +140,7 @@ def test_a_run_has_all_fields() -> None:
             [None, None, 5, None],
             [5, 11, 13, 24],
         ]
+        assert (driver.units[0].size, out.statistics().bytes) == (24, 24)
 
 
 def test_a_run_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
