@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
 from mqplug_pulsar._cluster.at_exit import ExitCloser
+from mqplug_pulsar._cluster.native_calls import NativeCalls
 
 ENDS_AT_ONCE = """
 import sys, mqplug
@@ -64,6 +66,21 @@ def test_a_client_that_cannot_be_closed_does_not_keep_the_process(monkeypatch, k
     exit_closer.add(client)
     assert not exit_closer.close_all()
     until.set()
+
+
+def test_calls_under_way_end_before_clients_are_closed():
+    """A producer that is just being opened is opened: a native client that is closed meanwhile never answers."""
+    ended, closed_after, exit_closer, calls = Event(), [], ExitCloser(), NativeCalls()
+
+    class Client:
+        def close(self):
+            closed_after.append(ended.is_set())
+
+    client = Client()
+    exit_closer.add(client)
+    calls.start(lambda: (time.sleep(0.2), ended.set()))
+    assert exit_closer.close_all()
+    assert closed_after == [True]
 
 
 def test_all_are_closed_when_the_process_ends():

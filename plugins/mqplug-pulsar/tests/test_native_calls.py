@@ -99,7 +99,7 @@ class Client:
         pass
 client, calls = Client(), NativeCalls()
 calls.start(Event().wait)
-at_exit.RETURN_TIMEOUT_S = 0.2
+at_exit.EXIT_TIMEOUT_S = at_exit.RETURN_TIMEOUT_S = 0.2
 at_exit.close_at_exit(client)
 """
 

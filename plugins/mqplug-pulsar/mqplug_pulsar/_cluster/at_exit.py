@@ -18,7 +18,7 @@ import pulsar
 
 from mqplug_pulsar._cluster.daemon_threads import wait_for_calls
 
-EXIT_TIMEOUT_S = 2.0  # then the process ends even if no broker answers
+EXIT_TIMEOUT_S = 2.0  # for calls under way, and again for the close: then the process ends even if no broker answers
 RETURN_TIMEOUT_S = 1.0  # for calls of clients that are closed
 
 
@@ -48,6 +48,7 @@ class ExitCloser:
         """Close all clients. Return whether that ended in time."""
         if self._thread is None:
             return True
+        wait_for_calls(EXIT_TIMEOUT_S)  # the native client forgets to open a producer while it is closed
         self._now.set()
         if self._done.wait(EXIT_TIMEOUT_S) and wait_for_calls(RETURN_TIMEOUT_S):
             return True
