@@ -63,6 +63,7 @@ def test_a_refusal_among_the_answers_is_typed() -> None:
     """If the answer for one of many partitions is a refusal, it is raised as an error of ours."""
     requests: Any = object.__new__(AdminRequests)
     requests._admin = SimpleNamespace(poll=lambda _: 0)
+    requests.failures = SimpleNamespace(hopeless=lambda *_: False)
     refused, answered = Future[int](), Future[int]()
     refused.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
     answered.set_result(1)
