@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pulsar
 import pytest
 from pulsar_driver import fill, take_all
 
@@ -87,7 +88,6 @@ class UnansweredReads:
 @pytest.mark.parametrize("error", [mqplug.Timeout("late"), mqplug.ConnectError("gone")], ids=["late", "gone"])
 def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, error):
     """When the broker does not answer whether messages are missing, later ones are not delivered before them."""
-    monkeypatch.setattr(hand_over_gaps, "GIVE_UP_S", 60)
     ids = fill(single, topic, 10)
     reads = UnansweredReads(error)
     monkeypatch.setattr(group_cursors, "cursor", reads)
@@ -96,6 +96,26 @@ def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, e
         assert [message.id for message in take_all(member, 10)] == ids
         assert reads.refused
         assert member.receive(0.3) is None
+
+
+@pytest.mark.usefixtures("skipping")
+def test_missing_messages_are_requested_again(single, topic, monkeypatch):
+    """A broker that does not send missing messages in time is asked again; later ones still wait for them."""
+    monkeypatch.setattr(hand_over_gaps, "REQUEST_AGAIN_S", 0.1)
+    redeliver, requests = pulsar.Consumer.redeliver_unacknowledged_messages, []
+
+    def ignored_once(native):
+        requests.append(native)
+        if len(requests) > 1:
+            redeliver(native)
+
+    monkeypatch.setattr(pulsar.Consumer, "redeliver_unacknowledged_messages", ignored_once)
+    ids = fill(single, topic, 10)
+    with single.consumer(topic, group="g") as member:
+        assert member.receive(0.5) is None
+        ids = [*ids, *fill(single, topic, 1)]
+        assert [message.id for message in take_all(member, 11)] == ids
+    assert len(requests) == 2
 
 
 @pytest.mark.usefixtures("skipping")

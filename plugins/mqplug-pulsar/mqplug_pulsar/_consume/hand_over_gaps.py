@@ -24,7 +24,7 @@ from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._consume.unwanted_messages import MemberFeed
 from mqplug_pulsar._format import message_ids
 
-GIVE_UP_S = 3.0  # then a gap stays: the broker does not have its messages any more
+REQUEST_AGAIN_S = 3.0  # then a request counts as lost
 _ENTRY = itemgetter(1)
 
 
@@ -69,17 +69,20 @@ class HandOverGaps:
         return cursor, _is_gap(feed.wanted, place, cursor, unknown=self._committer.is_unanswered(feed.log))
 
     def _gives_up(self, feed: MemberFeed, place: Numbers) -> bool:
-        """Return whether the missing messages do not come. Request them the first time."""
+        """Return whether the broker began again and does not have the missing messages. Have it begin again before.
+
+        A message behind the first one that came too early was under way by then, however long the broker takes.
+        """
         gap = self._gaps.get(feed.log)
         if gap is None or gap.wanted != feed.wanted:
-            self._gaps[feed.log] = _Gap(feed.wanted, place, time.monotonic())
+            gap = None
+        elif place <= gap.behind:
+            del self._gaps[feed.log]
+            return True
+        if gap is None or time.monotonic() > gap.since + REQUEST_AGAIN_S:
+            self._gaps[feed.log] = _Gap(feed.wanted, gap.behind if gap is not None else place, time.monotonic())
             feed.native.redeliver_unacknowledged_messages()  # nothing happens if another member is active by now
-            return False
-        waits = time.monotonic() < gap.since + GIVE_UP_S or not feed.native.is_connected()
-        if place > gap.behind and waits:
-            return False  # it was under way when the others were requested
-        del self._gaps[feed.log]
-        return True
+        return False
 
 
 def _is_gap(wanted: Numbers | None, place: Numbers, cursor: Cursor | None, *, unknown: bool = False) -> bool:
