@@ -24,7 +24,8 @@ OPERATIONS = {
 }  # fmt: skip
 RESOURCES = {"topic": 2, "group": 3, "cluster": 4, "transaction": 5}
 ANY, LITERAL, PREFIXED, ALLOW = 1, 3, 4, 3
-UNKNOWN_TOPIC, TOPIC_EXISTS = 3, 36
+TOPIC_EXISTS = 36
+NOT_READY = {3, 5, 6}  # a new topic is not known yet, or its partition has no leader, or not here
 REQUEST_TIMEOUT_MS = 5000
 RETRY_PAUSE_S = 0.02
 
@@ -64,14 +65,14 @@ class KafkaWire:
         _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "delete a topic")
 
     def produce(self, topic: str, value: bytes) -> None:
-        """Append one message to partition 0 and wait until it is stored. A new topic may not be known at once."""
+        """Append one message to partition 0 and wait until it is stored. A new topic may not be ready at once."""
         records = kafka_record_batch(value)
         data = _array(_text(topic) + _array(struct.pack(">ii", 0, len(records)) + records))
         end = time.monotonic() + self._timeout
         while True:
             answer = self.ask(PRODUCE, struct.pack(">hhi", -1, -1, REQUEST_TIMEOUT_MS) + data)
             code = _number(answer, ">h", 4 + len(_text(topic)) + 4 + 4)
-            if code != UNKNOWN_TOPIC or time.monotonic() > end:
+            if code not in NOT_READY or time.monotonic() > end:
                 break
             time.sleep(RETRY_PAUSE_S)
         _raise_for(code, "produce")
