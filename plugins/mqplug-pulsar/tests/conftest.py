@@ -106,3 +106,19 @@ def topic(mq, name):
     """A fresh topic of one partition."""
     mq.create_topic(name)
     return name
+
+
+@pytest.fixture
+def connected(pulsar_server):
+    """Connects with other settings."""
+    clients = []
+
+    def connect(**settings):
+        clients.append(
+            mqplug.connect("pulsar", service_url=pulsar_server.service_url, cluster="standalone", **settings)
+        )
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.close()

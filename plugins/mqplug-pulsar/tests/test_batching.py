@@ -12,22 +12,6 @@ import mqplug
 from mqplug import EARLIEST, Record
 
 
-@pytest.fixture
-def connected(pulsar_server):
-    """Connects with other settings."""
-    clients = []
-
-    def connect(**settings):
-        clients.append(
-            mqplug.connect("pulsar", service_url=pulsar_server.service_url, cluster="standalone", **settings)
-        )
-        return clients[-1]
-
-    yield connect
-    for client in clients:
-        client.close()
-
-
 def entries(ids):
     """How many messages each entry holds, in order."""
     return [len(list(group)) for _, group in itertools.groupby(each.coordinates[:2] for each in ids)]

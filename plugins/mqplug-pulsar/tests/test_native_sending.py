@@ -32,22 +32,6 @@ WAYS = ("required", "off")
 """Settings of ``native``: through the compiled part, and without."""
 
 
-@pytest.fixture
-def connected(pulsar_server):
-    """Connects with other settings."""
-    clients = []
-
-    def connect(**settings):
-        clients.append(
-            mqplug.connect("pulsar", service_url=pulsar_server.service_url, cluster="standalone", **settings)
-        )
-        return clients[-1]
-
-    yield connect
-    for client in clients:
-        client.close()
-
-
 # random records, both ways --------------------------------------------------------------------------------------
 
 KEYS = (
