@@ -41,6 +41,7 @@ from mqplug._model.errors import (
     TopicNotFound,
     Unsupported,
 )
+from mqplug._model.group_description import GroupDescription, GroupMember
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.matching import matching
@@ -79,7 +80,9 @@ __all__ = [
     "Error",
     "Fenced",
     "ForkedClient",
+    "GroupDescription",
     "GroupInfo",
+    "GroupMember",
     "GroupNotFound",
     "GroupPosition",
     "Ingested",

@@ -12,6 +12,7 @@ from mqplug._client.session import ClientSession
 from mqplug._client.topics import check_partitions, new_topic
 from mqplug._consume.start_positions import check_start
 from mqplug._model.checks import check_missing, whole_number
+from mqplug._model.group_description import GroupDescription
 from mqplug._model.log import Log
 from mqplug._model.matching import Matching
 from mqplug._model.names import TopicNames, check_group, check_partition_list, check_topics
@@ -313,6 +314,14 @@ class Client(Closable):
         with self._session.using("list groups", needs="groups"):
             return self._session.groups.all(topic, deadline)
 
+    def describe_group(self, group: str, *, timeout: float | None = 30) -> GroupDescription:
+        """Describe a group: the topics where it has a position or members, and its members, where the backend reports
+        them; ``GroupNotFound`` if it has neither.
+        """
+        deadline = Deadline(timeout)
+        with self._session.using("describe group", needs="groups"):
+            return self._session.groups.describe(check_group(group), deadline)
+
     def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
         """Return the group's position in each partition that has one; ``GroupNotFound`` if there is none."""
         deadline = Deadline(timeout)
@@ -329,7 +338,7 @@ class Client(Closable):
         must_exist: bool = False,
         timeout: float | None = 30,
     ) -> None:
-        """Move a group that has no members; ``ConsumerBusy`` if it has.
+        """Move a group that has no members; ``ConsumerBusy`` with their names if it has.
 
         ``EARLIEST``, ``LATEST``, a time and ``last(n)`` move all partitions. An id (which is delivered first), a
         position, or a mapping of partition to position moves what it names, and the others stay where they are. Where
@@ -346,7 +355,9 @@ class Client(Closable):
             )
 
     def delete_group(self, group: str, *, timeout: float | None = 30) -> None:
-        """Delete a group on all topics: its next consumer begins at its ``start=``. ``ConsumerBusy`` with members."""
+        """Delete a group on all topics: its next consumer begins at its ``start=``. With members it raises a
+        ``ConsumerBusy`` that has their names.
+        """
         deadline = Deadline(timeout)
         with self._session.using("delete group", needs="durable_groups"):
             self._session.groups.delete(check_group(group), deadline)

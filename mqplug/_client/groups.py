@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from mqplug._client.group_descriptions import describe, naming_members
 from mqplug._consume.start_positions import ResetTarget, by_log, check_start, refuse_lost, resolve
 from mqplug._model.errors import Error, GroupNotFound
 from mqplug._model.ids import MessageId
@@ -18,6 +19,7 @@ from mqplug.spi._actions import GroupInfo, GroupPosition
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
     from mqplug._client.topics import Topics
+    from mqplug._model.group_description import GroupDescription
     from mqplug._model.log import Log
     from mqplug._plugins.backend import Backend
     from mqplug.spi._drivers import Connection
@@ -40,6 +42,13 @@ class Groups:
         found = self._backend.list_groups(self._connection, topic, deadline)
         return sorted(found, key=lambda group: group.name)
 
+    def describe(self, group: str, deadline: Deadline) -> GroupDescription:
+        """Describe a group; ``GroupNotFound`` if it has neither a position nor a member."""
+        try:
+            return describe(self._backend, self._connection, group, deadline)
+        except GroupNotFound as error:
+            raise self._not_found(group, None, deadline) from error
+
     def positions(self, group: str, topic: str, deadline: Deadline) -> dict[int, GroupPosition]:
         """Return the group's positions in a topic, by partition."""
         logs = self._topics.find(topic, deadline).logs
@@ -57,7 +66,8 @@ class Groups:
 
     def delete(self, group: str, deadline: Deadline) -> None:
         """Delete a group."""
-        self._backend.delete_group(self._connection, group, deadline)
+        with naming_members(self._backend, self._connection, group, deadline):
+            self._backend.delete_group(self._connection, group, deadline)
 
     def reset(
         self, group: str, topic: str, to: ResetTarget, *, must_exist: bool, lenient: bool, deadline: Deadline
@@ -72,15 +82,20 @@ class Groups:
         fresh = [log for log in logs if log not in moved and log not in known]
         moved |= _plain(self._backend.resolve(self._connection, EARLIEST, fresh, deadline))
         if moved:
-            self._backend.move_group(self._connection, group, moved, deadline)
+            with naming_members(self._backend, self._connection, group, deadline):
+                self._backend.move_group(self._connection, group, moved, deadline)
 
-    def _not_found(self, group: str, topic: str, deadline: Deadline) -> GroupNotFound:
+    def _not_found(self, group: str, topic: str | None, deadline: Deadline) -> GroupNotFound:
         """Return the error for an unknown group, with a similar name if there is one."""
         near: list[str] = []
         with suppress(Error):
             there = [info.name for info in self._backend.list_groups(self._connection, topic, deadline)]
             near = get_close_matches(group, there, 1)
         meant = f"Did you mean {near[0]!r}? " if near else ""
+        if topic is None:
+            return GroupNotFound(
+                f"the group {group!r} has no position and no members", fix=f"{meant}List the groups with groups()"
+            )
         return GroupNotFound(
             f"the group {group!r} has no position on {topic!r}", topic=topic,
             fix=f"{meant}List the groups of the topic with groups({topic!r}), or create the group with reset_group()",

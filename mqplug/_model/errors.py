@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mqplug._model.group_description import GroupMember
+
 
 class Error(Exception):
     """The root of all errors that mqplug raises, except wrong types and numbers."""
@@ -143,10 +145,14 @@ class GroupNotFound(Error):
 
 
 class ConsumerBusy(Error):
-    """The group is in use in a way that excludes this consumer, or this change."""
+    """The group is in use in a way that excludes this consumer, or this change.
+
+    ``members`` are those of a group that could not be moved or deleted, where the backend reports them.
+    """
 
     fix = "Close the other consumers of the group first"
     retryable = True
+    members: tuple[GroupMember, ...] = ()
 
 
 class Fenced(Error):

@@ -13,6 +13,7 @@ import attrs
 
 from mqplug._base.deadline import Deadline
 from mqplug._model.errors import Error, PluginError, Timeout, Unsupported
+from mqplug._model.group_description import GroupDescription
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.watermarks import Bounds, Watermarks
@@ -26,6 +27,7 @@ from mqplug.spi._actions import (
     DeleteGroup,
     DeleteTopic,
     DescribeGroup,
+    DescribeGroupMembers,
     DescribeTopic,
     DescribeTopics,
     DiscardStaged,
@@ -162,6 +164,9 @@ class Backend:
 
     def list_groups(self, connection: Connection, topic: str | None, deadline: Deadline) -> list[GroupInfo]:
         return list(self._administer(connection, ListGroups(topic), deadline, topic))
+
+    def describe_group(self, connection: Connection, group: str, deadline: Deadline) -> GroupDescription:
+        return cast(GroupDescription, self._administer(connection, DescribeGroupMembers(group), deadline))
 
     def delete_group(self, connection: Connection, group: str, deadline: Deadline) -> None:
         self._administer(connection, DeleteGroup(group), deadline)

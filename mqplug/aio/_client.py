@@ -15,6 +15,7 @@ from mqplug._consume.opening import ConsumerRequest
 from mqplug._consume.retry_policy import Retry
 from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.errors import Error
+from mqplug._model.group_description import GroupDescription
 from mqplug._model.log import Log
 from mqplug._model.matching import Matching
 from mqplug._model.message import Message
@@ -259,6 +260,10 @@ class AsyncClient(AsyncClosable):
     async def groups(self, topic: str | None = None, *, timeout: float | None = 30) -> list[GroupInfo]:
         """As ``Client.groups``."""
         return await self._loop.call(partial(self.sync.groups, topic, timeout=timeout))
+
+    async def describe_group(self, group: str, *, timeout: float | None = 30) -> GroupDescription:
+        """As ``Client.describe_group``."""
+        return await self._loop.call(partial(self.sync.describe_group, group, timeout=timeout))
 
     async def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
         """As ``Client.positions``."""

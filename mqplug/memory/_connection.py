@@ -20,6 +20,7 @@ from mqplug.spi import (
     DeleteGroup,
     DeleteTopic,
     DescribeGroup,
+    DescribeGroupMembers,
     DescribeTopic,
     DescribeTopics,
     DiscardStaged,
@@ -116,6 +117,8 @@ class MemoryConnection:
                     return [store.describe(topic) for topic in topics]
                 case DescribeGroup(group, logs):
                     return store.positions(group, logs)
+                case DescribeGroupMembers(group):
+                    return store.describe_group(group)
                 case ListGroups(topic):
                     return store.groups(topic)
                 case DeleteGroup(group):

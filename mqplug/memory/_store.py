@@ -15,7 +15,7 @@ from mqplug.memory._groups import Group
 from mqplug.memory._partition import MemoryRetention, Partition
 from mqplug.memory._personality import FULL, Personality
 from mqplug.memory._staging import MemoryStaging
-from mqplug.spi import GroupInfo, GroupPosition, TopicInfo, TransactionMark
+from mqplug.spi import GroupDescription, GroupInfo, GroupPosition, TopicInfo, TransactionMark
 from mqplug.spi.groups import Roster
 
 DEFAULT_RETENTION_S = 7 * 24 * 3600.0
@@ -128,6 +128,15 @@ class Store:
             for name, group in sorted(self._groups.items())
             if any(topic in {None, log.topic} for log in group.logs)
         ]
+
+    def describe_group(self, name: str) -> GroupDescription:
+        """Return a group's topics and members; ``GroupNotFound`` if it has no position and no member."""
+        group = self._groups.get(name)
+        logs = {*group.logs, *group.roster.wanted()} if group is not None else set()
+        if group is None or not logs:
+            raise GroupNotFound(f"there is no group {name!r}", fix="List the groups with client.groups()")
+        topics = {log.topic for log in logs} & self._topics.keys()
+        return GroupDescription(name, tuple(sorted(topics)), group.roster.members())
 
     def delete_group(self, name: str) -> None:
         """Delete a group without members."""

@@ -24,9 +24,9 @@ Aliases, which have no help of their own:
 
 ``Action``
     What ``mqplug_administer`` is asked to do: any of ``CreateTopic``, ``DeleteTopic``, ``AddPartitions``,
-    ``ListTopics``, ``DescribeTopic``, ``DescribeTopics``, ``DescribeGroup``, ``ListGroups``, ``DeleteGroup``, ``Trim``,
-    ``Ingest`` and ``DiscardStaged``. Each says what the hook answers. Match on the class; others are
-    ``Unsupported``.
+    ``ListTopics``, ``DescribeTopic``, ``DescribeTopics``, ``DescribeGroup``, ``DescribeGroupMembers``, ``ListGroups``,
+    ``DeleteGroup``, ``Trim``, ``Ingest`` and ``DiscardStaged``. Each says what the hook answers. Match on the class;
+    others are ``Unsupported``.
 ``GroupStart``
     Where a consumer begins, ``ConsumerOptions.start``: a ``SymbolicStart``, or a mapping with a position for each log.
 ``SymbolicStart``
@@ -48,6 +48,7 @@ from __future__ import annotations
 from mqplug._base.bell import Bell
 from mqplug._base.deadline import Deadline
 from mqplug._model.batch import Batch, Columns, ColumnsWithArrow, ListColumns
+from mqplug._model.group_description import GroupDescription, GroupMember
 from mqplug._model.headers import Headers
 from mqplug._model.position import AtTime, Earliest, Last, Latest
 from mqplug._model.retention import Retention, retention_seconds
@@ -62,6 +63,7 @@ from mqplug.spi._actions import (
     DeleteGroup,
     DeleteTopic,
     DescribeGroup,
+    DescribeGroupMembers,
     DescribeTopic,
     DescribeTopics,
     DiscardStaged,
@@ -132,6 +134,7 @@ __all__ = [
     "DeleteGroup",
     "DeleteTopic",
     "DescribeGroup",
+    "DescribeGroupMembers",
     "DescribeTopic",
     "DescribeTopics",
     "Descriptor",
@@ -139,7 +142,9 @@ __all__ = [
     "Earliest",
     "ExplainingConnection",
     "FollowingConsumerDriver",
+    "GroupDescription",
     "GroupInfo",
+    "GroupMember",
     "GroupMove",
     "GroupPosition",
     "GroupStart",

@@ -118,6 +118,17 @@ class DescribeGroup:
 
 
 @attrs.frozen
+class DescribeGroupMembers:
+    """Answer with the ``GroupDescription``; ``GroupNotFound`` if the group has neither a position nor a member.
+
+    If a driver answers ``Unsupported``, the core looks for the group's positions on all topics, with ``ListGroups``,
+    ``ListTopics`` and ``DescribeGroup``; the members are then None, or none where ``ListGroups`` counts 0.
+    """
+
+    group: str
+
+
+@attrs.frozen
 class ListGroups:
     """Answer with a ``GroupInfo`` for each group that has a position, on this topic or on any."""
 
@@ -191,7 +202,7 @@ class DiscardStaged:
 
 Action = (
     CreateTopic | DeleteTopic | AddPartitions | ListTopics | DescribeTopic | DescribeTopics
-    | DescribeGroup | ListGroups | DeleteGroup | Trim | Ingest | DiscardStaged
+    | DescribeGroup | DescribeGroupMembers | ListGroups | DeleteGroup | Trim | Ingest | DiscardStaged
 )  # fmt: skip
 
 Mode = Literal["ordered", "exclusive", "shared", "key_shared"]

@@ -112,6 +112,7 @@ def test_a_client_answers_questions() -> None:
             assert await mq.lag("orders", group="g") == {0: 2}
             assert (await mq.positions("orders", group="g"))[0].position < (await mq.watermarks("orders"))[0].high
             assert (await mq.describe("orders")).name == "orders"
+            assert (await mq.describe_group("g")).topics == ("orders",)
             await mq.delete_group("g")
             await mq.trim("orders", {0: (await mq.watermarks("orders"))[0].high})
             await mq.add_partitions("orders", 2)

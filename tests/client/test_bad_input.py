@@ -37,6 +37,7 @@ RIGHT: dict[str, Call] = {
     "groups": lambda mq: mq.groups(),
     "positions": lambda mq: mq.positions("orders", group="billing"),
     "reset_group": lambda mq: mq.reset_group("billing", "orders", EARLIEST),
+    "describe_group": lambda mq: mq.describe_group("billing"),
     "delete_group": lambda mq: mq.delete_group("billing"),
     "watermarks": lambda mq: mq.watermarks("orders"),
     "bounds": lambda mq: mq.bounds("orders"),
@@ -75,6 +76,7 @@ GROUP_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "consumer": lambda mq, group: mq.consumer("orders", group=group),
     "positions": lambda mq, group: mq.positions("orders", group=group),
     "reset_group": lambda mq, group: mq.reset_group(group, "orders", EARLIEST),
+    "describe_group": lambda mq, group: mq.describe_group(group),
     "delete_group": lambda mq, group: mq.delete_group(group),
     "lag": lambda mq, group: mq.lag("orders", group=group),
 }
@@ -98,6 +100,7 @@ TIMED_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "groups": lambda mq, timeout: mq.groups(timeout=timeout),
     "positions": lambda mq, timeout: mq.positions("orders", group="billing", timeout=timeout),
     "reset_group": lambda mq, timeout: mq.reset_group("billing", "orders", EARLIEST, timeout=timeout),
+    "describe_group": lambda mq, timeout: mq.describe_group("billing", timeout=timeout),
     "delete_group": lambda mq, timeout: mq.delete_group("billing", timeout=timeout),
     "watermarks": lambda mq, timeout: mq.watermarks("orders", timeout=timeout),
     "bounds": lambda mq, timeout: mq.bounds("orders", timeout=timeout),

@@ -210,6 +210,7 @@ CALLS = {
 MORE_CALLS = [
     ("retention", lambda mq: mq.create_topic("short", retention_bytes=60)),
     ("groups", lambda mq: mq.lag("orders", group="billing")),
+    ("groups", lambda mq: mq.describe_group("billing")),
     ("groups", lambda mq: mq.positions("orders", group="billing")),
     ("groups", lambda mq: mq.consumer("orders", group="billing")),
     ("durable_groups", lambda mq: mq.delete_group("billing")),

@@ -6,12 +6,24 @@ what it has while that is balanced. In the modes ``shared`` and ``key_shared`` a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from threading import Lock
 
+import attrs
+
 from mqplug._model.errors import ConsumerBusy
+from mqplug._model.group_description import GroupMember
 from mqplug._model.log import Log
 from mqplug.spi._actions import SHARED_MODES, Mode
+
+_member_numbers = count(1)
+
+
+def new_member_name() -> str:
+    """Return a name for a member of this process, with the process id, by which ``ps`` finds it."""
+    return f"pid-{os.getpid()}-{next(_member_numbers)}"
 
 
 class Roster:
@@ -22,12 +34,22 @@ class Roster:
         self._seats: list[Seat] = []
         self._mode: Mode = "ordered"
 
-    def join(self, logs: Iterable[Log], wake: Callable[[], None], mode: Mode = "ordered") -> Seat:
+    def join(
+        self,
+        logs: Iterable[Log],
+        wake: Callable[[], None],
+        mode: Mode = "ordered",
+        *,
+        name: str | None = None,
+        host: str | None = None,
+    ) -> Seat:
         """Add a member that reads these logs; ``wake`` makes it read its ``changes``.
 
+        ``name`` and ``host`` are what ``members`` reports of it; without a name it gets that of a member of this
+        process.
         Raises ``ConsumerBusy`` while there are members in another mode, or where one member is to be the only one.
         """
-        seat = Seat(self, frozenset(logs), wake)
+        seat = Seat(self, frozenset(logs), wake, GroupMember(name or new_member_name(), host))
         with self._lock:
             self._admit(mode)
             self._seats.append(seat)
@@ -55,6 +77,16 @@ class Roster:
 
     def __len__(self) -> int:
         return len(self._seats)
+
+    def members(self) -> tuple[GroupMember, ...]:
+        """Return the members, with the logs that each holds now."""
+        with self._lock:
+            return tuple(attrs.evolve(each.member, logs=tuple(sorted(each.held, key=_order))) for each in self._seats)
+
+    def wanted(self) -> frozenset[Log]:
+        """Return the logs that members read, whether one of them holds them yet or not."""
+        with self._lock:
+            return frozenset().union(*(each.wanted for each in self._seats))
 
     @property
     def mode(self) -> Mode:
@@ -122,8 +154,9 @@ class Roster:
 class Seat:
     """One member's seat in a roster."""
 
-    def __init__(self, roster: Roster, wanted: frozenset[Log], wake: Callable[[], None]) -> None:
+    def __init__(self, roster: Roster, wanted: frozenset[Log], wake: Callable[[], None], member: GroupMember) -> None:
         self._roster = roster
+        self.member = member
         self.wanted = wanted
         self.wake = wake
         self.held: set[Log] = set()

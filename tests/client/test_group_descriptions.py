@@ -1,0 +1,140 @@
+"""Descriptions of groups: their topics and members, and errors that name the members in the way."""
+
+from __future__ import annotations
+
+import os
+import pickle
+
+import pytest
+from limited_memory import narrowed
+
+import mqplug
+from mqplug import EARLIEST, GroupDescription, GroupMember
+from mqplug.spi import DescribeGroupMembers, ListGroups
+
+
+@pytest.fixture
+def mq():
+    """A client with two topics, "orders" of two partitions."""
+    with mqplug.connect("memory") as client:
+        client.create_topic("orders", partitions=2)
+        client.create_topic("audit")
+        yield client
+
+
+def held(mq, group="billing"):
+    """The partitions of each member."""
+    return [[log.partition for log in member.logs] for member in mq.describe_group(group).members]
+
+
+def test_members_have_their_partitions(mq):
+    """Each member is named after its process, with the partitions that it holds; those who left are gone."""
+    with mq.consumer("orders", group="billing") as one:
+        one.receive(0)
+        (member,) = mq.describe_group("billing").members
+        assert member.name.startswith(f"pid-{os.getpid()}-")
+        assert held(mq) == [[0, 1]]
+        with mq.consumer("orders", group="billing") as other:
+            for _ in range(3):
+                one.receive(0)
+                other.receive(0)
+            assert sorted(held(mq)) == [[0], [1]]
+            names = {each.name for each in mq.describe_group("billing").members}
+            assert len(names) == 2
+    assert mq.describe_group("billing") == GroupDescription("billing", ("orders",), ())
+
+
+def test_shared_members_hold_all(mq):
+    """Members that share the messages hold every log each."""
+    with mq.consumer("orders", group="g", mode="shared") as one, mq.consumer("orders", group="g", mode="shared") as two:
+        one.receive(0)
+        two.receive(0)
+        assert held(mq, "g") == [[0, 1], [0, 1]]
+
+
+def test_topics_are_sorted_and_each_named_once(mq):
+    """Topics with a position only and with members only are named alike; a deleted one is not."""
+    mq.reset_group("billing", "orders", EARLIEST)
+    with mq.consumer("audit", group="billing"):
+        assert mq.describe_group("billing").topics == ("audit", "orders")
+        mq.delete_topic("orders")
+        assert mq.describe_group("billing").topics == ("audit",)
+
+
+def test_an_unknown_group_has_a_hint(mq):
+    """A group without position and members is not found, and one with a similar name is named."""
+    mq.reset_group("billing", "orders", EARLIEST)
+    with pytest.raises(mqplug.GroupNotFound, match=r"'biling' has no position.*Did you mean 'billing'\?"):
+        mq.describe_group("biling")
+
+
+@pytest.mark.parametrize("change", ["reset", "delete"])
+def test_members_in_the_way_are_named(mq, change):
+    """A group with members is not moved or deleted, and the error has their names, pickled too."""
+    with mq.consumer("orders", group="billing"):
+        (member,) = mq.describe_group("billing").members
+        with pytest.raises(mqplug.ConsumerBusy, match=rf"members: {member.name}\W") as caught:
+            mq.reset_group("billing", "orders", EARLIEST) if change == "reset" else mq.delete_group("billing")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert [each.name for each in again.members] == [member.name]
+    assert str(again) == str(caught.value)
+
+
+def test_few_members_are_named(mq):
+    """The text of the error names five members, and says how many more there are."""
+    consumers = [mq.consumer("orders", group="billing") for _ in range(7)]
+    with pytest.raises(mqplug.ConsumerBusy, match=r"(pid-\d+-\d+, ){4}pid-\d+-\d+ and 2 more") as caught:
+        mq.delete_group("billing")
+    assert len(caught.value.members) == 7
+    for each in consumers:
+        each.close()
+
+
+@pytest.mark.parametrize(("member", "text"), [(GroupMember("a"), "a"), (GroupMember("a", "10.0.0.1"), "a on 10.0.0.1")])
+def test_a_member_is_shown_with_its_host(member, text):
+    """A member as text is its name, with the host where that is known."""
+    assert str(member) == text
+
+
+# drivers without the action ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain():
+    """A client of a driver that does not describe groups, with two topics."""
+    with narrowed(DescribeGroupMembers) as (client, _):
+        client.create_topic("orders", partitions=2)
+        client.create_topic("audit")
+        yield client
+
+
+def test_the_core_finds_the_topics(plain):
+    """The topics are those where the group has a position; without members it is known that there are none."""
+    plain.reset_group("billing", "orders", EARLIEST)
+    assert plain.describe_group("billing") == GroupDescription("billing", ("orders",), ())
+
+
+def test_the_core_knows_no_members(plain):
+    """Members that the driver only counts are None, and an error does without their names."""
+    with plain.consumer("orders", group="billing"):
+        assert plain.describe_group("billing") == GroupDescription("billing", ("orders",), None)
+        with pytest.raises(mqplug.ConsumerBusy) as caught:
+            plain.delete_group("billing")
+    assert caught.value.members == ()
+    assert "its members" not in str(caught.value)
+
+
+def test_the_core_misses_an_unknown_group(plain):
+    """A group that is not listed is not found, with a hint."""
+    plain.reset_group("billing", "orders", EARLIEST)
+    with pytest.raises(mqplug.GroupNotFound, match="Did you mean 'billing'"):
+        plain.describe_group("biling")
+
+
+def test_what_the_core_needs_is_named():
+    """Without a list of topics and a description by the driver, the error names the capability."""
+    with narrowed(DescribeGroupMembers, ListGroups) as (mq, _):
+        mq.create_topic("orders")
+        with pytest.raises(mqplug.Unsupported) as caught:
+            mq.describe_group("billing")
+        assert caught.value.capability == "groups"
