@@ -9,7 +9,7 @@ from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline
 from mqplug._client.advancing import advance, check_position, distance
 from mqplug._client.session import ClientSession
-from mqplug._client.topics import check_partitions, new_topic
+from mqplug._client.topic_settings import altered_topic, check_partitions, new_topic
 from mqplug._consume.start_positions import check_start
 from mqplug._model.checks import check_missing, whole_number
 from mqplug._model.group_description import GroupDescription
@@ -107,6 +107,27 @@ class Client(Closable):
             )
             self._session.topics.create(wanted, exist_ok, deadline)
         self._session.open_objects.topic_created()
+
+    def alter_topic(
+        self,
+        topic: str,
+        *,
+        retention: Retention | None = None,
+        retention_bytes: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        timeout: float | None = 30,
+    ) -> TopicInfo:
+        """Change settings of a topic, as ``create_topic`` takes them; what is not given stays as it is.
+
+        On return the change is in force and stored: every client's next ``describe`` shows it. Messages that a shorter
+        retention no longer keeps are removed as retention removes others. ``options`` are the backend's own.
+        """
+        deadline = Deadline(timeout)
+        with self._session.using("alter topic", needs="alter_topic"):
+            wanted = altered_topic(
+                topic, self.capabilities, retention=retention, retention_bytes=retention_bytes, options=options
+            )
+            return self._session.topics.alter(wanted, deadline)
 
     def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
         """Delete a topic with all its messages."""

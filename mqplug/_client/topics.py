@@ -1,17 +1,15 @@
-"""Topics: created, described, grown, trimmed and deleted."""
+"""Topics: created, described, altered, grown, trimmed and deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mqplug._consume.start_positions import by_log
-from mqplug._model.checks import whole_number
-from mqplug._model.errors import TopicExists, TopicNotFound, Unsupported
+from mqplug._model.errors import TopicExists, TopicNotFound
 from mqplug._model.names import check_new_topic, check_topic
-from mqplug._model.retention import Retention, retention_seconds
-from mqplug.spi._actions import AddPartitions, CreateTopic, TopicInfo
+from mqplug.spi._actions import AddPartitions, AlterTopic, CreateTopic, TopicInfo
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from mqplug._model.matching import Matching
     from mqplug._model.position import Position
     from mqplug._plugins.backend import Backend
-    from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
 
 RETENTION_ROUNDING_S = 60.0  # seconds: Pulsar counts retention in whole minutes, and rounds up
@@ -92,6 +89,10 @@ class Topics:
                 topic=wanted.topic, fix="Ask for what there is, or choose another name",
             ) from error  # fmt: skip
 
+    def alter(self, wanted: AlterTopic, deadline: Deadline) -> TopicInfo:
+        """Change the settings of a topic, and return its description with them."""
+        return self._backend.alter_topic(self._connection, wanted, deadline)
+
     def delete(self, topic: str, deadline: Deadline) -> None:
         """Delete a topic."""
         self._backend.delete_topic(self._connection, check_topic(topic), deadline)
@@ -120,38 +121,6 @@ def only(partitions: Sequence[int] | None, topics: Sequence[str], every: Sequenc
     if missing := wanted - {log.partition for log in every}:
         raise ValueError(f"{topics[0]!r} has no partition {missing.pop()!r}: it has {len(every)}")
     return [log for log in every if log.partition in wanted]
-
-
-def new_topic(
-    topic: str,
-    able: Capabilities,
-    *,
-    partitions: int,
-    retention: Retention | None,
-    retention_bytes: int | None,
-    options: Mapping[str, Any] | None,
-) -> CreateTopic:
-    """Return a topic to be created; raise unless its name and settings are legal here."""
-    check_new_topic(topic, able.topic_name_max)
-    check_partitions(partitions, able)
-    if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options are a mapping, not {type(options).__name__}")
-    seconds, size = retention_seconds(retention), _bytes(retention_bytes)
-    if not able.retention and (seconds, size) != (None, None):
-        raise Unsupported("retention")
-    return CreateTopic(topic, partitions, seconds, dict(options or {}), size)
-
-
-def check_partitions(count: int, able: Capabilities) -> int:
-    """Return the number of partitions; raise unless a topic of this backend may have it."""
-    whole_number("the number of partitions", count, 1, able.partitions_max)
-    if count > 1 and not able.partitions:
-        raise Unsupported("partitions", fix="Create the topic with one partition")
-    return count
-
-
-def _bytes(size: int | None) -> int | None:
-    return None if size is None else whole_number("retention_bytes", size, 0)
 
 
 def _differences(wanted: CreateTopic, there: TopicInfo) -> Collection[str]:

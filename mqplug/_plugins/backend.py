@@ -22,6 +22,7 @@ from mqplug._plugins.hooks import Hooks, check_version
 from mqplug.spi._actions import (
     Action,
     AddPartitions,
+    AlterTopic,
     ConsumerOptions,
     CreateTopic,
     DeleteGroup,
@@ -142,6 +143,9 @@ class Backend:
             )
 
     def create_topic(self, connection: Connection, action: CreateTopic, deadline: Deadline) -> TopicInfo:
+        return cast(TopicInfo, self._administer(connection, action, deadline, action.topic))
+
+    def alter_topic(self, connection: Connection, action: AlterTopic, deadline: Deadline) -> TopicInfo:
         return cast(TopicInfo, self._administer(connection, action, deadline, action.topic))
 
     def delete_topic(self, connection: Connection, topic: str, deadline: Deadline) -> None:

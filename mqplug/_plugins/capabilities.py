@@ -10,6 +10,7 @@ import attrs
 
 from mqplug.spi._actions import (
     AddPartitions,
+    AlterTopic,
     DeleteGroup,
     DeleteTopic,
     DescribeGroup,
@@ -55,6 +56,7 @@ PROVIDED: Final[Mapping[str, Callable[[Capabilities], bool]]] = {
 """The capabilities that the core provides, and the condition of each."""
 
 NEEDED: Final[Mapping[type, str]] = {
+    AlterTopic: "alter_topic",
     DeleteTopic: "delete_topic",
     AddPartitions: "add_partitions",
     ListTopics: "list_topics",

@@ -97,6 +97,23 @@ class AsyncClient(AsyncClosable):
             )
         )  # fmt: skip
 
+    async def alter_topic(
+        self,
+        topic: str,
+        *,
+        retention: Retention | None = None,
+        retention_bytes: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        timeout: float | None = 30,
+    ) -> TopicInfo:
+        """As ``Client.alter_topic``."""
+        return await self._loop.call(
+            partial(
+                self.sync.alter_topic, topic, retention=retention, retention_bytes=retention_bytes, options=options,
+                timeout=timeout,
+            )
+        )  # fmt: skip
+
     async def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
         """As ``Client.delete_topic``."""
         await self._loop.call(partial(self.sync.delete_topic, topic, timeout=timeout))

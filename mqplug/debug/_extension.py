@@ -16,6 +16,7 @@ from mqplug.debug._transactions import WatchedTransactions
 from mqplug.spi import (
     Action,
     AdvancingConnection,
+    AlterTopic,
     Connection,
     ConsumerDriver,
     ConsumerOptions,
@@ -103,7 +104,7 @@ class Debug:
         match action, answer:
             case DescribeGroup(), Mapping():
                 _check_group(rules, action.logs, answer)
-            case DescribeTopic(), TopicInfo():
+            case DescribeTopic() | AlterTopic(), TopicInfo():
                 partitions = [log.partition for log in answer.logs if log.topic == action.topic]
                 if answer.name != action.topic or partitions != list(range(len(answer.logs))):
                     rules.breach("answers", f"the description of topic {action.topic!r} does not fit it: {answer!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mqplug._model.errors import GroupNotFound, Unsupported
+from mqplug._model.errors import ConfigError, GroupNotFound, Unsupported
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
@@ -14,6 +14,7 @@ from mqplug.memory._store import Store, release_store
 from mqplug.spi import (
     Action,
     AddPartitions,
+    AlterTopic,
     Capabilities,
     ConsumerOptions,
     CreateTopic,
@@ -102,8 +103,12 @@ class MemoryConnection:
         store = self.store
         with store.changed:
             match action:
-                case CreateTopic(topic, partitions):
+                case CreateTopic(topic, partitions, options=options):
+                    _refuse_options(options)
                     return store.create(topic, partitions, action.retention, action.retention_bytes)
+                case AlterTopic(topic, retention, options, size):
+                    _refuse_options(options)
+                    return store.alter(topic, retention, size)
                 case DeleteTopic(topic):
                     store.delete(topic)
                     return True
@@ -136,3 +141,9 @@ class MemoryConnection:
                     store.staging.discard(staged)
                     return True
         raise Unsupported(type(action).__name__)
+
+
+def _refuse_options(options: Mapping[str, Any]) -> None:
+    """Raise ``ConfigError`` if a topic is to have an option: memory has none."""
+    if options:
+        raise ConfigError(f"a memory topic has no option {min(options)!r}", backend="memory", fix="Leave options= out")

@@ -66,13 +66,13 @@ FULL: Final = Personality(
     name="full",
     store=_exactly,
     capabilities=Capabilities(
-        delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True, durable_groups=True,
-        ordered=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, seek_time=True,
-        trim=True, retention=True, pause_resume=True, null_payload=True, headers=True, keys=True, partitions=True,
-        timestamps_producer=True, individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True,
-        header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True, count_exact=True,
-        multi_client=True, exactly_once=True, staged_ingest=True, transactions=True, durable_delivery_count=True,
-        advance=True,
+        alter_topic=True, delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True,
+        durable_groups=True, ordered=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True,
+        seek_time=True, trim=True, retention=True, pause_resume=True, null_payload=True, headers=True, keys=True,
+        partitions=True, timestamps_producer=True, individual_ack=True, cumulative_ack=True, commit=True,
+        assignment_events=True, header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True,
+        count_exact=True, multi_client=True, exactly_once=True, staged_ingest=True, transactions=True,
+        durable_delivery_count=True, advance=True,
     ),
 )  # fmt: skip
 
@@ -82,11 +82,12 @@ KAFKA: Final = Personality(
     store=_as_far_as_fits,
     early_errors=False,
     capabilities=Capabilities(
-        delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True, durable_groups=True,
-        ordered=True, seek_time=True, trim=True, retention=True, pause_resume=True, null_payload=True, headers=True,
-        keys=True, partitions=True, timestamps_producer=True, individual_ack=True, cumulative_ack=True, commit=True,
-        assignment_events=True, header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True,
-        multi_client=True, acked_ranges_max=KAFKA_ACKED_RANGES_MAX, transactions=True, advance=True,
+        delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True,
+        durable_groups=True, ordered=True, seek_time=True, trim=True, retention=True, pause_resume=True,
+        null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, individual_ack=True,
+        cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True, idempotent_producer=True,
+        batch_index=True, time_index=True, multi_client=True, acked_ranges_max=KAFKA_ACKED_RANGES_MAX,
+        transactions=True, advance=True,
     ),
 )  # fmt: skip
 
@@ -100,9 +101,9 @@ PULSAR: Final = Personality(
     whole_entries=True,
     takes_over=True,
     capabilities=Capabilities(
-        delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True, durable_groups=True,
-        ordered=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, seek_time=True,
-        retention=True, pause_resume=True, null_payload=True, headers=True, keys=True, partitions=True,
+        delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True,
+        durable_groups=True, ordered=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True,
+        seek_time=True, retention=True, pause_resume=True, null_payload=True, headers=True, keys=True, partitions=True,
         timestamps_producer=True, individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True,
         header_duplicates=True, batch_index=True, time_index=True, multi_client=True,
         message_max_bytes=5 * 1024 * 1024 - 10 * 1024,

@@ -55,6 +55,17 @@ class Store:
         numbering = personality.numbering(self._ledgers)
         return Partition(log, numbering, retention, self.clock.time, publish_time=personality.publish_time)
 
+    def alter(self, topic: str, retention: float | None, size: int | None) -> TopicInfo:
+        """Change a topic's retention; None leaves a limit as it is. What is no longer kept goes at once."""
+        partitions = self.topic(topic)
+        there = partitions[0].retention
+        kept = MemoryRetention(there.seconds if retention is None else retention, there.size if size is None else size)
+        for partition in partitions:
+            partition.retention = kept
+            partition.expire()
+        self.changed.notify_all()
+        return self.describe(topic)
+
     def add_partitions(self, topic: str, total: int) -> TopicInfo:
         """Grow a topic to ``total`` partitions.
 

@@ -23,10 +23,10 @@ The driver rules (docs/driver-rules.md) say who may call what, and when. ``mqplu
 Aliases, which have no help of their own:
 
 ``Action``
-    What ``mqplug_administer`` is asked to do: any of ``CreateTopic``, ``DeleteTopic``, ``AddPartitions``,
-    ``ListTopics``, ``DescribeTopic``, ``DescribeTopics``, ``DescribeGroup``, ``DescribeGroupMembers``, ``ListGroups``,
-    ``DeleteGroup``, ``Trim``, ``Ingest`` and ``DiscardStaged``. Each says what the hook answers. Match on the class;
-    others are ``Unsupported``.
+    What ``mqplug_administer`` is asked to do: any of ``CreateTopic``, ``AlterTopic``, ``DeleteTopic``,
+    ``AddPartitions``, ``ListTopics``, ``DescribeTopic``, ``DescribeTopics``, ``DescribeGroup``,
+    ``DescribeGroupMembers``, ``ListGroups``, ``DeleteGroup``, ``Trim``, ``Ingest`` and ``DiscardStaged``. Each says
+    what the hook answers. Match on the class; others are ``Unsupported``.
 ``GroupStart``
     Where a consumer begins, ``ConsumerOptions.start``: a ``SymbolicStart``, or a mapping with a position for each log.
 ``SymbolicStart``
@@ -58,6 +58,7 @@ from mqplug.spi._actions import (
     SHARED_MODES,
     Action,
     AddPartitions,
+    AlterTopic,
     ConsumerOptions,
     CreateTopic,
     DeleteGroup,
@@ -118,6 +119,7 @@ __all__ = [
     "Address",
     "AdvancingConnection",
     "AdvisingConnection",
+    "AlterTopic",
     "AtTime",
     "Batch",
     "Bell",

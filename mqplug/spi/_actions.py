@@ -65,6 +65,21 @@ class CreateTopic:
 
 
 @attrs.frozen
+class AlterTopic:
+    """Change settings of a topic, which mean what they mean in ``CreateTopic``; ``TopicNotFound`` if there is none.
+
+    None leaves a setting as it is, and so does an option that is not named; at least one is given. A driver refuses
+    options that it does not know, before any I/O where it can; then nothing is changed. Answers with the new
+    ``TopicInfo``, once the change survives a restart and every client's ``DescribeTopic`` shows it.
+    """
+
+    topic: str
+    retention: float | None = None  # seconds; None: unchanged
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    retention_bytes: int | None = None  # of each partition; None: unchanged
+
+
+@attrs.frozen
 class DeleteTopic:
     """Delete a topic with its messages; ``TopicNotFound`` if there is none. The answer is True."""
 
@@ -201,7 +216,7 @@ class DiscardStaged:
 
 
 Action = (
-    CreateTopic | DeleteTopic | AddPartitions | ListTopics | DescribeTopic | DescribeTopics
+    CreateTopic | AlterTopic | DeleteTopic | AddPartitions | ListTopics | DescribeTopic | DescribeTopics
     | DescribeGroup | DescribeGroupMembers | ListGroups | DeleteGroup | Trim | Ingest | DiscardStaged
 )  # fmt: skip
 

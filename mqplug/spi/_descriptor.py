@@ -23,6 +23,7 @@ class Capabilities:
 
     # operations
     auto_create_topics: bool = False
+    alter_topic: bool = False
     delete_topic: bool = False
     list_topics: bool = False
     topic_patterns: bool = False

@@ -115,6 +115,7 @@ def test_a_client_answers_questions() -> None:
             assert (await mq.describe_group("g")).topics == ("orders",)
             await mq.delete_group("g")
             await mq.trim("orders", {0: (await mq.watermarks("orders"))[0].high})
+            assert (await mq.alter_topic("orders", retention=90, retention_bytes=5000)).retention == 90
             await mq.add_partitions("orders", 2)
             assert len(await mq.partitions("orders")) == 2
             await mq.delete_topic("orders")

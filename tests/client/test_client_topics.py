@@ -9,9 +9,9 @@ import pytest
 from limited_memory import narrowed
 
 import mqplug
-from mqplug import EARLIEST
+from mqplug import EARLIEST, memory
 from mqplug.recording import Recorder
-from mqplug.spi import CreateTopic, DescribeTopic, DescribeTopics
+from mqplug.spi import AlterTopic, CreateTopic, DescribeTopic, DescribeTopics
 
 
 @pytest.fixture
@@ -93,6 +93,28 @@ def test_exist_ok_allows_for_rounding():
     with narrowed(retention=True) as (mq, _):
         mq.create_topic("orders", retention=120)
         mq.create_topic("orders", retention=90, exist_ok=True)
+
+
+def test_a_driver_gets_only_what_is_altered():
+    """What is not given is None for the driver, and seconds are seconds, however they were said."""
+    with narrowed(retention=True) as (mq, asked):
+        mq.create_topic("orders")
+        asked.clear()
+        mq.alter_topic("orders", retention=timedelta(hours=1))
+        mq.alter_topic("orders", retention_bytes=5000)
+        assert asked == [AlterTopic("orders", retention=3600.0), AlterTopic("orders", retention_bytes=5000)]
+
+
+def test_a_topic_is_altered(mq):
+    """Retention that is not given stays, and messages that a shorter one no longer keeps go at once."""
+    mq.create_topic("orders", partitions=2, retention=3600, retention_bytes=1000)
+    fill(mq, "orders", 3, partition=1)
+    mq.unwrap(memory.Clock).advance(100)
+    ids = fill(mq, "orders", 1, partition=1)
+    info = mq.alter_topic("orders", retention=90)
+    assert (info.retention, info.retention_bytes) == (90, 1000)
+    assert mq.describe("orders") == info
+    assert mq.bounds("orders")[1].first_id == ids[0]
 
 
 def test_a_topic_grows(mq):

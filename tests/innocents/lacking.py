@@ -9,7 +9,7 @@ from mqplug.memory._personality import FULL
 
 SHARING = ("shared", "key_shared")
 WITHOUT_GROUPS = ("durable_groups", "ordered", "exclusive", *SHARING, "nack", "ack_timeout", "assignment_events")
-GO_WITH = {"groups": WITHOUT_GROUPS, "nack": SHARING, "partitions": ("add_partitions",)}
+GO_WITH = {"groups": WITHOUT_GROUPS, "nack": SHARING, "partitions": ("add_partitions",), "retention": ("alter_topic",)}
 """What cannot be without something else."""
 
 

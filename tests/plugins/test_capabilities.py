@@ -14,7 +14,17 @@ from limited_memory import STAGED, narrowed
 import mqplug
 from mqplug import EARLIEST, Capabilities
 from mqplug._plugins.capabilities import FLAGS, PROVIDED, public, support
-from mqplug.spi import AddPartitions, DeleteGroup, DeleteTopic, DiscardStaged, Ingest, ListGroups, ListTopics, Trim
+from mqplug.spi import (
+    AddPartitions,
+    AlterTopic,
+    DeleteGroup,
+    DeleteTopic,
+    DiscardStaged,
+    Ingest,
+    ListGroups,
+    ListTopics,
+    Trim,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs/capabilities.md").read_text()
 HEADS = {"memory": "memory", "rocksmq": "RocksMQ", "kafka": "Kafka", "pulsar": "Pulsar"}
@@ -185,6 +195,7 @@ def send(mq, value, **fields):
 
 
 CALLS = {
+    "alter_topic": lambda mq: mq.alter_topic("orders", retention=60),
     "delete_topic": lambda mq: mq.delete_topic("orders"),
     "list_topics": lambda mq: mq.topics(),
     "topic_patterns": lambda mq: mq.consumer(mqplug.matching("or.*"), start=EARLIEST),
@@ -209,6 +220,7 @@ CALLS = {
 }
 MORE_CALLS = [
     ("retention", lambda mq: mq.create_topic("short", retention_bytes=60)),
+    ("retention", lambda mq: mq.alter_topic("orders", retention=60)),
     ("groups", lambda mq: mq.lag("orders", group="billing")),
     ("groups", lambda mq: mq.describe_group("billing")),
     ("groups", lambda mq: mq.positions("orders", group="billing")),
@@ -237,6 +249,7 @@ def test_what_is_absent_is_named(capability, call):
 @pytest.mark.parametrize(
     ("action", "capability"),
     [
+        (AlterTopic, "alter_topic"),
         (DeleteTopic, "delete_topic"),
         (ListTopics, "list_topics"),
         (AddPartitions, "add_partitions"),

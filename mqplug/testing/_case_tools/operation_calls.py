@@ -53,6 +53,10 @@ def _delete(bench: Bench, topic: str) -> list[OperationCall]:
     return [lambda: bench.client.delete_topic(spare)]
 
 
+def _altered(bench: Bench, topic: str) -> list[OperationCall]:
+    return [lambda: bench.client.alter_topic(topic, retention=3600)]
+
+
 def _list(bench: Bench, topic: str) -> list[OperationCall]:
     return [bench.client.topics]
 
@@ -184,6 +188,7 @@ def _sent(fields: Mapping[str, Any], bench: Bench, topic: str) -> list[Operation
 
 
 OPERATION_CALLS: Final[Mapping[str, OperationCalls]] = {
+    "alter_topic": _altered,
     "delete_topic": _delete,
     "list_topics": _list,
     "topic_patterns": _matched,
