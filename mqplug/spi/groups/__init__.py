@@ -6,6 +6,6 @@ from __future__ import annotations
 
 from mqplug.spi.groups._leases import Lease, Leases, Recalled, Upcoming
 from mqplug.spi.groups._positions import tidy
-from mqplug.spi.groups._roster import Roster, Seat
+from mqplug.spi.groups._roster import Roster, Seat, member_name
 
-__all__ = ["Lease", "Leases", "Recalled", "Roster", "Seat", "Upcoming", "tidy"]
+__all__ = ["Lease", "Leases", "Recalled", "Roster", "Seat", "Upcoming", "member_name", "tidy"]

@@ -21,9 +21,9 @@ from mqplug.spi._actions import SHARED_MODES, Mode
 _member_numbers = count(1)
 
 
-def new_member_name() -> str:
-    """Return a name for a member of this process, with the process id, by which ``ps`` finds it."""
-    return f"pid-{os.getpid()}-{next(_member_numbers)}"
+def member_name(process: int | None) -> str:
+    """Return a new name for a member in this process of the host, by whose id ``ps`` finds it; None is unknown."""
+    return f"pid-{process}-{next(_member_numbers)}" if process else f"member-{next(_member_numbers)}"
 
 
 class Roster:
@@ -49,7 +49,7 @@ class Roster:
         process.
         Raises ``ConsumerBusy`` while there are members in another mode, or where one member is to be the only one.
         """
-        seat = Seat(self, frozenset(logs), wake, GroupMember(name or new_member_name(), host))
+        seat = Seat(self, frozenset(logs), wake, GroupMember(name or member_name(os.getpid()), host))
         with self._lock:
             self._admit(mode)
             self._seats.append(seat)

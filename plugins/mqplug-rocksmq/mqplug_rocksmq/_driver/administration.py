@@ -13,9 +13,11 @@ from mqplug.spi import (
     DeleteGroup,
     DeleteTopic,
     DescribeGroup,
+    DescribeGroupMembers,
     DescribeTopic,
     DescribeTopics,
     DiscardStaged,
+    GroupDescription,
     GroupInfo,
     GroupPosition,
     Ingest,
@@ -25,7 +27,7 @@ from mqplug.spi import (
     TopicInfo,
     Trim,
 )
-from mqplug_rocksmq._driver.group_members import add_partitions_to_members, member_counts, members_of
+from mqplug_rocksmq._driver.group_members import add_partitions_to_members, member_counts, members_of, roster_of
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, partition_log, topic_logs
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.ingest import IngestOutcome
@@ -58,6 +60,8 @@ def administer(store: Store, action: Action, timeout: float, request: OnceReques
             return [_info(store.id, store.topics.get(topic)) for topic in topics]
         case DescribeGroup(group, logs):
             return dict(_places(store, group, logs))
+        case DescribeGroupMembers(group):
+            return _description(store, group)
         case ListGroups(topic):
             return _groups(store, topic)
         case DeleteGroup(group):
@@ -101,6 +105,16 @@ def _groups(store: Store, topic: str | None) -> list[GroupInfo]:
     names = sorted({name for log in logs for name in store.groups.names(log)})
     present = member_counts(store)
     return [GroupInfo(name, present.get(name, 0)) for name in names]
+
+
+def _description(store: Store, group: str) -> GroupDescription:
+    """Return a group's topics and members."""
+    roster = roster_of(store, group)
+    numbers = [*store.groups.logs(group), *(log_number(store.id, log) for log in roster.wanted())]
+    if not numbers:
+        raise GroupNotFound(f"the group {group!r} has no position in this store")
+    topics = {held.topic for held in map(store.topics.find, numbers) if held is not None}
+    return GroupDescription(group, tuple(sorted(topics)), roster.members())
 
 
 def _delete_group(store: Store, group: str, timeout: float, also: AddChanges) -> None:

@@ -28,7 +28,8 @@ from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._driver.administration import administer
 from mqplug_rocksmq._driver.consumer import GroupConsumer, LogConsumer
 from mqplug_rocksmq._driver.group_members import members_of
-from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext, SharedMember
+from mqplug_rocksmq._driver.join_context import NEW_MEMBER, JoinContext
+from mqplug_rocksmq._driver.shared_member import SharedMember
 from mqplug_rocksmq._driver.sinks import StoreSink
 from mqplug_rocksmq._driver.stage import RocksMQStage
 from mqplug_rocksmq._driver.synced_producer import SyncedProducer
@@ -104,7 +105,7 @@ class StoreConnection(OffsetArithmetic):
             self._start_group(options.group, options, timeout)
             if options.shares:
                 return SharedMember(self.store, present, options, listener, context)
-            return GroupConsumer(self.store, options.group, options, present.roster, listener, context.elsewhere)
+            return GroupConsumer(self.store, options.group, options, present.roster, listener, context)
 
     def _start_group(self, group: str, options: ConsumerOptions, timeout: float) -> None:
         numbers = {log: log_number(self.store.id, log) for log in options.logs}

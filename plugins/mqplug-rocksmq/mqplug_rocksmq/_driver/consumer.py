@@ -10,6 +10,7 @@ from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener
 from mqplug.spi.groups import Roster
 from mqplug_rocksmq._driver.batches import next_batch
+from mqplug_rocksmq._driver.join_context import NEW_MEMBER, THIS_HOST, JoinContext
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._store.reading import BelowRetained
@@ -164,15 +165,15 @@ class GroupConsumer(LogConsumer):
         options: ConsumerOptions,
         roster: Roster,
         listener: Listener,
-        bell: Bell | None = None,
+        context: JoinContext = NEW_MEMBER,
     ) -> None:
-        super().__init__(store, {}, bell)
+        super().__init__(store, {}, context.elsewhere)
         self._groups = store.groups
         self._group = group
         self._listener = listener
         self._terms: dict[Log, int] = {}  # for each held log, how many times this member has got any by then
         self._taken = 0
-        self._seat = roster.join(options.logs, self.wake, options.mode)
+        self._seat = roster.join(options.logs, self.wake, options.mode, name=context.new_name(), host=THIS_HOST)
 
     def tend(self, timeout: float) -> None:
         leaving, taken = self._seat.changes()

@@ -75,6 +75,12 @@ def members_of(store: Store, group: str) -> GroupMembers:
     return _groups.setdefault(store, {}).setdefault(group, GroupMembers(group))
 
 
+def roster_of(store: Store, group: str) -> Roster:
+    """Return the roster of a group, which is empty if it never had a member."""
+    found = _groups.get(store, {}).get(group)
+    return Roster() if found is None else found.roster
+
+
 def member_counts(store: Store) -> Mapping[str, int]:
     """Return the number of members of each group that ever had any."""
     return {group: len(each.roster) for group, each in dict(_groups.get(store, {})).items()}

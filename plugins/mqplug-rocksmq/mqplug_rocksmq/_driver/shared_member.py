@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from mqplug import Batch, Log, Position
-from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement
 from mqplug_rocksmq._driver.consumer import GroupConsumer
+from mqplug_rocksmq._driver.join_context import JoinContext
 from mqplug_rocksmq._store.store import Store
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._driver.group_members import GroupMembers
-
-
-class JoinContext(NamedTuple):
-    """The messages a joining member still has from a previous owner, and the bell that wakes one of another process."""
-
-    holding: Mapping[Log, Sequence[Numbers]] = {}
-    elsewhere: Bell | None = None
-
-
-NEW_MEMBER: Final = JoinContext()
 
 
 class SharedMember(GroupConsumer):
@@ -33,7 +24,7 @@ class SharedMember(GroupConsumer):
         self._present = present
         with present.changing:
             self._sharing = present.sharing(store, options.mode)
-            super().__init__(store, present.group, options, present.roster, listener, context.elsewhere)
+            super().__init__(store, present.group, options, present.roster, listener, context)
             self._sharing.join(self, self.wake, options.max_processing, elsewhere=context.elsewhere is not None)
             self.resumed = self._sharing.resume(self, context.holding)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mqplug import Batch, ConnectError, Error, Log
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition
-from mqplug_rocksmq._driver.shared_member import JoinContext
+from mqplug_rocksmq._driver.join_context import JoinContext
 from mqplug_rocksmq._processes.batch_codec import pack_batches
 from mqplug_rocksmq._processes.codec import error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
@@ -41,7 +41,7 @@ class ServedConsumer:
         self._waiting: WaitingPoll | None = None
         self._found: tuple[FrameHeader, list[bytes]] | None = None  # its answer, if another thread cannot send it
         self._bell = PollBell(connection.fileno(), self._answer_waiting)
-        context = JoinContext(from_wire(request["holding"]), self._bell)
+        context = JoinContext(from_wire(request["holding"]), self._bell, connection.process)
         try:
             self.driver: Any = self._server.store_connection.open_consumer(
                 options, self, float(request["timeout"]), context

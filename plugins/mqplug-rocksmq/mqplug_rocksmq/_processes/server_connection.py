@@ -53,7 +53,7 @@ class ServerConnection:
     def __init__(self, accepted: socket.socket, server: ConnectionHost) -> None:
         self.server = server
         self.socket = accepted
-        self._process = process_of(accepted)
+        self.process = process_of(accepted)
         # Not by settimeout: that takes more calls, after each of which a busy interpreter may let us wait.
         accepted.settimeout(None)
         self._limit(socket.SO_SNDTIMEO, SEND_ANSWER_S)
@@ -87,17 +87,17 @@ class ServerConnection:
         except TimeoutError:
             _log.warning(
                 "store %s: disconnected process %s: it was silent, or did not read its answers, for too long",
-                self.server.store.path, self._process,
+                self.server.store.path, self.process,
             )  # fmt: skip
         except OSError:
             """The client is gone."""
         except (ConnectError, KeyError, TypeError, ValueError, AttributeError) as error:
             _log.warning(
                 "store %s: disconnected process %s after a malformed request: %r",
-                self.server.store.path, self._process, error,
+                self.server.store.path, self.process, error,
             )  # fmt: skip
         except Exception:  # noqa: BLE001 - whatever one client causes, the others are served
-            _log.exception("store %s: a request of process %s failed", self.server.store.path, self._process)
+            _log.exception("store %s: a request of process %s failed", self.server.store.path, self.process)
         finally:
             self._end()
 
@@ -107,7 +107,7 @@ class ServerConnection:
             if self._session is not None:
                 self._session.leave(for_good=not (self._hung_up or self.server.closing))
         except Exception:  # noqa: BLE001 - the same
-            _log.exception("store %s: ending the session of process %s failed", self.server.store.path, self._process)
+            _log.exception("store %s: ending the session of process %s failed", self.server.store.path, self.process)
         self.server.ended(self)
 
     def _greet(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from mqplug import ConnectError, Error, ForkedClient, Timeout
 from mqplug.spi import Action, Capabilities, ConsumerOptions, Deadline, Listener
 from mqplug_rocksmq._driver.connection import StoreConnection
-from mqplug_rocksmq._driver.shared_member import JoinContext
+from mqplug_rocksmq._driver.join_context import JoinContext
 from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.forwarding import ForwardingConnection
