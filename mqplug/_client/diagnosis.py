@@ -54,15 +54,20 @@ class Diagnosis:
     error: str | None = None
 
 
-def diagnose(target: Target, timeout: float) -> Diagnosis:
+def effective_settings(target: Target) -> list[Setting]:
+    """Return the settings that ``connect(target)`` would use. Connect to nothing."""
+    return list(_settings(plan(target, {})))
+
+
+def diagnose(target: Target, timeout: float, settings: Mapping[str, Any] | None = None) -> Diagnosis:
     """Find out what ``connect(target)`` would do, and whether it reaches the backend. Create nothing."""
-    found = Diagnosis()
+    found, given = Diagnosis(), settings or {}
     try:
-        layers = sources(target, {}).layers
+        layers = sources(target, given).layers
         found = attrs.evolve(
             found, sources=[layer.source for layer in layers], left_alone=list(_left_alone(layers, None))
         )
-        made = plan(target, {})
+        made = plan(target, given)
         found = attrs.evolve(
             found,
             sources=_sources(made),

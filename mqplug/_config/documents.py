@@ -10,7 +10,7 @@ import attrs
 from mqplug._config.layers import IN_TREE, TOP_LEVEL_KEYS, Given, is_backend
 from mqplug._settings.settings import Complaint, config_error, nearest, quoted
 
-TOP_LEVEL_TABLES: Final = ("extension", "plugins")
+TOP_LEVEL_TABLES: Final = ("context", "extension", "plugins")
 BACKEND_SECTIONS: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
 
 

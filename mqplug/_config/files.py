@@ -27,7 +27,20 @@ def find_config_file(variables: Mapping[str, str]) -> Path | None:
     """Return the file that ``MQPLUG_CONFIG`` names, else one in the working directory, else the user's own, or None."""
     if variables.get(CONFIG_FILE_VARIABLE):
         return Path(variables[CONFIG_FILE_VARIABLE]).expanduser()
-    return next((path for path in _candidates(variables) if path.is_file()), None)
+    return next(config_files(variables), None)
+
+
+def config_files(variables: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the configuration files of the working directory, and then the user's own."""
+    return (path for path in _candidates(variables) if path.is_file())
+
+
+def user_directory(variables: Mapping[str, str]) -> Path | None:
+    """Return the directory of the user's own files, or None if there is no home."""
+    base = variables.get("XDG_CONFIG_HOME")
+    if base or variables.get("HOME"):
+        return (Path(base) if base else Path(variables["HOME"], ".config")) / "mqplug"
+    return None
 
 
 def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Document | MilvusFile:
@@ -47,10 +60,9 @@ def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Do
 
 def _candidates(variables: Mapping[str, str]) -> Iterator[Path]:
     yield from map(Path, CONFIG_FILE_NAMES)
-    base = variables.get("XDG_CONFIG_HOME")
-    if base or variables.get("HOME"):
-        home = Path(base) if base else Path(variables["HOME"], ".config")
-        yield from (home / "mqplug" / name for name in CONFIG_FILE_NAMES)
+    home = user_directory(variables)
+    if home is not None:
+        yield from (home / name for name in CONFIG_FILE_NAMES)
 
 
 def _parsed(path: Path, source: str) -> Any:

@@ -11,6 +11,7 @@ import attrs
 from mqplug._base.deadline import Deadline
 from mqplug._config.choice import Choice, choose
 from mqplug._config.configuration import DEBUG, Configuration, CoreSettings, check_variables, checked
+from mqplug._config.contexts import Context
 from mqplug._config.documents import BACKEND_SECTIONS, TOP_LEVEL_TABLES, keywords, located, mapped, named
 from mqplug._config.environment import Environment
 from mqplug._config.files import find_config_file, read_config_file
@@ -24,7 +25,7 @@ from mqplug._settings.secrets import redact, secrets_of
 from mqplug._settings.settings import nearest
 from mqplug.spi._drivers import Connection
 
-Target = str | os.PathLike[str] | Mapping[str, Any] | None
+Target = str | os.PathLike[str] | Mapping[str, Any] | Context | None
 
 
 @attrs.frozen
@@ -90,6 +91,8 @@ def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
                 return Configuration([*said, located(target), Environment(variables, "plugins")])
             check_backend_name(target)
             return Configuration([*said, named(target), Environment(variables, "sections")])
+        case Context():
+            return Configuration([*said, target.document, Environment(variables, "plugins")])
         case Mapping():
             return Configuration([*said, mapped(target), Environment(variables, "plugins")])
         case os.PathLike():

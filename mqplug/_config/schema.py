@@ -26,6 +26,11 @@ _SENTENCE: Final = re.compile(r"(?<=\.)\s+|;\s+")
 def schema_of(backends: Mapping[str, type[Any]]) -> Schema:
     """Return the schema of a file with a section for each of these backends, by name and settings class."""
     extension = {"description": "The settings of each extension, by name.", "type": "object"}
+    context = {
+        "description": "Backends that the command line knows by name: `mqplug topics --context NAME`. Each has what a "
+        "mapping for connect() has: a url, or a backend with its settings.",
+        "type": "object",
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "mqplug.toml",
@@ -34,6 +39,7 @@ def schema_of(backends: Mapping[str, type[Any]]) -> Schema:
         "properties": {
             **_properties(TopLevel),
             "plugins": _table(Plugins),
+            "context": {**context, "additionalProperties": {"type": "object"}},
             "extension": {**extension, "additionalProperties": {"type": "object"}},
             **{name: {"title": name, **_section(kind)} for name, kind in sorted(backends.items())},
         },

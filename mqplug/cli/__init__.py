@@ -11,9 +11,9 @@ from mqplug.cli._exit_codes import INTERRUPTED
 def main() -> NoReturn:
     """Run the command line and exit."""
     try:
-        from mqplug.cli._app import run_command
+        from mqplug.cli._app import run_program
 
-        code = run_command(sys.argv[1:])
+        code = run_program(sys.argv[1:])
     except KeyboardInterrupt:
         code = INTERRUPTED
     except ModuleNotFoundError as error:

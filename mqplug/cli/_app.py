@@ -1,29 +1,28 @@
-"""The ``mqplug`` command: its subcommands, and how their errors are shown.
+"""The ``mqplug`` command: how a command line is run, and how it ends.
 
-Exit codes: 0 done, 1 an error, 2 wrong usage, 3 nothing was read or a group lags behind, 130 interrupted.
+Exit codes: 0 done, 1 an error, 2 wrong usage, 3 nothing was read or a group lags behind, 130 interrupted, 141 nothing
+reads the output any more, 143 terminated.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
 
 import click
 
 import mqplug
-from mqplug.cli._commands.completion import completion
-from mqplug.cli._commands.demo import demo
-from mqplug.cli._commands.docs import docs
-from mqplug.cli._commands.doctor import doctor
-from mqplug.cli._commands.plugins import plugins
-from mqplug.cli._commands.schema import schema
-from mqplug.cli._commands.test import test
-from mqplug.cli._commands.topics import topics
-from mqplug.cli._commands.watermarks import watermarks
-from mqplug.cli._error_text import DEBUG_VARIABLE, error_line
-from mqplug.cli._exit_codes import FAILED, INTERRUPTED
+from mqplug.cli._exit_codes import FAILED, INTERRUPTED, OUTPUT_CLOSED, TERMINATED
+from mqplug.cli._output.error_text import DEBUG_VARIABLE, error_line
 from mqplug.cli._plugin_commands import CommandGroup
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what Ctrl-C ends, it ends in the same way."""
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -31,13 +30,15 @@ from mqplug.cli._plugin_commands import CommandGroup
 def app() -> None:
     """One API over message logs: Kafka, Pulsar, and RocksMQ, a log embedded in your process.
 
-    A URL names a backend and its address, as in rocksmq:///path or kafka://host:9092. A configuration file, such as
-    mqplug.toml, can replace it.
+    Most verbs take a URL first, which names a backend and its address: rocksmq:///path or kafka://host:9092. Without
+    it, the chosen context of mqplug.toml, the environment or mqplug.toml itself decides.
     """
 
 
-for _verb in (completion, demo, docs, doctor, plugins, schema, test, topics, watermarks):
-    app.add_command(_verb)
+def run_program(arguments: Sequence[str]) -> int:
+    """Run one command line as this process's own, and return its exit code. SIGTERM ends it as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, _terminate)
+    return run_command(arguments)
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -48,14 +49,21 @@ def run_command(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has closed it
+    except (click.Abort, KeyboardInterrupt) as error:
+        cause = error.__cause__ if isinstance(error, click.Abort) else error
+        return TERMINATED if isinstance(cause, Terminated) else INTERRUPTED
+    except SystemExit as end:  # raised by click, after completion, or because nothing reads the output any more
+        return OUTPUT_CLOSED if end.code == FAILED else 0
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return OUTPUT_CLOSED
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         click.echo(f"error: {error_line(error)}", err=True)
         return FAILED
     return code if isinstance(code, int) else 0
+
+
+def _terminate(signal_number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated

@@ -1,4 +1,7 @@
-"""Commands of plugins: ``mqplug NAME COMMAND``. A plugin is loaded only when its name is typed."""
+"""The commands of mqplug: its own verbs, by theme, and ``mqplug NAME COMMAND`` of a plugin.
+
+A plugin is loaded only when its name is typed.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,26 @@ from itertools import chain
 
 import click
 
+from mqplug.cli._verbs import VERBS, verb_named
+
 
 class CommandGroup(click.Group):
-    """The commands of mqplug. Any other word may be the name of an installed backend with commands of its own."""
+    """The verbs of mqplug. Any other word may be the name of an installed backend with commands of its own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the verbs, for completion."""
+        return sorted(chain.from_iterable(VERBS.values()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of this name, or the commands of the plugin of this name."""
-        return super().get_command(ctx, cmd_name) or plugin_commands(cmd_name)
+        """Return the verb of this name, or the commands of the plugin of this name."""
+        return verb_named(cmd_name) or plugin_commands(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs, theme by theme."""
+        width = max(map(len, chain.from_iterable(VERBS.values())))
+        for theme, verbs in VERBS.items():
+            with formatter.section(theme):
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in verbs.items()])
 
 
 def plugin_commands(name: str) -> click.Group | None:

@@ -10,11 +10,13 @@ import sys
 from pathlib import Path, PurePosixPath
 
 import pytest
+import yaml
 from config_backends import fakes
 from made_distributions import BACKEND, field, plant_backend
 
 import mqplug
 from mqplug.cli._app import run_command
+from mqplug.cli._verbs import VERBS, verb_named
 from mqplug.memory._connection import MemoryConnection
 
 __all__ = ["fakes"]
@@ -49,8 +51,16 @@ def test_help_names_each_verb(capsys):
     """`mqplug --help` lists the verbs."""
     assert run_command(["--help"]) == 0
     printed = capsys.readouterr().out
-    verbs = ("completion", "demo", "docs", "doctor", "plugins", "schema", "test", "topics", "watermarks")
+    verbs = [verb for theme in VERBS.values() for verb in theme]
     assert [verb for verb in verbs if f"  {verb} " not in printed] == []
+
+
+def test_help_says_of_each_verb_what_its_own_help_says():
+    """The list of verbs has the first line of each verb's help, although it loads none of them."""
+    for name, summary in ((name, summary) for theme in VERBS.values() for name, summary in theme.items()):
+        command = verb_named(name)
+        assert command.name == name
+        assert command.get_short_help_str(limit=200) == summary
 
 
 def test_topics_are_listed_one_a_line(capsys, store):
@@ -109,7 +119,7 @@ def test_a_missing_backend_names_its_package(capsys):
 
 def test_a_secret_is_not_shown(capsys):
     """The password of a URL appears in no error."""
-    assert run_command(["topics", "memory://me:hunter2@host?nonsense=1"]) == 1
+    assert run_command(["topics", "memory://me:hunter2@host?nonsense=1"]) == 2
     assert "hunter2" not in capsys.readouterr().err
 
 
@@ -129,7 +139,7 @@ def test_debug_shows_the_traceback():
     assert "Traceback" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["topics"], ["watermarks", "memory://x"], ["demo", "--what"]])
+@pytest.mark.parametrize("arguments", [["nonsense"], ["watermarks"], ["watermarks", "memory://x"], ["demo", "--what"]])
 def test_wrong_usage_exits_with_2(arguments, capsys):
     """An unknown verb, a missing argument and an unknown option are wrong usage."""
     assert run_command(arguments) == 2
@@ -254,7 +264,7 @@ def test_the_doctor_fails_with_the_reason(capsys, fakes, arguments, says):
 def test_the_doctor_takes_one_target(capsys):
     """A URL and a file at once is wrong usage."""
     assert run_command(["doctor", "memory://x", "--config", "x.toml"]) == 2
-    assert "not both" in capsys.readouterr().err
+    assert "not two of them" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
@@ -298,11 +308,31 @@ def test_ctrl_c_ends_at_once():
     assert (process.returncode, complaint.strip()) == (130, "")
 
 
-def test_a_closed_pipe_is_no_traceback(store):
-    """Output that nobody reads any more ends the command quietly."""
-    arguments = f"{sys.executable} -m mqplug.cli --help | true"
-    done = subprocess.run(arguments, shell=True, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+def test_a_closed_pipe_is_no_traceback():
+    """Output that nobody reads any more ends the command quietly, with the exit code of SIGPIPE in a shell."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*MQPLUG, "docs", "rules"], stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_sigterm_ends_as_ctrl_c_does():
+    """SIGTERM in the midst of work ends the command with 143, without a word of Python."""
+    arguments = [*MQPLUG, "demo", "--url", "memory://demo", "--seconds", "100"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("mqplug ")
+        process.send_signal(signal.SIGTERM)
+        _, complaint = process.communicate(timeout=10)
+    assert (process.returncode, complaint.strip()) == (143, "")
+
+
+def test_yaml_for_programs(capsys, store):
+    """-o yaml prints what -o json prints."""
+    assert run_command(["watermarks", store, "orders", "-o", "yaml"]) == 0
+    found = yaml.safe_load(capsys.readouterr().out)
+    assert run_command(["watermarks", store, "orders", "-o", "json"]) == 0
+    assert found == json.loads(capsys.readouterr().out)
 
 
 WITH_COMMANDS = """

@@ -159,8 +159,11 @@ def test_the_doctor_masks_secrets(
 
 
 @pytest.mark.parametrize("target", [f"nats://host?token={WORD}&fail=refused", f"nats://me:{WORD}@host?tokn=x"])
-def test_the_doctor_shows_no_secret_in_an_error(fakes: Fakes, capsys: pytest.CaptureFixture[str], target: str) -> None:
+def test_the_doctor_shows_no_secret_in_an_error(
+    fakes: Fakes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
     """Nor when it fails."""
-    assert run_command(["doctor", target]) == 1
+    monkeypatch.setenv("MQPLUG_URL", target)
+    assert run_command(["doctor"]) == 1
     printed = capsys.readouterr()
     assert WORD not in printed.out + printed.err

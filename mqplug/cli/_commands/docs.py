@@ -6,16 +6,15 @@ from difflib import get_close_matches
 
 import click
 
-from mqplug.cli._clients import json_option
-from mqplug.cli._tables import show_rows
+from mqplug.cli._output.formats import Output, output_option
 
 PAGE_COLUMNS = ("page", "about", "file")
 
 
 @click.command()
 @click.argument("page", required=False)
-@json_option
-def docs(page: str | None, as_json: bool) -> None:
+@output_option
+def docs(page: str | None, output: Output) -> None:
     """Print a PAGE of the documentation, or list all.
 
     A page is named as in rules or contract-rules. The pages belong to the installed distributions, and match their
@@ -26,7 +25,7 @@ def docs(page: str | None, as_json: bool) -> None:
     found = installed_pages()
     if page is None:
         rows = [{"page": name, "about": title_of(path), "file": str(path)} for name, path in found.items()]
-        show_rows(PAGE_COLUMNS, rows, as_json)
+        output.rows(PAGE_COLUMNS, rows)
         return
     name = page.partition("#")[0].removesuffix(".md")
     if name not in found:

@@ -7,39 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mqplug.cli._clients import json_option, timeout_option
-from mqplug.cli._tables import show_json, show_rows
+from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug.cli._exit_codes import FAILED
+from mqplug.cli._output.formats import Output, output_option
+from mqplug.cli._output.tables import show_table
 
 if TYPE_CHECKING:
     from mqplug._client.diagnosis import Diagnosis
 
 
-@click.command()
-@click.argument("url", required=False)
+@click.command(cls=ClientCommand)
+@client_options
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this file, and no other.")
-@timeout_option
-@json_option
-@click.pass_context
-def doctor(context: click.Context, url: str | None, config: Path | None, timeout: float, as_json: bool) -> None:
+@output_option
+def doctor(client: ClientOptions, config: Path | None, output: Output) -> int:
     """Show the configuration, and try to connect.
 
-    It shows each setting with its source, and which backend is chosen and why. Without URL and --config it reads the
-    sources that connect() reads. Secrets are masked.
+    It shows each setting with its source, and which backend is chosen and why. Without a URL, a context and --config it
+    reads the sources that connect() reads. Secrets are masked.
     """
     import attrs
 
     from mqplug._client.diagnosis import diagnose
-    from mqplug._config.targets import target_of
 
-    if url is not None and config is not None:
-        raise click.UsageError("Give a URL or --config, not both.")
-    found = diagnose(config or (url and target_of(url)), timeout)
-    if as_json:
-        show_json(attrs.asdict(found))
-    else:
+    if client.target is not None and config is not None:
+        raise click.UsageError("Give a URL, a context or --config, not two of them.")
+    found = diagnose(config or client.target, client.timeout, client.secrets)
+    if output.for_people:
         _show(found)
-    if found.error is not None:
-        context.exit(1)
+    else:
+        output.value(attrs.asdict(found))
+    return 0 if found.error is None else FAILED
 
 
 def _show(found: Diagnosis) -> None:
@@ -49,11 +47,11 @@ def _show(found: Diagnosis) -> None:
     if found.settings:
         rows = [{"setting": each.name, "value": _as_text(each.value), "source": each.source} for each in found.settings]
         click.echo()
-        show_rows(("setting", "value", "source"), rows, as_json=False)
+        show_table(("setting", "value", "source"), rows)
         click.echo()
     if found.left_alone:
         rows = [{"left alone": each.key, "because": each.reason} for each in found.left_alone]
-        show_rows(("left alone", "because"), rows, as_json=False)
+        show_table(("left alone", "because"), rows)
         click.echo()
     for warning in found.warnings:
         _line("warning", warning)

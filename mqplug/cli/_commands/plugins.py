@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import click
 
-from mqplug.cli._clients import json_option
-from mqplug.cli._tables import show_rows
+from mqplug.cli._output.formats import Output, output_option
 
 PLUGIN_COLUMNS = ("kind", "name", "distribution", "version", "api_version", "state", "reason")
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Exit with 1 if any plugin is not ok.")
-@json_option
+@output_option
 @click.pass_context
-def plugins(context: click.Context, check: bool, as_json: bool) -> None:
+def plugins(context: click.Context, check: bool, output: Output) -> None:
     """List backends and extensions. Each is loaded; an error of one is shown as its reason, and hides no other."""
     import attrs
 
@@ -23,6 +22,6 @@ def plugins(context: click.Context, check: bool, as_json: bool) -> None:
 
     found = inspect_plugins(sources(None, {}).rules())
     rows = [{**attrs.asdict(plugin), "reason": " ".join(plugin.reason.split())} for plugin in found]
-    show_rows(PLUGIN_COLUMNS, rows, as_json)
+    output.rows(PLUGIN_COLUMNS, rows)
     if check and any(plugin.state != "ok" for plugin in found):
         context.exit(1)

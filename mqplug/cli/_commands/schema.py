@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mqplug.cli._tables import show_json
+from mqplug.cli._output.formats import Output
 
 
 @click.command()
@@ -21,4 +21,4 @@ def schema() -> None:
 
     rules = sources(None, {}).rules()
     names = [each.name for each in inspect_plugins(rules) if each.kind == "backend" and each.state == "ok"]
-    show_json(schema_of({name: Backend(name, load(name, rules)).descriptor.settings for name in names}))
+    Output("json").value(schema_of({name: Backend(name, load(name, rules)).descriptor.settings for name in names}))

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from mqplug.cli._clients import open_client, timeout_option, url_argument
-from mqplug.cli._durations import duration_option
+from mqplug.cli._arguments.client_options import ClientOptions, checked_target, timeout_option
+from mqplug.cli._arguments.durations import duration_option
 from mqplug.cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
 
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
@@ -22,7 +22,7 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
-@url_argument
+@click.argument("url")
 @click.option("--profile", type=click.Choice(["quick", "full", "soak"]), default="full", show_default=True)
 @click.option("--only", multiple=True, metavar="IDS", help="Only these cases or groups, as in SEEK-05,WM.")
 @click.option("--known-failures", type=file_type, metavar="FILE", help='TOML with reasons: SEEK-22 = "why"')
@@ -43,7 +43,7 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 @timeout_option
 @click.pass_context
 def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
-    """Run the contract kit over the backend at URL.
+    """Run the contract kit over a backend.
 
     Each case checks a promise of the contract in topics of its own, which it deletes. With --history, random producers,
     consumers and faults use the backend for that time, as in 60s or 10m; the recorded calls are then searched for
@@ -51,8 +51,8 @@ def test(context: click.Context, /, url: str, timeout: float, **options: Any) ->
     """
     if find_spec("pytest") is None or find_spec("pytest_timeout") is None:
         raise click.UsageError("the contract kit needs pytest. Run pip install 'mqplug[testing]'")
-    with open_client(url, timeout, creates=True) as client:
-        click.echo(f"{client!r}")
+    with ClientOptions(checked_target(url), timeout, {}).open(creates=True) as mq:
+        click.echo(f"{mq!r}")
     if options["seed"] is None:
         options["seed"] = random.randrange(2**31)  # noqa: S311  no secret
     context.exit(_run_cases(url, options) if options["history"] is None else _search_history(url, options))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import click
 
-from mqplug.cli._clients import json_option, open_client, timeout_option, url_argument
-from mqplug.cli._tables import show_json
+from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug.cli._output.formats import Output, output_option
 
 
-@click.command()
-@url_argument
-@timeout_option
-@json_option
-def topics(url: str, timeout: float, as_json: bool) -> None:
-    """List the topics at URL, one per line."""
-    with open_client(url, timeout) as mq:
-        names = mq.topics(timeout=timeout)
-    if as_json:
-        show_json(names)
-    else:
+@click.command(cls=ClientCommand)
+@client_options
+@output_option
+def topics(client: ClientOptions, output: Output) -> None:
+    """List the topics, one per line."""
+    with client.open() as mq:
+        names = mq.topics(timeout=client.timeout)
+    if output.for_people:
         click.echo("".join(f"{name}\n" for name in names), nl=False)
+    else:
+        output.value(names)

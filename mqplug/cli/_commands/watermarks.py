@@ -5,24 +5,24 @@ from __future__ import annotations
 import click
 
 import mqplug
-from mqplug.cli._clients import json_option, open_client, timeout_option, url_argument
-from mqplug.cli._tables import TableRow, show_rows
+from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug.cli._output.formats import Output, output_option
+from mqplug.cli._output.tables import TableRow
 
 
-@click.command()
-@url_argument
+@click.command(cls=ClientCommand)
+@client_options
 @click.argument("topic")
-@timeout_option
-@json_option
-def watermarks(url: str, topic: str, timeout: float, as_json: bool) -> None:
+@output_option
+def watermarks(client: ClientOptions, topic: str, output: Output) -> None:
     """Show the retained range of each partition.
 
     It extends from low up to, but not including, high.
     """
-    with open_client(url, timeout) as mq:
-        found = mq.watermarks(topic, timeout=timeout)
+    with client.open() as mq:
+        found = mq.watermarks(topic, timeout=client.timeout)
     rows = [_row(partition, marks) for partition, marks in sorted(found.items())]
-    show_rows(("partition", "low", "high", "messages", "exact"), rows, as_json)
+    output.rows(("partition", "low", "high", "messages", "exact"), rows)
 
 
 def _row(partition: int, marks: mqplug.Watermarks) -> TableRow:

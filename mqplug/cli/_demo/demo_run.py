@@ -11,7 +11,7 @@ import attrs
 
 import mqplug
 from mqplug._settings.urls import shown
-from mqplug.cli._clients import open_client
+from mqplug.cli._arguments.client_options import ClientOptions, checked_target
 from mqplug.cli._demo.group_reading import read_to_end, received_values, stored_place, wait_for_shares
 from mqplug.cli._demo.killed_writer import kill_writer
 from mqplug.cli._demo.verdict import DemoReading, Findings, StoredPlace, judge, payload_of
@@ -23,6 +23,7 @@ SEND_BATCH_MESSAGES = 1000
 DISTINCT_KEYS = 100
 MAX_SENDS_PER_SECOND = 10_000  # messages, for each second of the demo
 SENDING_SHARE, KILLING_SHARE = 0.3, 0.15  # of the demo's seconds
+CALL_TIMEOUT_S = 30
 SEEK_BACK_MESSAGES = 5_000  # in each partition
 
 
@@ -39,6 +40,7 @@ class DemoRun:
 
     def __init__(self, url: str, seconds: float, say: Callable[[str], None]) -> None:
         self._url = url
+        self._client = ClientOptions(checked_target(url), CALL_TIMEOUT_S, {})
         self._seconds = seconds
         self._say = say
         self._topic = f"mqplug-demo-{uuid4().hex[:8]}"
@@ -50,7 +52,7 @@ class DemoRun:
 
     def run(self) -> DemoResult:
         """Run all steps, and return the result."""
-        with open_client(self._url, creates=True) as mq:
+        with self._client.open(creates=True) as mq:
             self._say(f"mqplug {mqplug.__version__} on {shown(self._url)}, with the topic {self._topic}")
             self._send_and_share(mq)
             survives = mq.capabilities.persistent
@@ -60,7 +62,7 @@ class DemoRun:
         if survives:
             self._kill()
             began = time.perf_counter()
-            with open_client(self._url, creates=True) as mq:
+            with self._client.open(creates=True) as mq:
                 self._say(f"reopened    in {time.perf_counter() - began:.2f} s")
                 self._read_on(mq)
         whole = DemoReading(self._stored, received_values(self._messages), self._possible)

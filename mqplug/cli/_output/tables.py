@@ -1,30 +1,15 @@
-"""Prints rows: aligned columns for people, JSON for programs."""
+"""Prints rows as a table, as wide as the terminal."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import click
 
 TableRow = Mapping[str, Any]
 
 
-def show_rows(columns: Sequence[str], rows: Sequence[TableRow], as_json: bool) -> None:
-    """Print rows under the names of their columns, or as one JSON list."""
-    if as_json:
-        show_json([{name: row[name] for name in columns} for row in rows])
-    else:
-        _show_table(columns, rows)
-
-
-def show_json(value: object) -> None:
-    """Print one JSON value."""
-    click.echo(json.dumps(value, indent=2))
-
-
-def _show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
+def show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
+    """Print rows under the names of their columns, numbers right-aligned."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -1,0 +1,1 @@
+"""Arguments and options that several verbs share: which backend, durations, places in a log."""

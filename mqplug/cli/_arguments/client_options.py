@@ -1,0 +1,155 @@
+"""The backend that a command line means, and a client of it.
+
+The first argument may be a URL or a configuration file. Without one, a context or the environment decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import mqplug
+
+if TYPE_CHECKING:
+    from mqplug._config.plan import Target
+
+CLOSE_AFTER_FAILURE_S = 0.5
+CONFIG_FILE_SUFFIXES = (".toml", ".yaml", ".yml")
+_NO_URL = "mqplug.no_url"
+
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up after this time.",
+)
+_URL = click.Argument(["url"], required=False, metavar="[URL]")
+_context_option = click.option("--context", "context_name", metavar="NAME", help="Use this context of mqplug.toml.")
+_ask_option = click.option(
+    "--ask", multiple=True, metavar="SETTING", help="Ask for a secret setting of the backend, such as password."
+)
+
+
+class ClientCommand(click.Command):
+    """A command whose first argument may be the URL of a backend, or a configuration file. It may be omitted."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line, without the URL if the first argument is none."""
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        words = click.Argument(["words"], nargs=-1)
+        scratch = click.Command(self.name, params=[*options, words], context_settings=self.context_settings)
+        parser = scratch.make_parser(ctx)
+        found = parser.parse_args(list(args))[0].get("words")
+        ctx.meta[_NO_URL] = not (isinstance(found, tuple | list) and found and is_target(found[0]))
+        rest = super().parse_args(ctx, args)
+        ctx.params.setdefault("url", None)
+        return rest
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters that this command line has."""
+        params = super().get_params(ctx)
+        return [each for each in params if each is not _URL] if ctx.meta.get(_NO_URL) else params
+
+
+class ClientOptions:
+    """What a command line says of the backend: where it is, secrets that were asked for, and a timeout."""
+
+    def __init__(self, target: Target, timeout: float, secrets: Mapping[str, str]) -> None:
+        self.target = target
+        self.timeout = timeout
+        self.secrets = secrets
+
+    @contextmanager
+    def open(self, *, creates: bool = False) -> Iterator[mqplug.Client]:
+        """Open a client for the block. After a failure it is closed quickly, so that Ctrl-C ends the command.
+
+        A command that only reads does not create a missing store: a misspelt path is an error, and leaves no trace.
+        """
+        client = mqplug.connect(self.target, timeout=self.timeout, must_exist=not creates, **self.secrets)
+        try:
+            yield client
+        except BaseException:
+            with suppress(mqplug.Error):
+                client.close(CLOSE_AFTER_FAILURE_S)
+            raise
+        client.close(self.timeout)
+
+
+def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the URL and the options of a client to a ``ClientCommand``, whose function gets ``client``."""
+
+    @wraps(function)
+    def call(
+        *args: Any, url: str | None, context_name: str | None, ask: tuple[str, ...], timeout: float, **rest: Any
+    ) -> Any:
+        if url is not None and context_name is not None:
+            raise click.UsageError("Give a URL or --context, not both.")
+        target = checked_target(url) if url is not None else target_of_context(context_name)
+        return function(*args, client=ClientOptions(target, timeout, asked(ask)), **rest)
+
+    for add in (timeout_option, _ask_option, _context_option):
+        call = add(call)
+    _params_of(call).append(_URL)
+    return call
+
+
+def is_target(text: str) -> bool:
+    """Return whether a text is a URL, a path or the name of a configuration file. Names of topics are none of these."""
+    return "/" in text or text.endswith(CONFIG_FILE_SUFFIXES)
+
+
+def checked_target(text: str) -> str | Path:
+    """Return a URL, or the path of a configuration file. Refuse a URL with a secret, which ``ps`` would show."""
+    from mqplug._config.plan import plan
+    from mqplug._settings.secrets import secrets_of
+    from mqplug._settings.urls import shown, split_url
+
+    if "://" not in text:
+        return Path(text) if text.endswith(CONFIG_FILE_SUFFIXES) else text
+    try:
+        safe = split_url(text)[0].password is None
+        made = plan(text, {}).settings if safe else None
+    except mqplug.Error:  # connect() raises it, too
+        return text
+    if safe and not secrets_of(type(made), made):
+        return text
+    raise click.UsageError(
+        f"{shown(text)} holds a secret, which other users of this machine see in the list of processes. Put it into a "
+        'context or a configuration file, as "${VARIABLE}" if you like, or give --ask password'
+    )
+
+
+def target_of_context(name: str | None) -> Target:
+    """Return the context of this name, or the chosen one, or None: then the environment and mqplug.toml decide."""
+    from mqplug._config.contexts import context_in_force
+
+    return context_in_force(name, os.environ)
+
+
+def asked(settings: tuple[str, ...]) -> dict[str, str]:
+    """Ask for secret settings, without showing what is typed."""
+    return {name: _ask(name) for name in settings}
+
+
+def _ask(name: str) -> str:
+    from getpass import getpass
+
+    try:
+        with Path("/dev/tty").open("rb"):
+            pass
+    except OSError:
+        raise click.UsageError(f"--ask {name} needs a terminal. Use an environment variable or a file") from None
+    return getpass(f"{name}: ")
+
+
+def _params_of(function: Any) -> list[click.Parameter]:
+    params: list[click.Parameter] = function.__dict__.setdefault("__click_params__", [])
+    return params

@@ -1,0 +1,1 @@
+"""What verbs print: rows as a table, JSON or YAML, errors, questions, progress."""

@@ -1,0 +1,40 @@
+"""The verbs by theme, with the first line of their help. A verb's module is loaded when it is called.
+
+``mqplug --help`` thus loads none, and stays quick however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
+
+import click
+
+VERBS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Look": {
+        "doctor": "Show the configuration, and try to connect.",
+        "plugins": "List backends and extensions.",
+        "topics": "List the topics, one per line.",
+        "watermarks": "Show the retained range of each partition.",
+    },
+    "Configure": {
+        "completion": "Print a completion script for SHELL.",
+        "context": "List the contexts, choose one, show what is chosen.",
+        "docs": "Print a PAGE of the documentation, or list all.",
+        "schema": "Print the JSON Schema of mqplug.toml.",
+    },
+    "Prove": {
+        "demo": "Use a log under faults, and check each message.",
+        "test": "Run the contract kit over a backend.",
+    },
+}
+
+
+def verb_named(name: str) -> click.Command | None:
+    """Return the command of a verb, from the module and the function of its name."""
+    if not any(name in verbs for verbs in VERBS.values()):
+        return None
+    word = name.replace("-", "_")
+    command: click.Command = getattr(import_module(f"mqplug.cli._commands.{word}"), word)
+    return command

@@ -1,0 +1,105 @@
+"""Contexts: backends that the command line knows by name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import mqplug
+from mqplug.cli._app import run_command
+
+FILE = """
+[context.here]
+url = "memory://here"
+
+[context.there]
+backend = "memory"
+name = "there"
+
+[context.guarded]
+backend = "kafka"
+[context.guarded.kafka]
+servers = ["127.0.0.1:1"]
+username = "me"
+password = "hunter2"
+"""
+
+
+@pytest.fixture(autouse=True)
+def two_stores(monkeypatch, tmp_path):
+    """Two stores in memory with a topic each, and a file with a context for each."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    (tmp_path / "mqplug.toml").write_text(FILE)
+    with mqplug.connect("memory://here") as here, mqplug.connect("memory://there") as there:
+        here.create_topic("orders")
+        there.create_topic("bills")
+        yield
+
+
+def printed(capsys, *arguments):
+    """Return what a successful command prints."""
+    assert run_command(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_a_context_stands_for_a_url(capsys):
+    """--context takes a backend from mqplug.toml, by a URL or by its settings."""
+    assert printed(capsys, "topics", "--context", "here") == "orders\n"
+    assert printed(capsys, "topics", "--context", "there") == "bills\n"
+
+
+def test_a_variable_names_the_context(capsys, monkeypatch):
+    """MQPLUG_CONTEXT chooses for a shell, and --context still wins."""
+    monkeypatch.setenv("MQPLUG_CONTEXT", "there")
+    assert printed(capsys, "topics") == "bills\n"
+    assert printed(capsys, "topics", "--context", "here") == "orders\n"
+
+
+def test_a_choice_lasts(capsys):
+    """`mqplug context use` chooses for later commands, until another is chosen."""
+    printed(capsys, "context", "use", "here")
+    assert printed(capsys, "topics") == "orders\n"
+    assert json.loads(printed(capsys, "context", "list", "--json"))[1]["chosen"] is True
+    printed(capsys, "context", "use", "there")
+    assert printed(capsys, "topics") == "bills\n"
+    printed(capsys, "context", "use", "--none")
+    assert run_command(["topics"]) == 1
+    assert "no backend was named" in capsys.readouterr().err
+
+
+def test_a_backend_in_the_environment_wins_over_the_choice(capsys, monkeypatch):
+    """A variable that names a backend is nearer to the command than a choice made some time ago."""
+    printed(capsys, "context", "use", "here")
+    monkeypatch.setenv("MQPLUG_URL", "memory://there")
+    assert printed(capsys, "topics") == "bills\n"
+
+
+def test_the_own_file_is_read_too(capsys, tmp_path):
+    """Contexts of the user's own file are there beside those of the working directory, which win."""
+    (tmp_path / "home/mqplug").mkdir(parents=True)
+    own = '[context.here]\nurl = "memory://elsewhere"\n[context.mine]\nurl = "memory://there"\n'
+    (tmp_path / "home/mqplug/mqplug.toml").write_text(own)
+    assert printed(capsys, "topics", "--context", "here") == "orders\n"
+    assert printed(capsys, "topics", "--context", "mine") == "bills\n"
+
+
+def test_an_unknown_context_is_told_with_the_nearest(capsys):
+    """A misspelt context is an error with the name that was probably meant; it is not chosen either."""
+    for arguments in (["topics", "--context", "heer"], ["context", "use", "heer"]):
+        assert run_command(arguments) == 1
+        assert "Did you mean 'here'?" in capsys.readouterr().err
+
+
+def test_a_context_is_shown_without_its_secrets(capsys):
+    """`mqplug context show` masks secrets."""
+    shown = printed(capsys, "context", "show", "guarded", "-o", "yaml")
+    assert "servers" in shown
+    assert "hunter2" not in shown
+
+
+def test_a_url_and_a_context_at_once_are_refused(capsys):
+    """Two ways to say where are wrong usage."""
+    assert run_command(["topics", "memory://here", "--context", "there"]) == 2
+    assert "not both" in capsys.readouterr().err
