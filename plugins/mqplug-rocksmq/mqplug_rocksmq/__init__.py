@@ -40,13 +40,13 @@ __version__ = PLUGIN_VERSION
 __all__ = ["RocksMQSettings", "RocksMQStatistics"]
 
 _CAPABILITIES = Capabilities(
-    delete_topic=True, list_topics=True, topic_patterns=True, groups=True, durable_groups=True, ordered=True,
-    seek_time=True, trim=True, retention=True, null_payload=True, headers=True, keys=True, partitions=True,
-    timestamps_producer=True, add_partitions=True, exclusive=True, shared=True, key_shared=True, nack=True,
-    ack_timeout=True, pause_resume=True, individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True,
-    header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True, multi_client=True,
-    multi_process=True, persistent=True, exactly_once=True, durable_delivery_count=True, staged_ingest=True,
-    transactions=True, advance=True, acked_ranges_max=MAX_ACKED_RANGES,
+    alter_topic=True, delete_topic=True, list_topics=True, topic_patterns=True, groups=True, durable_groups=True,
+    ordered=True, seek_time=True, trim=True, retention=True, null_payload=True, headers=True, keys=True,
+    partitions=True, timestamps_producer=True, add_partitions=True, exclusive=True, shared=True, key_shared=True,
+    nack=True, ack_timeout=True, pause_resume=True, individual_ack=True, cumulative_ack=True, commit=True,
+    assignment_events=True, header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True,
+    multi_client=True, multi_process=True, persistent=True, exactly_once=True, durable_delivery_count=True,
+    staged_ingest=True, transactions=True, advance=True, acked_ranges_max=MAX_ACKED_RANGES,
 )  # fmt: skip
 
 

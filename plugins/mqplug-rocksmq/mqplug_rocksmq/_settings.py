@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from mqplug import ConfigError
-from mqplug.spi import Action, CreateTopic, Url, retention_seconds
+from mqplug.spi import Action, AlterTopic, CreateTopic, Url, retention_seconds
 
 BACKEND: Final = "rocksmq"
 PLUGIN_VERSION: Final = "0.1.0"
@@ -137,7 +137,12 @@ class RocksMQSettings:
         return [name for name, value in here.items() if name not in _CLIENTS_OWN and value != there[name]]
 
     def filled_in(self, action: Action) -> Action:
-        """Return the action; if it creates a topic without a retention, then with that of these settings."""
+        """Return the action; if it creates a topic without a retention, then with that of these settings.
+
+        Raise ``ConfigError`` if it names an option of a topic: there are none.
+        """
+        if isinstance(action, CreateTopic | AlterTopic) and action.options:
+            raise ConfigError(f"a rocksmq topic has no option {min(action.options)!r}", fix="Leave options= out")
         if not isinstance(action, CreateTopic):
             return action
         seconds = retention_seconds(self.retention) if action.retention is None else action.retention

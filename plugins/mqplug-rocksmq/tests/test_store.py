@@ -214,7 +214,8 @@ def test_topics(open_store: OpenStore) -> None:
     assert store.topics.grow("a", 3, 30).logs[:2] == first.logs
     with pytest.raises(ValueError, match="has 3 partitions already"):
         store.topics.grow("a", 1, 30)
-    store.topics.retain("a", TopicRetention(None, 5), 30)
+    store.topics.retain("a", {"size": 5}, 30)
+    store.topics.retain("a", {"milliseconds": None}, 30)
     store.topics.create("b", 1, TopicRetention(), 30)
     store.delete_topic("b")
     with pytest.raises(TopicNotFound):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mqplug import Bounds, ConfigError, GroupNotFound, Log, MessageId, Unsupported
+from mqplug import Bounds, GroupNotFound, Log, MessageId, Unsupported
 from mqplug.spi import (
     Action,
     AddPartitions,
+    AlterTopic,
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
@@ -42,11 +43,11 @@ def administer(store: Store, action: Action, timeout: float, request: OnceReques
     if store.deduplication.has_done(request):
         return _done(store, action)
     match action:
-        case CreateTopic(topic, partitions, retention, options, size):
-            if options:
-                raise ConfigError(f"a rocksmq topic has no option {min(options)!r}", fix="Leave options= out")
-            kept = _retention(retention, size)
+        case CreateTopic(topic, partitions, retention, _, size):
+            kept = TopicRetention(**_limits(retention, size))
             return _info(store.id, store.topics.create(topic, partitions, kept, timeout, also))
+        case AlterTopic(topic, retention, _, size):
+            return _info(store.id, store.retain(topic, _limits(retention, size), timeout, also))
         case AddPartitions(topic, partitions):
             return _add_partitions(store, topic, partitions, timeout, also)
         case DeleteTopic(topic):
@@ -82,7 +83,7 @@ def administer(store: Store, action: Action, timeout: float, request: OnceReques
 
 def _done(store: Store, action: Action) -> Any:
     """Return the answer to an action that was done before, whose answer was lost."""
-    if isinstance(action, CreateTopic | AddPartitions):
+    if isinstance(action, CreateTopic | AlterTopic | AddPartitions):
         return _info(store.id, store.topics.get(action.topic))
     return True
 
@@ -139,11 +140,15 @@ def _ingested(store: Store, taken: IngestOutcome) -> Ingested:
     return Ingested(taken.messages, placed, taken.repeated)
 
 
-def _retention(seconds: float | None, size: int | None) -> TopicRetention:
-    if size is not None and size < 0:
-        raise ValueError(f"retention_bytes must be at least 0, not {size}")
-    if seconds is None:
-        return TopicRetention(size=size)
-    if not seconds >= 0:
-        raise ValueError(f"retention must be at least 0 seconds, not {seconds}")
-    return TopicRetention(None if math.isinf(seconds) else int(seconds * 1000), size)
+def _limits(seconds: float | None, size: int | None) -> dict[str, int | None]:
+    """Return the limits that are given, as a store keeps them: an age in milliseconds, None for ever."""
+    limits: dict[str, int | None] = {}
+    if size is not None:
+        if size < 0:
+            raise ValueError(f"retention_bytes must be at least 0, not {size}")
+        limits["size"] = size
+    if seconds is not None:
+        if not seconds >= 0:
+            raise ValueError(f"retention must be at least 0 seconds, not {seconds}")
+        limits["milliseconds"] = None if math.isinf(seconds) else int(seconds * 1000)
+    return limits

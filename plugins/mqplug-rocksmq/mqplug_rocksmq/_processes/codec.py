@@ -17,9 +17,9 @@ from mqplug import Bounds, ConnectError, Error, Log, MessageId, PluginError, Pos
 _RECORDS: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
-        spi.AddPartitions, spi.AtTime, spi.ConsumerOptions, spi.CreateTopic, spi.DeleteGroup, spi.DeleteTopic,
-        spi.DescribeGroup, spi.DescribeGroupMembers, spi.DescribeTopic, spi.DescribeTopics, spi.DiscardStaged,
-        spi.Earliest, spi.GroupDescription, spi.GroupInfo, spi.GroupMember, spi.GroupPosition,
+        spi.AddPartitions, spi.AlterTopic, spi.AtTime, spi.ConsumerOptions, spi.CreateTopic, spi.DeleteGroup,
+        spi.DeleteTopic, spi.DescribeGroup, spi.DescribeGroupMembers, spi.DescribeTopic, spi.DescribeTopics,
+        spi.DiscardStaged, spi.Earliest, spi.GroupDescription, spi.GroupInfo, spi.GroupMember, spi.GroupPosition,
         spi.Ingest, spi.Ingested, spi.Last, spi.Latest, spi.ListGroups,
         spi.ListTopics, spi.Settlement, spi.Staged, spi.TopicInfo,
         spi.TransactionMark, spi.Trim,

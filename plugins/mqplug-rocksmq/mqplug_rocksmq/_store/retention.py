@@ -153,6 +153,11 @@ class RetentionWorker:
                 self.wake()
             self._kept_to.wait_for(self._room, _MAX_WRITER_WAIT_S)
 
+    def recheck(self, logs: Iterable[LogState]) -> None:
+        """Check these logs now, because their retention was changed."""
+        self._oversized.check(logs)
+        self.wake()
+
     def _room(self) -> bool:
         return self._grown < _MAX_STEPS_AHEAD * self._step or self._ending.is_set()
 
@@ -235,9 +240,9 @@ class RetentionWorker:
 
 
 class OversizedLogs:
-    """Logs that exceed their size limit by an eighth, which retention checks at once. Thread-safe.
+    """Logs that exceed their size limit by an eighth, or whose limits changed: retention checks them at once.
 
-    An append costs one lookup here. All other logs wait for the next round, which checks every log.
+    Thread-safe. An append costs one lookup here. All other logs wait for the next round, which checks every log.
     """
 
     def __init__(self) -> None:
@@ -253,6 +258,10 @@ class OversizedLogs:
                 self._waiting.append(log)
                 found = True
         return found
+
+    def check(self, logs: Iterable[LogState]) -> None:
+        """Have these logs checked, whatever their size."""
+        self._waiting.extend(logs)
 
     def take(self) -> Iterator[LogState]:
         """Yield the logs to check."""

@@ -44,7 +44,7 @@ from mqplug_rocksmq._store.hand_out_journal import HandOutJournal
 from mqplug_rocksmq._store.ingest import Ingestion
 from mqplug_rocksmq._store.retention import RetentionWorker
 from mqplug_rocksmq._store.staging_directory import StagingDirectory
-from mqplug_rocksmq._store.topics import AddChanges, TopicTable, no_changes
+from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicTable, no_changes
 from mqplug_rocksmq._store.transactions import Transactions
 
 
@@ -182,6 +182,18 @@ class Store:
         """Delete a topic. Its disk space is freed in the background."""
         self.topics.delete(name, timeout, also)
         self._retention.wake()
+
+    def retain(
+        self,
+        name: str,
+        limits: Mapping[str, int | None],
+        timeout: float | None = None,
+        also: AddChanges = no_changes,
+    ) -> Topic:
+        """Change limits of a topic's retention. Messages beyond them are dropped in the background, at once."""
+        topic = self.topics.retain(name, limits, timeout, also)
+        self._retention.recheck(filter(None, map(self.topics.find, topic.logs)))
+        return topic
 
     def trim(self, number: int, offset: int, timeout: float | None = None) -> None:
         """Drop the messages before *offset*. Their disk space is freed in the background."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import attrs
@@ -209,13 +209,17 @@ class TopicTable:
 
         return self._safely(plan, timeout)
 
-    def retain(self, name: str, retention: TopicRetention, timeout: float | None) -> Topic:
-        """Change the retention of a topic."""
+    def retain(
+        self, name: str, limits: Mapping[str, int | None], timeout: float | None, also: AddChanges = no_changes
+    ) -> Topic:
+        """Change these limits of a topic's retention, ``milliseconds`` or ``size``; the others stay."""
 
         def plan(changes: Changes) -> Topic:
-            return self._put(changes, attrs.evolve(self.get(name), retention=retention))
+            topic = self.get(name)
+            also(changes)
+            return self._put(changes, attrs.evolve(topic, retention=attrs.evolve(topic.retention, **limits)))
 
-        return self._engine.change(plan, timeout)
+        return self._safely(plan, timeout)
 
     def delete(self, name: str, timeout: float | None, also: AddChanges = no_changes) -> None:
         """Delete a topic with its messages and the positions of its groups."""
