@@ -15,6 +15,7 @@ from mqplug.spi import (
     DeleteGroup,
     DeleteTopic,
     DescribeGroup,
+    DescribeGroupMembers,
     DescribeTopic,
     DescribeTopics,
     Descriptor,
@@ -138,7 +139,7 @@ def mqplug_administer(connection: KafkaConnection, action: Action, timeout: floa
 
 
 def _administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
-    from mqplug_kafka._admin import group_listing, group_positions, topics
+    from mqplug_kafka._admin import group_description, group_listing, group_positions, topics
 
     match action:
         case CreateTopic():
@@ -157,6 +158,8 @@ def _administer(connection: KafkaConnection, action: Action, timeout: float) -> 
             return [found[name] for name in names]
         case DescribeGroup(group, logs):
             return group_positions.stored_group_positions(connection, group, logs, timeout)
+        case DescribeGroupMembers(group):
+            return group_description.describe(connection, group, timeout)
         case ListGroups(topic):
             return group_listing.groups(connection, topic, timeout)
         case DeleteGroup(group):

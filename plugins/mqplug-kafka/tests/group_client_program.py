@@ -38,8 +38,16 @@ def groups(mq, topic, group):
     mq.groups(topic, timeout=10)
 
 
+def description(mq, topic, group):
+    """Ask for the group's topics and members."""
+    found = mq.describe_group(group, timeout=10)
+    assert found.topics == (topic,)
+    assert all(each.name for each in found.members)
+
+
 def questions(mq, topic, group):
     """Ask all that can be asked about a group and its topic."""
+    assert mq.describe_group(group, timeout=10).topics == (topic,)
     assert mq.positions(topic, group=group, timeout=10)[0].position is not None
     assert set(mq.lag(topic, group=group, timeout=10)) == set(mq.watermarks(topic, timeout=10))
     end = time.monotonic() + 30
@@ -88,7 +96,7 @@ def rounds(mq, role, topic, group, ended):
             print("round", flush=True)  # noqa: T201
 
 
-ROLES = {each.__name__: each for each in (member, lag, groups, questions, mover, impatient)}
+ROLES = {each.__name__: each for each in (member, lag, groups, description, questions, mover, impatient)}
 
 
 def main(role, url, topic, group):

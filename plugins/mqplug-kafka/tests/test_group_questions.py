@@ -94,14 +94,14 @@ class Questioner:
 
 @pytest.mark.timeout(120 + 60 * RESTARTS)
 def test_restarts_of_the_broker_kill_nobody():
-    """Members, ``lag``, ``groups`` and who moves groups, in processes of their own, go on after each restart."""
+    """Members, questions about groups and who moves groups, in processes of their own, go on after each restart."""
     with KafkaServer() as server, ExitStack() as stack:
         topic, group = new_name(), new_name()
         with mqplug.connect(server.url) as mq:
             mq.create_topic(topic, partitions=4)
             fill(mq, topic, 1000)
             mq.reset_group(group, topic, mqplug.EARLIEST)
-        roles = ["member", "member", "lag", "groups", "mover"]
+        roles = ["member", "member", "lag", "groups", "description", "mover"]
         all_of_them = [stack.enter_context(Questioner(role, server.url, topic, group)) for role in roles]
         for number in range(RESTARTS + 1):
             for each in all_of_them:

@@ -133,6 +133,7 @@ ACTIONS = [
     ("read", read, [DESCRIBE], "Read to receive"),
     ("receive", receive, [DESCRIBE, READ], "Read on the group"),
     ("positions", lambda mq, topic: mq.positions(topic, group=topic), [READ], "Read on the group"),
+    ("describe_group", lambda mq, topic: mq.describe_group(topic), [READ], "Read on the group"),
     ("reset_group", lambda mq, topic: mq.reset_group(topic, topic, mqplug.LATEST), [READ], "Read on the group"),
     ("create_topic", lambda mq, topic: mq.create_topic(f"{topic}-more"), [READ, WRITE], "Create on the topic"),
     ("add_partitions", lambda mq, topic: mq.add_partitions(topic, 2), [READ, WRITE], "Alter on the topic"),

@@ -12,6 +12,7 @@ from confluent_kafka.admin import (
     ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     NewPartitions,  # pyright: ignore[reportPrivateImportUsage]
     NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+    TopicMetadata,  # pyright: ignore[reportPrivateImportUsage]
 )
 
 from mqplug import AccessDenied, ConfigError, Error, Log, Position, Timeout, TopicNotFound
@@ -117,8 +118,18 @@ def delete(connection: KafkaConnection, topic: str, timeout: float) -> None:
 
 def names(connection: KafkaConnection, timeout: float) -> list[str]:
     """Return all topics except Kafka's own, whose names begin with two underscores."""
+    return list(_listed(connection, timeout))
+
+
+def all_partitions(connection: KafkaConnection, timeout: float) -> list[tuple[str, int]]:
+    """Return topic and number of all partitions, except those of Kafka's own topics."""
+    return [(name, number) for name, topic in _listed(connection, timeout).items() for number in topic.partitions]
+
+
+def _listed(connection: KafkaConnection, timeout: float) -> dict[str, TopicMetadata]:
     listed = connection.worker.run(lambda: connection.admin.list_topics(timeout=max(timeout, 0.01)))
-    return [name for name in connection.requests.wait("list topics", listed, timeout).topics if name[:2] != "__"]
+    found = connection.requests.wait("list topics", listed, timeout).topics
+    return {name: topic for name, topic in found.items() if name[:2] != "__"}
 
 
 def trim(connection: KafkaConnection, before: Mapping[Log, Position], timeout: float) -> None:

@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription  # pyright: ignore[reportPrivateImportUsage]
 
+from mqplug import Error
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import AdminRequests
 from mqplug_kafka._cluster.credentials import Credentials
+from mqplug_kafka._cluster.errors import is_transient
 
 T = TypeVar("T")
 
@@ -49,13 +51,16 @@ class Coordinators:
             requests.ask(what, lambda _: ask(requests.admin, NATIVE_TIMEOUT_S), min(timeout, MAX_WAIT_S), check)
 
     def describe(self, groups: Sequence[str], timeout: float) -> dict[str, ConsumerGroupDescription]:
-        """Return these groups as their coordinators describe them. A group that does not exist is described as dead."""
+        """Return these groups as their coordinators describe them. A group that does not exist is described as dead.
+
+        Groups whose coordinator moves, or still loads, are asked about again.
+        """
         if not groups:
             return {}
         deadline = Deadline(min(timeout, MAX_WAIT_S))
         with self._client() as requests:
-            asked = requests.admin.describe_consumer_groups(list(groups), request_timeout=NATIVE_TIMEOUT_S)
-            return {name: requests.wait(f"group {name!r}", asked[name], deadline.remaining()) for name in groups}
+            asked = _describe(requests, groups)
+            return {name: _described(requests, name, asked[name], deadline) for name in groups}
 
     def close(self) -> None:
         """Release the idle clients."""
@@ -84,3 +89,20 @@ class Coordinators:
             if requests.is_fresh():
                 return requests
             requests.end()
+
+
+def _describe(requests: AdminRequests, groups: Sequence[str]) -> dict[str, Future[ConsumerGroupDescription]]:
+    return requests.admin.describe_consumer_groups(list(groups), request_timeout=NATIVE_TIMEOUT_S)
+
+
+def _described(
+    requests: AdminRequests, group: str, asked: Future[ConsumerGroupDescription], deadline: Deadline
+) -> ConsumerGroupDescription:
+    """Return the answer about one group, of several that were asked about at once."""
+    what = f"group {group!r}"
+    try:
+        return requests.wait(what, asked, deadline.remaining())
+    except Error as error:
+        if not is_transient(error):
+            raise
+    return requests.ask(what, lambda _: _describe(requests, [group])[group], deadline.remaining())

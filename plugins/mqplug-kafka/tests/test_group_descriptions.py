@@ -1,0 +1,87 @@
+"""Descriptions of groups: topics, members and their partitions, in both protocols and from every program."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from confluent_kafka import Consumer
+from kafka_driver import Seam, fill, new_name
+
+import mqplug
+from mqplug import EARLIEST, GroupDescription
+from mqplug_kafka._admin.transaction_marks import mark_group
+
+OLD = os.environ.get("MQPLUG_DEVBROKERS_KAFKA", "4").startswith("3.")
+PROTOCOLS = ["classic", pytest.param("consumer", marks=pytest.mark.skipif(OLD, reason="it came with Kafka 4.0"))]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_members_are_described(kafka_server, mq, protocol):
+    """Members have their own names, a host and disjoint partitions; after they left, the positions are there."""
+    group, name, other = new_name(), new_name(), new_name()
+    mq.create_topic(name, partitions=2)
+    mq.create_topic(other)
+    mq.reset_group(group, other, EARLIEST)
+    with (
+        mqplug.connect(kafka_server.url, group_protocol=protocol) as joining,
+        Seam(joining, name, group) as one,
+        Seam(joining, name, group) as two,
+    ):
+        one.until(lambda: two.poll() or len(one.held) == len(two.held) == 1)
+        found, held = mq.describe_group(group), {tuple(one.held), tuple(two.held)}
+        with pytest.raises(mqplug.ConsumerBusy, match="members: mqplug-") as caught:
+            mq.delete_group(group)
+    assert found.topics == tuple(sorted([name, other]))
+    assert len({each.name for each in found.members}) == 2
+    assert all(each.name.startswith("mqplug-") for each in found.members)
+    assert {each.host for each in found.members} == {"127.0.0.1"}
+    assert {each.logs for each in found.members} == held
+    assert set(caught.value.members) == set(found.members)
+    assert mq.describe_group(group) == GroupDescription(group, tuple(sorted([name, other])), ())
+
+
+def test_members_of_other_programs_are_described(kafka_server, mq, topic):
+    """A plain client's member is named by its client id, with its partition, though it never committed."""
+    group = new_name()
+    fill(mq, topic, 1)
+    theirs = Consumer({
+        "bootstrap.servers": kafka_server.bootstrap, "group.id": group, "client.id": "billing-worker",
+        "auto.offset.reset": "earliest", "enable.auto.commit": False,
+    })  # fmt: skip
+    theirs.subscribe([topic])
+    try:
+        assert theirs.poll(30).error() is None
+        found = mq.describe_group(group)
+    finally:
+        theirs.close()
+    (member,) = found.members
+    assert member.name.startswith("billing-worker-")
+    assert (found.topics, member.logs) == ((topic,), tuple(mq.partitions(topic)))
+    with pytest.raises(mqplug.GroupNotFound):
+        mq.describe_group(group)
+
+
+def test_groups_that_keep_marks_are_not_described(mq, topic):
+    """The marks of a transaction are no group, and an unknown group is not found; the hint has a close name."""
+    group, transaction = new_name(), new_name()
+    mq.reset_group(group, topic, EARLIEST)
+    with mq.transaction(transaction, topic, number=1) as step:
+        step.send(b"x")
+    with pytest.raises(mqplug.GroupNotFound):
+        mq.describe_group(mark_group(transaction))
+    with pytest.raises(mqplug.GroupNotFound, match=f"Did you mean {group!r}"):
+        mq.describe_group(f"{group}x")
+
+
+def test_a_deleted_topic_is_not_described(mq, topic):
+    """What a group has on a deleted topic is gone, and so is the group if that was all."""
+    group, other = new_name(), new_name()
+    mq.create_topic(other)
+    mq.reset_group(group, topic, EARLIEST)
+    mq.reset_group(group, other, EARLIEST)
+    mq.delete_topic(other)
+    assert mq.describe_group(group).topics == (topic,)
+    mq.delete_topic(topic)
+    with pytest.raises(mqplug.GroupNotFound):
+        mq.describe_group(group)
