@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -190,3 +193,44 @@ def test_serve_where_another_process_owns(path: Path, owner: subprocess.Popen[st
     assert done.returncode == 1
     assert f"process {owner.pid}" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def serve_and_tell(path: Path, manager: socket.socket) -> subprocess.Popen[str]:
+    """Start ``serve --wait`` as a service of a service manager."""
+    command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", str(path), "--wait"]
+    environment = os.environ | {"NOTIFY_SOCKET": manager.getsockname()}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.fixture
+def manager() -> Iterator[socket.socket]:
+    """The end of a service manager, at which its services report."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening, tempfile.TemporaryDirectory() as folder:
+        listening.bind(f"{folder}/manager")  # such a path has to be short
+        listening.settimeout(30)
+        yield listening
+
+
+def test_serve_waits_for_another_owner(path: Path, owner: subprocess.Popen[str], manager: socket.socket) -> None:
+    """``serve --wait`` is ready while another program owns the store, and serves it when that ends."""
+    with serve_and_tell(path, manager) as server:
+        assert manager.recv(1000).decode().startswith("READY=1\nSTATUS=waiting: the store")
+        assert line(server) == f"waiting: the store {path} is owned by process {owner.pid}"
+        owner.terminate()
+        assert manager.recv(1000).decode() == f"READY=1\nSTATUS=serving {path}"
+        assert line(server) == f"serving {path} (process {server.pid})"
+        server.terminate()
+        assert manager.recv(1000) == b"STOPPING=1"
+        assert server.wait(30) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_serve_that_waits_ends_in_order(
+    path: Path, owner: subprocess.Popen[str], manager: socket.socket, number: signal.Signals
+) -> None:
+    """``serve --wait`` ends on a signal before it owns the store, and leaves the owner alone."""
+    with serve_and_tell(path, manager) as server:
+        assert line(server).startswith("waiting")
+        server.send_signal(number)
+        assert server.wait(30) == 0
+    assert owner.poll() is None

@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from mqplug import AlreadyOpen
 from mqplug_rocksmq._commands.options import StorePath
+from mqplug_rocksmq._commands.service_manager import tell_service_manager
 from mqplug_rocksmq._settings import MIN_DISK_BYTES, RocksMQSettings, Sync
 
+if TYPE_CHECKING:
+    from mqplug_rocksmq._store.store import Store
+
 _ENDS = (signal.SIGINT, signal.SIGTERM)
+_WAIT_ROUND_S = 0.5
 
 
 @click.command()
@@ -23,23 +30,47 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 @click.option(
     "--disk-max-bytes", type=click.IntRange(min=MIN_DISK_BYTES), help="The most disk space that the store may use."
 )
-def serve(path: Path, sync: Sync, disk_max_bytes: int | None) -> None:
+@click.option("--wait", is_flag=True, help="If another program has the store open, wait until that ends.")
+def serve(path: Path, sync: Sync, disk_max_bytes: int | None, wait: bool) -> None:
     """Hold the store at PATH open for other programs, until SIGINT or SIGTERM. Create it if it is missing.
 
     Programs use the store by the same path with or without this command. It spares short-lived programs the time to
     open the store, and answers steadily where a program that owned the store would be busy with its own work.
     """
-    from mqplug_rocksmq._processes.open_stores import close_store, open_store
+    from mqplug_rocksmq._processes.open_stores import close_store
 
     settings = RocksMQSettings(path=str(path), sync=sync, disk_max_bytes=disk_max_bytes)
     # Blocked in all threads: otherwise another thread would sometimes take them, and the wait below would not end.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     try:
-        store = open_store(path, settings)
+        store = _open(path, settings, wait=wait)
+        if store is None:
+            return
         try:
             click.echo(f"serving {store.path} (process {os.getpid()})")
+            tell_service_manager("READY=1", f"STATUS=serving {store.path}")
             signal.sigwait(_ENDS)
+            tell_service_manager("STOPPING=1")
         finally:
             close_store(store)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _open(path: Path, settings: RocksMQSettings, *, wait: bool) -> Store | None:
+    """Return the store, with *wait* as soon as no other process owns it, or None if a signal ended the wait."""
+    from mqplug_rocksmq._processes.open_stores import open_store
+
+    told = False
+    while True:
+        try:
+            return open_store(path, settings)
+        except AlreadyOpen as taken:
+            if not wait:
+                raise
+            if not told:  # programs can use the store all the same
+                click.echo(f"waiting: {taken.message}")
+                tell_service_manager("READY=1", f"STATUS=waiting: {taken.message}")
+                told = True
+        if signal.sigtimedwait(_ENDS, _WAIT_ROUND_S):
+            return None
