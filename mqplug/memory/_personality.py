@@ -82,7 +82,7 @@ KAFKA: Final = Personality(
     store=_as_far_as_fits,
     early_errors=False,
     capabilities=Capabilities(
-        delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True,
+        alter_topic=True, delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True,
         durable_groups=True, ordered=True, seek_time=True, trim=True, retention=True, pause_resume=True,
         null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, individual_ack=True,
         cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True, idempotent_producer=True,

@@ -9,6 +9,7 @@ from mqplug import Bounds, Capabilities, Log, Position, Unsupported, Watermarks
 from mqplug.spi import (
     Action,
     AddPartitions,
+    AlterTopic,
     ConsumerDriver,
     ConsumerOptions,
     CreateTopic,
@@ -41,12 +42,12 @@ if TYPE_CHECKING:
 __all__ = ["KafkaSettings"]
 
 _CAPABILITIES = Capabilities(
-    delete_topic=True, list_topics=True, topic_patterns=True, groups=True, durable_groups=True, ordered=True,
-    seek_time=True, trim=True, retention=True, null_payload=True, headers=True, keys=True, partitions=True,
-    timestamps_producer=True, auth=True, individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True,
-    header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True, multi_client=True,
-    multi_node=True, persistent=True, add_partitions=True, pause_resume=True, multi_process=True, transactions=True,
-    advance=True, acked_ranges_max=MAX_RANGES,
+    alter_topic=True, delete_topic=True, list_topics=True, topic_patterns=True, groups=True, durable_groups=True,
+    ordered=True, seek_time=True, trim=True, retention=True, null_payload=True, headers=True, keys=True,
+    partitions=True, timestamps_producer=True, auth=True, individual_ack=True, cumulative_ack=True, commit=True,
+    assignment_events=True, header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True,
+    multi_client=True, multi_node=True, persistent=True, add_partitions=True, pause_resume=True, multi_process=True,
+    transactions=True, advance=True, acked_ranges_max=MAX_RANGES,
 )  # fmt: skip
 
 
@@ -139,11 +140,13 @@ def mqplug_administer(connection: KafkaConnection, action: Action, timeout: floa
 
 
 def _administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
-    from mqplug_kafka._admin import group_description, group_listing, group_positions, topics
+    from mqplug_kafka._admin import group_description, group_listing, group_positions, topic_changes, topics
 
     match action:
         case CreateTopic():
             return topics.create(connection, action, timeout)
+        case AlterTopic():
+            return topic_changes.alter(connection, action, timeout)
         case AddPartitions(topic, partitions):
             return topics.grow(connection, topic, partitions, timeout)
         case DeleteTopic(topic):

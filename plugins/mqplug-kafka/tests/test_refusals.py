@@ -136,6 +136,7 @@ ACTIONS = [
     ("describe_group", lambda mq, topic: mq.describe_group(topic), [READ], "Read on the group"),
     ("reset_group", lambda mq, topic: mq.reset_group(topic, topic, mqplug.LATEST), [READ], "Read on the group"),
     ("create_topic", lambda mq, topic: mq.create_topic(f"{topic}-more"), [READ, WRITE], "Create on the topic"),
+    ("alter_topic", lambda mq, topic: mq.alter_topic(topic, retention=90), [READ, WRITE], "AlterConfigs on the topic"),
     ("add_partitions", lambda mq, topic: mq.add_partitions(topic, 2), [READ, WRITE], "Alter on the topic"),
     ("delete_topic", lambda mq, topic: mq.delete_topic(topic), [READ, WRITE], "Delete on the topic"),
     ("trim", trim, [READ, WRITE], "Delete on the topic"),

@@ -22,6 +22,7 @@ from mqplug_kafka._admin.retention import retention_from_config, retention_optio
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import code_of
 
+REPLICATION_FACTOR = "replication_factor"
 TOPIC_CHECK_PAUSE_S = 0.02  # between two checks of a topic that is being created or deleted
 
 
@@ -29,9 +30,9 @@ def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> 
     """Create a topic. The option ``replication_factor`` is a number; all others are topic configuration."""
     deadline = Deadline(timeout)
     config = segment_options(action.retention, action.retention_bytes)
-    config |= {key: str(value) for key, value in action.options.items() if key != "replication_factor"}
+    config |= {key: str(value) for key, value in action.options.items() if key != REPLICATION_FACTOR}
     config |= retention_options(action.retention, action.retention_bytes)
-    replicas = action.options.get("replication_factor", -1)
+    replicas = action.options.get(REPLICATION_FACTOR, -1)
     if not isinstance(replicas, int):
         raise ConfigError(f"replication_factor is not a whole number: {replicas!r}", fix="Pass a whole number")
     topic = NewTopic(action.topic, num_partitions=action.partitions, replication_factor=replicas, config=config)

@@ -9,6 +9,7 @@ from mqplug import AccessDenied
 from mqplug.spi import (
     Action,
     AddPartitions,
+    AlterTopic,
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
@@ -22,6 +23,7 @@ from mqplug.spi import (
 
 _NEEDED: dict[type[Action], str] = {
     CreateTopic: "Create on the topic, or on the cluster, and Describe on the topic",
+    AlterTopic: "Describe and AlterConfigs on the topic",
     AddPartitions: "Describe and Alter on the topic",
     DeleteTopic: "Describe and Delete on the topic",
     DescribeTopic: "Describe on the topic",

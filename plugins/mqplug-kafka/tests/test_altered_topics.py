@@ -1,0 +1,92 @@
+"""Topics whose configuration is changed: only what is given, in force on every broker, and after a kill."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
+from kafka_driver import new_name
+
+import mqplug
+
+
+def described(mq, topic, broker=None):
+    """The configuration of a topic, as this broker describes it."""
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    where = {} if broker is None else {"broker": broker}
+    return mq.unwrap(AdminClient).describe_configs([wanted], **where)[wanted].result(30)
+
+
+def own(mq, topic):
+    """The settings that a topic does not have from the cluster."""
+    config = described(mq, topic).values()
+    return {each.name: each.value for each in config if each.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
+
+
+def test_segments_follow_the_retention(mq):
+    """Segments are as in a topic that is created so, and the cluster's again when messages are kept longer."""
+    topic, alike = new_name(), new_name()
+    mq.create_topic(topic)
+    before = own(mq, topic)
+    assert mq.alter_topic(topic, retention=3600, retention_bytes=10**8).retention_bytes == 10**8
+    mq.create_topic(alike, retention=3600, retention_bytes=10**8)
+    assert own(mq, topic) == own(mq, alike)
+    mq.alter_topic(topic, retention=timedelta(days=30))
+    mq.alter_topic(topic, retention_bytes=10**12)
+    kept = {"retention.ms": str(30 * 86_400_000), "retention.bytes": str(10**12)}
+    assert own(mq, topic) == before | kept
+
+
+def test_segments_that_an_operator_chose_stay(mq):
+    """A topic's own segment settings are changed only by name."""
+    topic = new_name()
+    mq.create_topic(topic, options={"segment.ms": 600_000})
+    mq.alter_topic(topic, retention=3600)
+    assert own(mq, topic)["segment.ms"] == "600000"
+    mq.alter_topic(topic, retention=7200, options={"segment.ms": 700_000})
+    assert own(mq, topic)["segment.ms"] == "700000"
+
+
+def test_options_are_the_topics_configuration(mq):
+    """Settings are set by name, None is the cluster's default, and the broker may spell a value otherwise."""
+    topic = new_name()
+    mq.create_topic(topic, retention=3600)
+    kept = own(mq, topic)
+    assert mq.alter_topic(topic, options={"preallocate": True, "min.insync.replicas": 1}) == mq.describe(topic)
+    assert own(mq, topic) == kept | {"preallocate": "true", "min.insync.replicas": "1"}
+    mq.alter_topic(topic, options={"preallocate": None, "min.insync.replicas": None, "segment.ms": None})
+    assert own(mq, topic) == {"retention.ms": "3600000"} | {key: kept[key] for key in kept.keys() - {"segment.ms"}}
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [("no.such.setting", "no.such.setting"), ("replication_factor", "cannot be altered")]
+)
+def test_what_cannot_be_altered_changes_nothing(mq, topic, option, said):
+    """An unknown setting and the replication factor are a ConfigError, and the rest of the change is not made."""
+    before = own(mq, topic)
+    with pytest.raises(mqplug.ConfigError, match=said):
+        mq.alter_topic(topic, retention=3600, options={option: 1})
+    assert own(mq, topic) == before
+
+
+def test_every_broker_describes_a_change_at_once(kafka_cluster):
+    """Whichever broker a client asks next, it describes the topic as changed."""
+    with mqplug.connect(kafka_cluster.url) as mq:
+        topic = new_name()
+        mq.create_topic(topic)
+        nodes = [node.id for node in mq.unwrap(AdminClient).describe_cluster().result(30).nodes]
+        assert len(nodes) == 3
+        for seconds in range(100, 120):
+            assert mq.alter_topic(topic, retention=seconds).retention == seconds
+            found = [described(mq, topic, node)["retention.ms"].value for node in nodes]
+            assert found == [f"{seconds}000"] * 3
+
+
+def test_a_change_outlives_a_killed_broker(kafka_server, mq, topic):
+    """A broker that is killed right after the call returned comes back with the change."""
+    changed = mq.alter_topic(topic, retention=3600, retention_bytes=10**8)
+    kafka_server.kill()
+    kafka_server.start()
+    with mqplug.connect(kafka_server.url) as again:
+        assert again.describe(topic) == changed
