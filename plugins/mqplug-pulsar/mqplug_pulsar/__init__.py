@@ -15,6 +15,7 @@ from mqplug.spi import (
     DeleteGroup,
     DeleteTopic,
     DescribeGroup,
+    DescribeGroupMembers,
     DescribeTopic,
     DescribeTopics,
     Descriptor,
@@ -136,7 +137,7 @@ def mqplug_administer(connection: PulsarConnection, action: Action, timeout: flo
 
 
 def _administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar._admin import group_cursors, group_listing, topic_patterns, topics
+    from mqplug_pulsar._admin import group_cursors, group_description, group_listing, topic_patterns, topics
 
     match action:
         case CreateTopic():
@@ -156,6 +157,8 @@ def _administer(connection: PulsarConnection, action: Action, timeout: float) ->
             return topics.describe_all(connection, names, timeout)
         case DescribeGroup(group, logs):
             return group_cursors.subscription_positions(connection, logs, group, timeout)
+        case DescribeGroupMembers(group):
+            return group_description.describe(connection, group, timeout)
         case ListGroups(topic):
             return group_listing.groups(connection, topic, timeout)
         case DeleteGroup(group):

@@ -121,6 +121,7 @@ CALLS = {
     "matching": (matching, CONSUME, RECEIVERS),
     "watermarks": (watermarks, EITHER, ANYONE),
     "groups": (groups, EITHER, ANYONE),
+    "describe_group": (lambda client: client.describe_group(GROUP), LISTING, ANYONE),
     "send": (send, PRODUCE, SENDERS),
     "read": (read, CONSUME, RECEIVERS),
     "take part": (take_part, CONSUME, RECEIVERS),

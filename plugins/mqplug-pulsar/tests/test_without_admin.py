@@ -13,6 +13,7 @@ CALLS = {
     "delete_topic": lambda client: client.delete_topic("orders"),
     "add_partitions": lambda client: client.add_partitions("orders", 2),
     "groups": lambda client: client.groups(),
+    "describe_group": lambda client: client.describe_group("billing"),
     "delete_group": lambda client: client.delete_group("billing"),
     "matching": lambda client: client.consumer(mqplug.matching("o.*"), start=mqplug.EARLIEST),
 }

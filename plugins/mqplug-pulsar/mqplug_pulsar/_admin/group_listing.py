@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import mqplug
 from mqplug.spi import Deadline, GroupInfo
@@ -18,6 +18,11 @@ from mqplug_pulsar._cluster.admin_interface import (
     topic_path,
 )
 from mqplug_pulsar._cluster.connection import PROBE_NAME, PulsarConnection
+
+T = TypeVar("T")
+
+Statistics = Mapping[str, Any]
+"""What the broker reports of a topic, a subscription or a consumer."""
 
 MembersByGroup = dict[str, set[str]]
 """The names of the members of each group."""
@@ -53,34 +58,58 @@ def _by_topic(connection: PulsarConnection, topic: str | None, deadline: Deadlin
         raise mqplug.Unsupported(
             "groups", "listing and deleting groups needs Pulsar's admin interface", fix=ADMIN_URL_FIX
         )
-    names = [topic] if topic is not None else topics.names(connection, deadline.remaining())
-    asked = {name: partial(_members, connection, name, deadline) for name in names}
-    return connection.calls.each(asked, deadline.remaining())
+    if topic is not None:
+        return {topic: _members(connection, topic, deadline)}
+    return on_each_topic(connection, lambda name: _members(connection, name, deadline), deadline)
+
+
+def on_each_topic(connection: PulsarConnection, ask: Callable[[str], T], deadline: Deadline) -> dict[str, T]:
+    """Return the answer about each topic of the namespace, at once, without topics that are deleted meanwhile."""
+
+    def ask_if_there(topic: str) -> list[T]:
+        try:
+            return [ask(topic)]
+        except mqplug.TopicNotFound:
+            return []
+
+    names = topics.names(connection, deadline.remaining())
+    found = connection.calls.each({name: partial(ask_if_there, name) for name in names}, deadline.remaining())
+    return {name: answer for name, answers in found.items() for answer in answers}
 
 
 def _members(connection: PulsarConnection, topic: str, deadline: Deadline) -> MembersByGroup:
     """Return the members of each durable subscription of a topic. A member has one name on all partitions."""
     found: MembersByGroup = {}
-    for stats in _stats(connection, topic, deadline):
+    for stats in partition_statistics(connection, topic, deadline).values():
         for group, each in stats["subscriptions"].items():
-            if each["isDurable"] and not group.startswith(PROBE_NAME):
-                names = {str(one["consumerName"] or one["address"]) for one in each["consumers"]}
-                found.setdefault(group, set()).update(names)
+            if is_group(group, each):
+                found.setdefault(group, set()).update(member_name(one) for one in each["consumers"])
     return found
 
 
-def _stats(connection: PulsarConnection, topic: str, deadline: Deadline) -> list[Mapping[str, Any]]:
-    """Return the statistics of each partition."""
+def is_group(name: str, subscription: Statistics) -> bool:
+    """Return whether a subscription is a group: it is durable, and none of this plugin's own."""
+    return bool(subscription["isDurable"]) and not name.startswith(PROBE_NAME)
+
+
+def member_name(consumer: Statistics) -> str:
+    """Return the name of a member, which is the same on all partitions."""
+    return str(consumer["consumerName"] or consumer["address"])
+
+
+def partition_statistics(connection: PulsarConnection, topic: str, deadline: Deadline) -> dict[str, Statistics]:
+    """Return the statistics of each partition, by its native topic."""
     admin = topics.required_admin(connection, "listing groups")
-    path = topic_path(connection.names.full(topic))
+    full = connection.names.full(topic)
+    path = topic_path(full)
     try:
         parts = admin.get(f"{path}/partitioned-stats?perPartition=true", _left(deadline))
-        return list(parts["partitions"].values())
+        return dict(parts["partitions"])
     except AdminRefused as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise error_from_refusal(error, topic) from error
     try:
-        return [admin.get(f"{path}/stats", _left(deadline))]
+        return {full: admin.get(f"{path}/stats", _left(deadline))}
     except AdminRefused as error:
         raise error_from_refusal(error, topic) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -42,7 +43,7 @@ class PulsarGroupMember:
         self._listener = listener
         # The same name on all partitions: the broker sorts members by it, and so distributes partitions evenly.
         # A later one comes behind: a member that joins takes over no partition that stays with an earlier member.
-        self._name = f"mqplug-{time.time_ns() // 1_000_000:012x}-{uuid4().hex[:8]}"
+        self._name = f"mqplug-{time.time_ns() // 1_000_000:012x}-pid-{os.getpid()}-{uuid4().hex[:8]}"
         self._most = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
         self._queue = queue_length(options, self._most)
         self._feeds = PartitionFeeds(connection, taking_by_member(connection.settings), self._receive)

@@ -6,6 +6,7 @@ messages when it is polled, and only then, so that others get what it does not t
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -42,7 +43,7 @@ class PulsarSharedMember:
         self._listener = listener
         self._max_processing = options.max_processing
         self._by_key = options.mode == "key_shared"
-        self._name = f"mqplug-{uuid4().hex[:16]}"
+        self._name = f"mqplug-pid-{os.getpid()}-{uuid4().hex[:16]}"
         self._changed = Condition()
         self._woken = self._closed = False
         self._next_check = time.monotonic() + CONNECTION_CHECK_S
