@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import cleandoc
 from typing import Final
 
 import click
@@ -29,6 +30,7 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
         "test": "Run the contract kit over a backend.",
     },
 }
+EXAMPLES: Final = "\n\nExamples:\n"  # the last part of a verb's help: lines `$ mqplug …`, which a test runs
 
 
 def verb_named(name: str) -> click.Command | None:
@@ -37,4 +39,11 @@ def verb_named(name: str) -> click.Command | None:
         return None
     word = name.replace("-", "_")
     command: click.Command = getattr(import_module(f"mqplug.cli._commands.{word}"), word)
+    _keep_example_lines(command)
     return command
+
+
+def _keep_example_lines(command: click.Command) -> None:
+    """Keep the lines of the examples in a command's help, and in those of its subcommands, as they are written."""
+    for each in (command, *getattr(command, "commands", {}).values()):
+        each.help = cleandoc(each.help or "").replace(EXAMPLES, f"\n\n\b{EXAMPLES[1:]}")

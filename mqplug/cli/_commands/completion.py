@@ -12,6 +12,9 @@ def completion(context: click.Context, shell: str) -> None:
     """Print a completion script for SHELL.
 
     Use it as in: eval "$(mqplug completion bash)". It completes commands and options.
+
+    Examples:
+      $ mqplug completion bash > mqplug.bash
     """
     from click.shell_completion import get_completion_class
 

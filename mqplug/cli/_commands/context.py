@@ -15,6 +15,11 @@ def context() -> None:
 
     A context is a table [context.NAME] of mqplug.toml, in the working directory or in ~/.config/mqplug, with a url or a
     backend and its settings. --context NAME uses one for a single command, MQPLUG_CONTEXT for a shell.
+
+    Examples:
+      $ mqplug context list
+      $ mqplug context use laptop
+      $ mqplug context show laptop
     """
 
 

@@ -19,6 +19,10 @@ def demo(context: click.Context, url: str | None, seconds: float) -> None:
 
     It sends, shares, acks, kills, reopens and seeks back, and counts the messages lost, repeated or out of order.
     Without --url it runs on RocksMQ in a temporary directory, without a server.
+
+    Examples:
+      $ mqplug demo --seconds 2
+      $ mqplug demo --seconds 2 --url kafka://localhost:9092
     """
     from mqplug.cli._demo.demo_run import DemoRun
 

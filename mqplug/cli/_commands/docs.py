@@ -19,6 +19,10 @@ def docs(page: str | None, output: Output) -> None:
 
     A page is named as in rules or contract-rules. The pages belong to the installed distributions, and match their
     versions.
+
+    Examples:
+      $ mqplug docs
+      $ mqplug docs getting-started
     """
     from mqplug.cli._documentation import installed_pages, title_of
 

@@ -25,6 +25,10 @@ def doctor(client: ClientOptions, config: Path | None, output: Output) -> int:
 
     It shows each setting with its source, and which backend is chosen and why. Without a URL, a context and --config it
     reads the sources that connect() reads. Secrets are masked.
+
+    Examples:
+      $ mqplug doctor rocksmq:///tmp/mq
+      $ mqplug doctor --config mqplug.toml
     """
     import attrs
 

@@ -14,7 +14,12 @@ PLUGIN_COLUMNS = ("kind", "name", "distribution", "version", "api_version", "sta
 @output_option
 @click.pass_context
 def plugins(context: click.Context, check: bool, output: Output) -> None:
-    """List backends and extensions. Each is loaded; an error of one is shown as its reason, and hides no other."""
+    """List backends and extensions. Each is loaded; an error of one is shown as its reason, and hides no other.
+
+    Examples:
+      $ mqplug plugins
+      $ mqplug plugins -o json
+    """
     import attrs
 
     from mqplug._config.plan import sources

@@ -12,6 +12,9 @@ def schema() -> None:
     """Print the JSON Schema of mqplug.toml.
 
     It has a section for each installed backend.
+
+    Examples:
+      $ mqplug schema > mqplug.schema.json
     """
     from mqplug._config.plan import sources
     from mqplug._config.schema import schema_of

@@ -48,6 +48,10 @@ def test(context: click.Context, /, url: str, timeout: float, **options: Any) ->
     Each case checks a promise of the contract in topics of its own, which it deletes. With --history, random producers,
     consumers and faults use the backend for that time, as in 60s or 10m; the recorded calls are then searched for
     messages lost, repeated or out of order.
+
+    Examples:
+      $ mqplug test rocksmq:///tmp/mq --only WM-01,WM-02
+      $ mqplug test kafka://localhost:9092 --history 2s
     """
     if find_spec("pytest") is None or find_spec("pytest_timeout") is None:
         raise click.UsageError("the contract kit needs pytest. Run pip install 'mqplug[testing]'")

@@ -12,7 +12,11 @@ from mqplug.cli._output.formats import Output, output_option
 @client_options
 @output_option
 def topics(client: ClientOptions, output: Output) -> None:
-    """List the topics, one per line."""
+    """List the topics, one per line.
+
+    Examples:
+      $ mqplug topics rocksmq:///tmp/mq
+    """
     with client.open() as mq:
         names = mq.topics(timeout=client.timeout)
     if output.for_people:

@@ -18,6 +18,10 @@ def watermarks(client: ClientOptions, topic: str, output: Output) -> None:
     """Show the retained range of each partition.
 
     It extends from low up to, but not including, high.
+
+    Examples:
+      $ mqplug watermarks rocksmq:///tmp/mq orders
+      $ mqplug watermarks rocksmq:///tmp/mq orders -o json
     """
     with client.open() as mq:
         found = mq.watermarks(topic, timeout=client.timeout)
