@@ -1,0 +1,129 @@
+"""Each call works with the rights that docs/rights.md tells, and is refused without."""
+
+from __future__ import annotations
+
+import pytest
+from rights_page import client_calls, rights_on
+
+import mqplug
+
+RIGHTS = rights_on("Pulsar")
+UNSUPPORTED = {"stage", "ingest", "discard", "transaction", "trim", "alter_topic", "describe_group"}
+ALL = ("produce", "consume")
+GROUP = "rights-of-each-call"
+
+
+def send(mq, topic):
+    """Send a message."""
+    with mq.producer(topic) as out:
+        out.send(b"x")
+
+
+def read_without_a_group(mq, topic):
+    """Receive a message without a group."""
+    with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
+        assert reader.receive(30) is not None
+
+
+def take_part(mq, topic):
+    """Receive, ack, commit and seek as a member of a group."""
+    with mq.consumer(topic, group="members") as member:
+        member.ack(member.receive(30))
+        member.commit(30)
+        member.seek(mqplug.EARLIEST)
+        assert member.receive(30) is not None
+
+
+CALLS = {
+    "connect": lambda mq, topic: None,
+    "health": lambda mq, topic: mq.health(),
+    "topics": lambda mq, topic: mq.topics(),
+    "groups": lambda mq, topic: mq.groups(),
+    "groups of a topic": lambda mq, topic: mq.groups(topic),
+    "describe": lambda mq, topic: mq.describe(topic),
+    "partitions": lambda mq, topic: mq.partitions(topic),
+    "watermarks": lambda mq, topic: mq.watermarks(topic),
+    "send": send,
+    "read": lambda mq, topic: next(iter(mq.read(topic))),
+    "consumer without a group": read_without_a_group,
+    "consumer with a group": take_part,
+    "bounds": lambda mq, topic: mq.bounds(topic),
+    "resolve": lambda mq, topic: mq.resolve(topic, mqplug.at_time(0)),
+    "positions": lambda mq, topic: mq.positions(topic, group=GROUP),
+    "lag": lambda mq, topic: mq.lag(topic, group=GROUP),
+    "reset_group": lambda mq, topic: mq.reset_group(GROUP, topic, mqplug.EARLIEST),
+    "delete_group": lambda mq, topic: mq.delete_group(f"{GROUP}-{topic}"),
+    "create_topic": lambda mq, topic: mq.create_topic(f"{topic}-made"),
+    "add_partitions": lambda mq, topic: mq.add_partitions(topic, 2),
+    "delete_topic": lambda mq, topic: mq.delete_topic(topic),
+}
+
+
+def enough(call):
+    """Return what is enough for a call: pairs of an action and what it is on."""
+    return [(right, kind) for kind, rights in RIGHTS[call].items() for right in rights if right != "or"]
+
+
+def too_little(call):
+    """Return what is not enough for a call: other actions on the namespace, and its own on too small a thing."""
+    named = {right for right, _ in enough(call)}
+    others = [(right, "namespace") for right in ALL if named and right not in named]
+    smaller = [(right, "topic") for right, kind in enough(call) if kind == "namespace"]
+    return others + smaller or [None] * bool(named)
+
+
+@pytest.fixture(scope="module")
+def administrator(secured):
+    """A client that may do everything."""
+    with connected(secured, "admin") as client:
+        yield client
+
+
+def connected(secured, role):
+    """Connect as a role."""
+    addresses = {"service_url": secured.address("plain"), "admin_url": secured.address("admin")}
+    return mqplug.connect("pulsar", **addresses, token=secured.token(role))
+
+
+@pytest.fixture
+def place(secured, administrator, name):
+    """A topic with a message and a group, and a role of its name that has no rights so far."""
+    administrator.create_topic(name)
+    send(administrator, name)
+    for group in (GROUP, f"{GROUP}-{name}"):
+        administrator.consumer(name, group=group).close()
+    yield name
+    secured.forbid(name)
+    for topic in {name, f"{name}-made"} & set(administrator.topics()):
+        administrator.delete_topic(topic)
+
+
+def grant(secured, role, right):
+    """Give a right to a role, on the topic of the same name, or the namespace or tenant of that."""
+    if right is not None:
+        action, kind = right
+        secured.allow(role, action, **{kind: {"topic": role, "namespace": "public/default", "tenant": "public"}[kind]})
+
+
+def test_each_call_is_on_the_page():
+    """The page has a row for each call, and these tests try each row."""
+    assert set(CALLS) == set(RIGHTS)
+    assert client_calls() - UNSUPPORTED <= {call.split()[0] for call in RIGHTS} | {"producer"}
+
+
+@pytest.mark.parametrize(
+    ("call", "right"), [(call, right) for call in CALLS for right in enough(call) or [None]], ids=str
+)
+def test_the_rights_are_enough(secured, place, call, right):
+    """With a right of its row a call works."""
+    grant(secured, place, right)
+    with connected(secured, place) as client:
+        CALLS[call](client, place)
+
+
+@pytest.mark.parametrize(("call", "right"), [(call, right) for call in CALLS for right in too_little(call)], ids=str)
+def test_other_rights_are_not_enough(secured, place, call, right):
+    """Without a right of its row a call is refused, even if the role has every other one."""
+    grant(secured, place, right)
+    with connected(secured, place) as client, pytest.raises(mqplug.AccessDenied, match="it needs"):
+        CALLS[call](client, place)
