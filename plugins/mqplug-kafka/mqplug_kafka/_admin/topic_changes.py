@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, TimeoutError as FutureTimeout
+from itertools import repeat
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
@@ -22,7 +23,7 @@ from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import native
 
 BROKER_ANSWER_S = 2.0  # a broker that does not answer learns of a change before it serves again
-OPTION_CHECK_S = 2.0  # the broker may spell an option otherwise than the caller did: then it is not recognised
+SPREAD_S = 2.0  # by then, brokers that agree have the change, even if they show another value
 CHECK_PAUSE_S = 0.02
 
 Changes = Mapping[str, str | None]
@@ -74,44 +75,55 @@ def _entry(name: str, value: str | None) -> ConfigEntry:
 
 
 def _until_described(connection: KafkaConnection, action: AlterTopic, changes: Changes, deadline: Deadline) -> None:
-    """Wait until all brokers that answer describe the change, whichever of them another client asks."""
+    """Wait until all brokers that answer describe the change, whichever of them another client asks.
+
+    They may never do so, if they spell an option otherwise, or if another client changed it again meanwhile.
+    """
     wanted = ConfigResource(ConfigResource.Type.TOPIC, action.topic)
     what = f"alter topic {action.topic!r}"
     cluster = connection.requests.ask(
         what, lambda left: connection.admin.describe_cluster(request_timeout=left), deadline.remaining()
     )
-    late, options = {node.id for node in cluster.nodes}, Deadline(OPTION_CHECK_S)
+    nodes, spread = [node.id for node in cluster.nodes], Deadline(SPREAD_S)
     while True:
         wait = max(0.01, deadline.remaining(BROKER_ANSWER_S))
-        asked = {
-            node: connection.admin.describe_configs([wanted], request_timeout=wait, broker=node)[wanted]
-            for node in late
-        }
-        late = {node for node, answer in asked.items() if not _shows(answer, changes, wait)}
-        if not late or (options.expired and action.retention is None and action.retention_bytes is None):
+        asked = [
+            connection.admin.describe_configs([wanted], request_timeout=wait, broker=node)[wanted] for node in nodes
+        ]
+        shown = [found for answer in asked if (found := _shown(answer, changes, wait)) is not None]
+        if all(map(_same, shown, repeat(changes))) or (spread.expired and shown.count(shown[0]) == len(shown)):
             return
         if deadline.expired:
             raise Timeout(
-                f"the change of the topic {action.topic!r} is stored, but {len(late)} brokers do not describe it yet",
+                f"the change of the topic {action.topic!r} is stored, but not all brokers describe it yet",
                 topic=action.topic, fix="Allow more time, or check that all brokers are up",
             )  # fmt: skip
         time.sleep(CHECK_PAUSE_S)
 
 
-def _shows(answer: Future[Mapping[str, ConfigEntry]], changes: Changes, timeout: float) -> bool:
-    """Return whether a broker describes the topic as changed; also True if it does not answer, or must not."""
+def _shown(answer: Future[Mapping[str, ConfigEntry]], changes: Changes, timeout: float) -> Changes | None:
+    """Return what a broker shows of the changed settings; None if it does not answer, or must not."""
     try:
         config = answer.result(timeout)
     except FutureTimeout:
-        return True
+        return None
     except KafkaException as error:
-        return native(error).code() != KafkaError.UNKNOWN_TOPIC_OR_PART
-    return all(_same(config.get(name), value) for name, value in changes.items())
+        return {} if native(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART else None
+    return {name: _value(config[name], changes[name]) for name in changes if name in config}
 
 
-def _same(entry: ConfigEntry | None, value: str | None) -> bool:
-    if entry is None or entry.is_sensitive:
-        return True
-    if value is None:
-        return ConfigSource(entry.source) is not ConfigSource.DYNAMIC_TOPIC_CONFIG
-    return str(entry.value).replace(" ", "").lower() == value.replace(" ", "").lower()
+def _value(entry: ConfigEntry, wanted: str | None) -> str | None:
+    """Return the value of a setting, None if it is the cluster's; a secret is taken for the wanted one."""
+    own = ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    return wanted if entry.is_sensitive else str(entry.value) if own else None
+
+
+def _same(shown: Changes, changes: Changes) -> bool:
+    """Return whether these are the changes, however they are spelled."""
+    return {name: _spelled(value) for name, value in shown.items()} == {
+        name: _spelled(value) for name, value in changes.items()
+    }
+
+
+def _spelled(value: str | None) -> str | None:
+    return None if value is None else value.replace(" ", "").lower()
