@@ -101,7 +101,7 @@ PULSAR: Final = Personality(
     whole_entries=True,
     takes_over=True,
     capabilities=Capabilities(
-        delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True,
+        alter_topic=True, delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True,
         durable_groups=True, ordered=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True,
         seek_time=True, retention=True, pause_resume=True, null_payload=True, headers=True, keys=True, partitions=True,
         timestamps_producer=True, individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True,

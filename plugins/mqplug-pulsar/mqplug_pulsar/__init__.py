@@ -9,6 +9,7 @@ from mqplug import Bounds, Log, Position, Unsupported, Watermarks
 from mqplug.spi import (
     Action,
     AddPartitions,
+    AlterTopic,
     Capabilities,
     ConsumerOptions,
     CreateTopic,
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["PulsarSettings"]
 
 _CAPABILITIES = Capabilities(
-    delete_topic=True, list_topics=True, topic_patterns=True, groups=True, durable_groups=True, ordered=True,
-    seek_time=True, retention=True, null_payload=True, headers=True, keys=True, partitions=True,
+    alter_topic=True, delete_topic=True, list_topics=True, topic_patterns=True, groups=True, durable_groups=True,
+    ordered=True, seek_time=True, retention=True, null_payload=True, headers=True, keys=True, partitions=True,
     timestamps_producer=True, auth=True, individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True,
     header_duplicates=True, batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
     add_partitions=True, exclusive=True, pause_resume=True, multi_process=True, shared=True, key_shared=True,
@@ -142,6 +143,8 @@ def _administer(connection: PulsarConnection, action: Action, timeout: float) ->
     match action:
         case CreateTopic():
             return topics.create(connection, action, timeout)
+        case AlterTopic():
+            return topics.alter(connection, action, timeout)
         case AddPartitions(topic, partitions):
             return topics.grow(connection, topic, partitions, timeout)
         case DeleteTopic(topic):

@@ -132,6 +132,7 @@ CALLS = {
     "reset_group": (lambda client: client.reset_group(GROUP, TOPIC, EARLIEST), CONSUME, RECEIVERS),
     "delete_group": (lambda client: client.delete_group(DOOMED_GROUP), CONSUME, RECEIVERS),
     "create_topic": (create, TENANT_ADMIN, set()),
+    "alter_topic": (lambda client: client.alter_topic(TOPIC, retention=3600), TENANT_ADMIN, set()),
     "add_partitions": (grow, TENANT_ADMIN, set()),
     "delete_topic": (lambda client: client.delete_topic(DOOMED_TOPIC), TENANT_ADMIN, set()),
 }

@@ -10,6 +10,7 @@ CALLS = {
     "topics": lambda client: client.topics(),
     "create_topic": lambda client: client.create_topic("orders"),
     "create_topic with retention": lambda client: client.create_topic("orders", retention=3600),
+    "alter_topic": lambda client: client.alter_topic("orders", retention=3600),
     "delete_topic": lambda client: client.delete_topic("orders"),
     "add_partitions": lambda client: client.add_partitions("orders", 2),
     "groups": lambda client: client.groups(),
@@ -28,5 +29,5 @@ def test_what_needs_it_says_how_to_get_it(plain, name):
 
 def test_what_it_would_do_is_declared_absent(plain, mq):
     """``capabilities`` tells beforehand which operations need ``admin_url=``."""
-    for name in ("list_topics", "delete_topic", "add_partitions", "retention", "topic_patterns"):
+    for name in ("list_topics", "alter_topic", "delete_topic", "add_partitions", "retention", "topic_patterns"):
         assert (mq.support(name), plain.support(name)) == ("native", "absent")

@@ -7,23 +7,41 @@ size; here both are set alike. Its units are minutes and megabytes: both are rou
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 import mqplug
-from mqplug.spi import CreateTopic, Deadline
+from mqplug.spi import AlterTopic, CreateTopic, Deadline
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 
 DEFAULT_TOPIC_RETENTION_S = 7 * 24 * 3600.0
 MEGABYTE = 1024 * 1024
 NO_LIMIT = -1
+POLICY_REPEAT_S = 2.0  # until a policy that the broker does not show is set again
+POLICY_CHECK_PAUSE_S = 0.02
+
+
+@attrs.frozen
+class Policy:
+    """A policy of a topic: how it is set, and whether an answer about it shows it set."""
+
+    setting: str
+    body: Any
+    query: str
+    is_shown: Callable[[Any], bool]
 
 
 def set_retention(admin: AdminInterface, path: str, action: CreateTopic, deadline: Deadline) -> None:
     """Set the limits of a new topic. Only for explicit limits raise if the broker allows no topic policies."""
     seconds = DEFAULT_TOPIC_RETENTION_S if action.retention is None else action.retention
+    size = action.retention_bytes
+    policies = [_kept(seconds, size), _time_to_live(seconds), *([] if size is None else [_backlog(size)])]
     try:
-        for policy, body in _policies(seconds, action.retention_bytes):
-            admin.post(f"{path}/{policy}", body, max(0.01, deadline.remaining()))
+        for policy in policies:
+            admin.post(f"{path}/{policy.setting}", policy.body, max(0.01, deadline.remaining()))
     except (AdminRefused, mqplug.AccessDenied) as error:
         if action.retention is not None or action.retention_bytes is not None:
             raise mqplug.Error(
@@ -32,33 +50,83 @@ def set_retention(admin: AdminInterface, path: str, action: CreateTopic, deadlin
             ) from error  # fmt: skip
 
 
-def _policies(seconds: float, size: int | None) -> list[tuple[str, Any]]:
-    for_ever = math.isinf(seconds)
-    minutes = NO_LIMIT if for_ever else max(1, math.ceil(seconds / 60))
-    megabytes = NO_LIMIT if size is None else max(1, math.ceil(size / MEGABYTE))
-    policies: list[tuple[str, Any]] = [
-        ("retention", {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}),
-        (f"messageTTL?messageTTL={0 if for_ever else max(1, math.ceil(seconds))}", None),
-    ]
-    if size is not None:  # the broker wants this limit to be below the other
-        quota = {"limitSize": min(size, megabytes * MEGABYTE - 1), "policy": "consumer_backlog_eviction"}
-        policies.append(("backlogQuota?backlogQuotaType=destination_storage", quota))
-    return policies
+def change_retention(admin: AdminInterface, path: str, action: AlterTopic, deadline: Deadline) -> None:
+    """Change limits of a topic, and wait until the broker applies them.
+
+    A limit that is not given stays; one that the topic has none of, because acks decide, is as in a new topic.
+    """
+    present = _present_limits(admin, path, max(0.01, deadline.remaining()))
+    had_size = present.get("retention_bytes")
+    seconds = present.get("retention", DEFAULT_TOPIC_RETENTION_S) if action.retention is None else action.retention
+    size = had_size if action.retention_bytes is None else action.retention_bytes
+    policies = [_kept(seconds, size)]
+    if action.retention is not None or not present:
+        policies.append(_time_to_live(seconds))
+    if action.retention_bytes is not None:
+        grows = had_size is not None and action.retention_bytes > had_size
+        policies.insert(1 if grows else 0, _backlog(action.retention_bytes))  # it must never exceed the other
+    for policy in policies:
+        _put_in_force(admin, path, policy, deadline)
+
+
+def _put_in_force(admin: AdminInterface, path: str, policy: Policy, deadline: Deadline) -> None:
+    """Set a policy, and wait until the broker shows it; set it again if another client's change removed it.
+
+    The broker rewrites all policies of a topic with each change, and learns of its own changes a little later.
+    """
+    while not deadline.expired:
+        admin.post(f"{path}/{policy.setting}", policy.body, max(0.01, deadline.remaining()))
+        again = Deadline(deadline.remaining(POLICY_REPEAT_S))
+        while not again.expired:
+            if policy.is_shown(admin.get(f"{path}/{policy.query}?applied=true", max(0.01, deadline.remaining()))):
+                return
+            time.sleep(POLICY_CHECK_PAUSE_S)
+    raise mqplug.Timeout("the broker does not apply the new retention yet", fix="Allow more time, or try again")
+
+
+def _kept(seconds: float, size: int | None) -> Policy:
+    """Return the limits for acked messages."""
+    minutes = NO_LIMIT if math.isinf(seconds) else max(1, math.ceil(seconds / 60))
+    body = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": NO_LIMIT if size is None else _megabytes(size)}
+    return Policy("retention", body, "retention", lambda shown: shown == body)
+
+
+def _time_to_live(seconds: float) -> Policy:
+    """Return the limit of age for unacked messages."""
+    whole = 0 if math.isinf(seconds) else max(1, math.ceil(seconds))
+    return Policy(f"messageTTL?messageTTL={whole}", None, "messageTTL", lambda shown: int(shown or 0) == whole)
+
+
+def _backlog(size: int) -> Policy:
+    """Return the limit of size for unacked messages, which the broker wants to be below the one for acked ones."""
+    quota = {"limitSize": min(size, _megabytes(size) * MEGABYTE - 1), "policy": "consumer_backlog_eviction"}
+    return Policy(
+        "backlogQuota?backlogQuotaType=destination_storage", quota, "backlogQuotaMap",
+        lambda shown: (shown or {}).get("destination_storage", {}).get("limitSize") == quota["limitSize"],
+    )  # fmt: skip
+
+
+def _megabytes(size: int) -> int:
+    return max(1, math.ceil(size / MEGABYTE))
 
 
 def retention_from_policies(admin: AdminInterface, path: str, timeout: float) -> dict[str, Any]:
     """Return the fields of a ``TopicInfo`` that the topic's policies fill; none if they cannot be read."""
     try:
-        policy = admin.get(f"{path}/retention?applied=true", timeout) or {}
-        minutes, megabytes = int(policy.get("retentionTimeInMinutes", 0)), int(policy.get("retentionSizeInMB", 0))
-        if minutes == 0 or megabytes == 0:
-            return {}  # then retention depends on acks
-        return {
-            "retention": _seconds(admin, path, minutes, timeout),
-            "retention_bytes": _size(admin, path, megabytes, timeout),
-        }
+        return _present_limits(admin, path, timeout)
     except (AdminRefused, mqplug.Error):
         return {}
+
+
+def _present_limits(admin: AdminInterface, path: str, timeout: float) -> dict[str, Any]:
+    policy = admin.get(f"{path}/retention?applied=true", timeout) or {}
+    minutes, megabytes = int(policy.get("retentionTimeInMinutes", 0)), int(policy.get("retentionSizeInMB", 0))
+    if minutes == 0 or megabytes == 0:
+        return {}  # then retention depends on acks
+    return {
+        "retention": _seconds(admin, path, minutes, timeout),
+        "retention_bytes": _size(admin, path, megabytes, timeout),
+    }
 
 
 def _seconds(admin: AdminInterface, path: str, minutes: int, timeout: float) -> float:

@@ -1,4 +1,4 @@
-"""The schema that a topic is created with."""
+"""The schema that a topic is created with, or altered to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS = {"type", "schema", "properties"}
 
 
 def schema_option(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the schema in the options of ``create_topic``, checked as far as possible without a broker."""
+    """Return the schema in the options of a topic, checked as far as possible without a broker."""
     if unknown := options.keys() - {OPTION}:
         raise mqplug.ConfigError(
             f"Pulsar topics have no option {min(unknown)!r}", fix=f"Leave it out: the only option is {OPTION!r}"
@@ -38,7 +38,7 @@ def schema_option(options: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def upload_schema(admin: AdminInterface, full: str, schema: dict[str, Any], timeout: float) -> None:
-    """Give a topic its first schema."""
+    """Give a topic its first schema, or a new version of it."""
     path = "/".join(quote(part, safe="") for part in full.partition("://")[2].split("/", 2))
     try:
         admin.post(f"schemas/{path}/schema", schema, timeout)

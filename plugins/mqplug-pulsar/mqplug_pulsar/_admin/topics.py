@@ -1,4 +1,4 @@
-"""Creates, grows, describes, deletes and lists topics, through the admin interface."""
+"""Creates, alters, grows, describes, deletes and lists topics, through the admin interface."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from urllib.parse import quote
 import attrs
 
 import mqplug
-from mqplug.spi import CreateTopic, Deadline, TopicInfo
-from mqplug_pulsar._admin.retention import retention_from_policies, set_retention
+from mqplug.spi import AlterTopic, CreateTopic, Deadline, TopicInfo
+from mqplug_pulsar._admin.retention import change_retention, retention_from_policies, set_retention
 from mqplug_pulsar._admin.topic_schemas import schema_option, upload_schema
 from mqplug_pulsar._cluster.admin_interface import (
     ADMIN_URL_FIX,
@@ -53,6 +53,29 @@ def create(connection: PulsarConnection, action: CreateTopic, timeout: float) ->
             raise
     set_retention(admin, path, action, deadline)
     return describe(connection, action.topic, deadline.remaining())
+
+
+def alter(connection: PulsarConnection, action: AlterTopic, timeout: float) -> TopicInfo:
+    """Change a topic's retention, and give it a new version of its schema."""
+    deadline = Deadline(timeout)
+    schema = schema_option(action.options)
+    if connection.admin is None:
+        raise mqplug.Unsupported("alter_topic", "altering topics needs Pulsar's admin interface", fix=ADMIN_URL_FIX)
+    full = connection.names.full(action.topic)
+    connection.describe(action.topic, timeout)
+    if schema is not None:
+        upload_schema(connection.admin, full, schema, deadline.remaining())
+    if action.retention is not None or action.retention_bytes is not None:
+        try:
+            change_retention(connection.admin, topic_path(full), action, deadline)
+        except AdminRefused as error:
+            if error.status != HTTPStatus.METHOD_NOT_ALLOWED:
+                raise error_from_refusal(error, action.topic) from error
+            raise mqplug.Error(
+                f"the retention of the topic cannot be altered: {error}",
+                topic=action.topic, fix="Allow topic policies in the broker",
+            ) from error  # fmt: skip
+    return describe(connection, action.topic, max(0.01, deadline.remaining()))
 
 
 def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:

@@ -10,6 +10,7 @@ from mqplug import AccessDenied
 from mqplug.spi import (
     Action,
     AddPartitions,
+    AlterTopic,
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
@@ -29,6 +30,7 @@ TENANT_ADMIN: Final = "to be an administrator of the tenant (one of its adminRol
 
 RIGHT_OF: Final[dict[type[Action], str]] = {
     CreateTopic: TENANT_ADMIN,
+    AlterTopic: TENANT_ADMIN,
     AddPartitions: TENANT_ADMIN,
     DeleteTopic: TENANT_ADMIN,
     ListTopics: LISTING,

@@ -26,7 +26,7 @@ from mqplug_pulsar._settings import PulsarSettings
 
 T = TypeVar("T")
 
-ADMIN_CAPABILITIES = ("delete_topic", "add_partitions", "list_topics", "topic_patterns", "retention")
+ADMIN_CAPABILITIES = ("alter_topic", "delete_topic", "add_partitions", "list_topics", "topic_patterns", "retention")
 """What only the admin interface can do."""
 HANDSHAKE_S = 0.5  # to learn why the native client gets no answer
 UNSUBSCRIBE_S = 1.0  # at least: what is left behind keeps messages from being deleted

@@ -1,0 +1,130 @@
+"""Topics whose retention or schema is changed: only what is given, in force at once, and after a kill."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import attrs
+import pytest
+
+import mqplug
+from mqplug.spi import AlterTopic, Deadline
+from mqplug_pulsar._admin import retention
+
+MIB = 1 << 20
+
+
+@pytest.fixture(params=["partitioned", "plain"])
+def kept(request, mq, name, rest):
+    """A topic, with partitions or without, that keeps an hour and 5 MB."""
+    if request.param == "partitioned":
+        mq.create_topic(name, partitions=3)
+    else:
+        rest.ask("PUT", rest.path(name))
+    mq.alter_topic(name, retention=3600, retention_bytes=5_000_000)
+    return name
+
+
+def limits(info):
+    """How long a topic keeps messages, and how many bytes of them."""
+    return info.retention, info.retention_bytes
+
+
+def test_only_what_is_given_changes(pulsar_server, mq, kept, rest):
+    """Each limit is changed alone, for acked and unacked messages, and other clients describe it at once."""
+    before = mq.describe(kept)
+    assert limits(before) == (3600, 5_000_000)
+    with mqplug.connect(pulsar_server.url) as other:
+        for given, expected in [
+            ({"retention": 90}, (90, 5_000_000)),
+            ({"retention_bytes": 50 * MIB}, (90, 50 * MIB)),
+            ({"retention_bytes": 1_000_000}, (90, 1_000_000)),
+            ({"retention": math.inf}, (math.inf, 1_000_000)),
+            ({"retention": 7200, "retention_bytes": 3 * MIB}, (7200, 3 * MIB)),
+        ]:
+            changed = mq.alter_topic(kept, **given)
+            assert (limits(changed), changed.logs) == (expected, before.logs)
+            assert other.describe(kept) == changed
+    assert rest.ask("GET", f"{rest.path(kept)}/messageTTL") == 7200
+    quota = rest.ask("GET", f"{rest.path(kept)}/backlogQuotaMap")["destination_storage"]
+    assert (quota["limitSize"], quota["policy"]) == (3 * MIB - 1, "consumer_backlog_eviction")
+
+
+def test_a_topic_that_kept_nothing_that_was_acked(mq, name, rest):
+    """Where acks decided, a limit that is given holds for all messages; the other one is as in a new topic."""
+    for number, (given, expected) in enumerate(
+        [({"retention": 3600}, (3600, None)), ({"retention_bytes": 5 * MIB}, (7 * 24 * 3600, 5 * MIB))]
+    ):
+        topic = f"{name}-{number}"
+        rest.ask("PUT", rest.path(topic))
+        rest.ask("POST", f"{rest.path(topic)}/retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0})
+        while limits(mq.describe(topic)) != (None, None):
+            time.sleep(0.02)
+        assert limits(mq.alter_topic(topic, **given)) == expected
+
+
+def test_a_change_outlives_a_killed_broker(pulsar_server, mq, name):
+    """A broker that is killed right after the call returned comes back with the change."""
+    mq.create_topic(name, partitions=2)
+    changed = mq.alter_topic(name, retention=3600, retention_bytes=5_000_000)
+    pulsar_server.kill()
+    pulsar_server.start()
+    with mqplug.connect(pulsar_server.url) as again:
+        assert again.describe(name) == changed
+        assert limits(changed) == (3600, 5_000_000)
+
+
+def test_a_schema_is_replaced(mq, name, rest):
+    """A new version of the schema is taken if it fits; otherwise it is a ConfigError, and nothing is changed."""
+    mq.create_topic(name, options={"schema": avro("id")})
+    mq.alter_topic(name, options={"schema": avro("id", "note")})
+    found = rest.ask("GET", f"schemas/public/default/{name}/schema")
+    assert (found["version"], [each["name"] for each in json.loads(found["data"])["fields"]]) == (1, ["id", "note"])
+    with pytest.raises(mqplug.ConfigError, match="refuses the schema"):
+        mq.alter_topic(name, retention=60, options={"schema": {"type": "AVRO", "schema": '{"type": "long"}'}})
+    assert mq.describe(name).retention == 7 * 24 * 3600
+
+
+def avro(first, *optional):
+    """A schema with a text that is required, and texts that are not."""
+    fields = [{"name": first, "type": "string"}]
+    fields += [{"name": each, "type": ["null", "string"], "default": None} for each in optional]
+    return {"type": "AVRO", "schema": json.dumps({"type": "record", "name": "Order", "fields": fields})}
+
+
+def test_what_is_no_option_is_refused_before_any_io(mq):
+    """The only option is the schema, which is checked before the topic is looked for."""
+    for options in ({"ttl": 1}, {"schema": "{"}):
+        with pytest.raises(mqplug.ConfigError):
+            mq.alter_topic("never-made", options=options)
+    with pytest.raises(mqplug.TopicNotFound):
+        mq.alter_topic("never-made", retention=60)
+
+
+@attrs.define
+class ForgetfulAdmin:
+    """An admin interface of a broker that loses the first change."""
+
+    policy: object = None
+    posts: int = 0
+
+    def post(self, path, body, timeout):
+        self.posts += 1
+        if self.posts > 1:
+            self.policy = body
+
+    def get(self, path, timeout):
+        return self.policy if path.startswith("t/retention") else None
+
+
+def test_a_change_that_another_client_undid_is_made_again(monkeypatch):
+    """The broker rewrites all policies of a topic with each change, so one of two at the same time may be lost."""
+    monkeypatch.setattr(retention, "POLICY_REPEAT_S", 0.05)
+    admin = ForgetfulAdmin()
+    policy = retention._kept(3600, None)
+    retention._put_in_force(admin, "t", policy, Deadline(20))
+    assert (admin.posts, admin.policy) == (2, policy.body)
+    with pytest.raises(mqplug.Timeout):
+        retention.change_retention(ForgetfulAdmin(posts=-1000), "t", AlterTopic("t", 60.0), Deadline(0.2))
