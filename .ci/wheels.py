@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
-CORE_EXTRAS = "[arrow,cli,testing,yaml]"
+CORE_EXTRAS = "[arrow,cli,testing,top,yaml]"
 C_LIBRARIES = {"libc.so.6", "libdl.so.2"}  # the second is part of the first since glibc 2.34
 
 

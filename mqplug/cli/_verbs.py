@@ -19,6 +19,9 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
         "topics": "List the topics, one per line.",
         "watermarks": "Show the retained range of each partition.",
     },
+    "Watch": {
+        "top": "Watch topics, groups and rates, and change them.",
+    },
     "Configure": {
         "completion": "Print a completion script for SHELL.",
         "context": "List the contexts, choose one, show what is chosen.",

@@ -60,12 +60,16 @@ class ClientCommand(click.Command):
 
 
 class ClientOptions:
-    """What a command line says of the backend: where it is, secrets that were asked for, and a timeout."""
+    """What a command line says of the backend: where it is, secrets that were asked for, and a timeout.
 
-    def __init__(self, target: Target, timeout: float, secrets: Mapping[str, str]) -> None:
+    ``words`` are those of the command line that name the backend: its URL, or options. None is a secret.
+    """
+
+    def __init__(self, target: Target, timeout: float, secrets: Mapping[str, str], words: tuple[str, ...] = ()) -> None:
         self.target = target
         self.timeout = timeout
         self.secrets = secrets
+        self.words = words
 
     @contextmanager
     def open(self, *, creates: bool = False) -> Iterator[mqplug.Client]:
@@ -93,7 +97,8 @@ def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if url is not None and context_name is not None:
             raise click.UsageError("Give a URL or --context, not both.")
         target = checked_target(url) if url is not None else target_of_context(context_name)
-        return function(*args, client=ClientOptions(target, timeout, asked(ask)), **rest)
+        words = words_of(url, context_name, ask)
+        return function(*args, client=ClientOptions(target, timeout, asked(ask), words), **rest)
 
     for add in (timeout_option, _ask_option, _context_option):
         call = add(call)
@@ -132,6 +137,12 @@ def target_of_context(name: str | None) -> Target:
     from mqplug._config.contexts import context_in_force
 
     return context_in_force(name, os.environ)
+
+
+def words_of(url: str | None, context_name: str | None, ask: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command line that name the same backend in the same way."""
+    named = ("--context", context_name) if context_name is not None else ()
+    return (*([url] if url is not None else []), *named, *(word for each in ask for word in ("--ask", each)))
 
 
 def asked(settings: tuple[str, ...]) -> dict[str, str]:

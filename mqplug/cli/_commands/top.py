@@ -1,0 +1,90 @@
+"""``mqplug top``: topics, groups and rates, live, on the whole terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+import click
+
+import mqplug
+from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug.cli._exit_codes import INTERRUPTED, TERMINATED
+
+if TYPE_CHECKING:
+    from mqplug.cli._top.app import TopApp
+
+SHORTEST_INTERVAL_S: Final = 0.2
+_SIGNAL_CODES: Final[dict[int, int]] = {signal.SIGTERM: TERMINATED, signal.SIGINT: INTERRUPTED}
+
+
+@click.command(cls=ClientCommand)
+@client_options
+@click.option(
+    "--every", type=click.FloatRange(min=SHORTEST_INTERVAL_S), default=2, show_default=True, metavar="SECONDS",
+    help="Ask the backend this often.",
+)  # fmt: skip
+@click.option("--read-only", is_flag=True, help="Offer no changes.")
+def top(client: ClientOptions, every: float, read_only: bool) -> int:
+    """Watch topics, groups and rates, and change them.
+
+    \b
+    Examples:
+      $ mqplug top rocksmq:///tmp/mq
+    """  # noqa: D301
+    check_terminal()
+    app_class = _app_class()
+    from mqplug.cli._top.subject import Subject
+
+    with client.open() as mq:
+        shown = " ".join(client.words) or mq.backend
+        subject = Subject(mq, shown, client.words, client.timeout, read_only)
+        return run(app_class(subject, every))
+
+
+def check_terminal() -> None:
+    """Refuse to run without a terminal that can be drawn on."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError("top needs a terminal. For programs: mqplug lag, mqplug watermarks, with -o json")
+    if os.environ.get("TERM", "dumb") == "dumb":
+        raise click.UsageError("top needs a terminal that it can draw on, and TERM says that this is none")
+
+
+def _app_class() -> type[TopApp]:
+    os.environ.setdefault("TEXTUAL_DISABLE_KITTY_KEY", "1")  # not every terminal ignores what it does not know
+    try:
+        from mqplug.cli._top.app import TopApp
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
+        raise mqplug.ConfigError("mqplug top needs textual", fix="Run pip install 'mqplug[top]'") from None
+    return TopApp
+
+
+def run(app: TopApp) -> int:
+    """Run the program on the terminal, and return its exit code. Raise the defect that ended it."""
+    with ended_by_signals(app):
+        code = app.run(mouse=False)
+    if app.defect is not None:
+        raise app.defect
+    return 1 if code is None else code
+
+
+@contextmanager
+def ended_by_signals(app: TopApp) -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the program so that it leaves the terminal as it was."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        app.end_soon(_SIGNAL_CODES[number])
+
+    before = {number: signal.signal(number, end) for number in _SIGNAL_CODES}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

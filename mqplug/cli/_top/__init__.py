@@ -1,0 +1,1 @@
+"""``mqplug top``: what a backend holds and does, live, and changes to it. Needs textual."""

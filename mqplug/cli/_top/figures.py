@@ -1,0 +1,47 @@
+"""Numbers and bytes as short texts for a screen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+UNKNOWN: Final = "-"
+_DECIMAL_BELOW: Final = 10
+
+
+def count(number: int, exact: bool = True) -> str:
+    """Return a number of messages; an estimate begins with ~."""
+    return f"{number:,}" if exact else f"~{number:,}"
+
+
+def rate(number: float | None) -> str:
+    """Return a rate per second, with a decimal if it is small."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:.1f}" if 0 < number < _DECIMAL_BELOW else f"{number:,.0f}"
+
+
+def members(number: int | None) -> str:
+    """Return a number of members."""
+    return UNKNOWN if number is None else str(number)
+
+
+def one_line(payload: bytes | None) -> str:
+    """Return bytes as text in one line, without control characters; what is not UTF-8 is escaped."""
+    if payload is None:
+        return "(tombstone)"
+    text = payload.decode("utf-8", errors="backslashreplace")
+    return "".join(each if each.isprintable() else _visible(each) for each in text)
+
+
+def _visible(character: str) -> str:
+    return {"\n": "⏎", "\t": " ", "\r": ""}.get(character, "·")
+
+
+def fitted(text: str, width: int, right: bool = False) -> str:
+    """Return a text in exactly this many cells, shortened with … if it is longer."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) > width:
+        return set_cell_size(text, width - 1) + "…" if width else ""
+    blank = " " * (width - cell_len(text))
+    return blank + text if right else text + blank

@@ -1,0 +1,106 @@
+"""The first screen of top: all topics, all groups, and the rates of the whole."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar, cast
+
+import attrs
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Input
+
+from mqplug.cli._top.model import Model
+from mqplug.cli._top.overview_rows import GROUP_COLUMNS, ORDERS, TOPIC_COLUMNS, View, group_rows, summary, topic_rows
+from mqplug.cli._top.parts import ModelScreen, SearchField, StatusLine
+from mqplug.cli._top.sample import GroupKey
+from mqplug.cli._top.sparkline import BARS
+from mqplug.cli._top.table import Table
+
+
+class Overview(ModelScreen):
+    """Topics above, groups below."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "other_table", "Topics/groups", show=True),
+        Binding("slash", "search", "Filter", key_display="/"),
+        Binding("o", "order", "Order"),
+    ]
+
+    def __init__(self, shown: str, bars: str = BARS) -> None:
+        super().__init__()
+        self._shown = shown
+        self._view = View(bars=bars)
+        self._model = Model()
+
+    def compose(self) -> ComposeResult:
+        """Make the parts."""
+        yield StatusLine()
+        yield Table(TOPIC_COLUMNS, id="topics", empty="asking …")
+        yield Table(GROUP_COLUMNS, id="groups", empty="asking …")
+        yield SearchField(placeholder="names that contain", compact=True)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin in the topics."""
+        self.topics.focus()
+
+    @property
+    def topics(self) -> Table:
+        """The table of topics."""
+        return self.query_one("#topics", Table)
+
+    @property
+    def groups(self) -> Table:
+        """The table of groups."""
+        return self.query_one("#groups", Table)
+
+    def visible_groups(self) -> set[str]:
+        """Return the names of the groups that are on the screen."""
+        return {cast("GroupKey", key)[0] for key in self.groups.visible_keys()}
+
+    def show(self, model: Model, now: float) -> None:
+        """Draw what is known."""
+        self._model = model
+        status = self.query_one(StatusLine)
+        if model.outage is not None:
+            seconds = int(now - model.outage.since)
+            status.say(f"no answer for {seconds} s: {model.outage.reason}", outage=True)
+        else:
+            status.say(
+                f"{self._shown}  {summary(model)}" + ("" if self._view.order == "name" else f"  by {self._view.order}")
+            )
+        none = "none" if model.samples else "asking …"
+        self.topics.show_rows(topic_rows(model, self._view), none)
+        groups = group_rows(model, self._view)
+        self.groups.styles.height = min(len(groups) + 2, self.size.height // 2)
+        self.groups.show_rows(groups, none)
+
+    def action_other_table(self) -> None:
+        """Move between topics and groups."""
+        (self.groups if self.topics.has_focus else self.topics).focus()
+
+    def action_search(self) -> None:
+        """Type what names are to contain."""
+        self.query_one(SearchField).open()
+
+    def action_order(self) -> None:
+        """Order the rows by the next column."""
+        order = ORDERS[(ORDERS.index(self._view.order) + 1) % len(ORDERS)]
+        self._look(attrs.evolve(self._view, order=order))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while it is typed."""
+        self._look(attrs.evolve(self._view, text=event.value))
+
+    def on_input_submitted(self) -> None:
+        """Keep the filter, and go on in the topics."""
+        self.topics.focus()
+
+    def on_search_field_cleared(self) -> None:
+        """Show everything, and go on in the topics."""
+        self.topics.focus()
+
+    def _look(self, view: View) -> None:
+        self._view = view
+        self.show(self._model, time.monotonic())

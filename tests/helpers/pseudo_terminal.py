@@ -1,0 +1,75 @@
+"""A program in a pseudo-terminal: what it draws, what is typed, and the modes in which it leaves the terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from types import TracebackType
+
+SIZE = (30, 110)  # lines, columns
+
+
+class TerminalProgram:
+    """A process whose terminal is ours."""
+
+    def __init__(self, command: list[str], **environment: str) -> None:
+        self._ours, self._its = pty.openpty()
+        fcntl.ioctl(self._its, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
+        self.modes_before = termios.tcgetattr(self._its)
+        clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS", "LINES"}}
+        self.process = subprocess.Popen(
+            command, stdin=self._its, stdout=self._its, stderr=self._its, start_new_session=True,
+            env=clean | environment,
+        )  # fmt: skip
+        self.output = ""
+
+    def __enter__(self) -> TerminalProgram:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+        os.close(self._its)
+
+    @property
+    def modes(self) -> list[object]:
+        """The modes of the terminal now."""
+        return termios.tcgetattr(self._its)
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._ours, keys.encode())
+
+    def read_until(self, text: str, seconds: float = 30) -> str:
+        """Wait until the program has written this text since the last call. Return what it wrote until then."""
+        deadline = time.monotonic() + seconds
+        while text not in self.output:
+            assert time.monotonic() < deadline, f"{text!r} is not in {self.output!r}"
+            assert self.process.poll() is None or self._readable(0), f"it ended without {text!r}: {self.output!r}"
+            if self._readable(0.1):
+                self.output += os.read(self._ours, 65536).decode("utf-8", errors="replace")
+        seen, _, self.output = self.output.partition(text)
+        return seen + text
+
+    def wait(self, seconds: float = 20) -> int:
+        """Wait for its end, while reading what it writes. Return its exit code."""
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, f"it goes on: {self.output[-2000:]!r}"
+            if self._readable(0.05):
+                self.output += os.read(self._ours, 65536).decode("utf-8", errors="replace")
+        while self._readable(0):
+            self.output += os.read(self._ours, 65536).decode("utf-8", errors="replace")
+        return self.process.returncode
+
+    def _readable(self, seconds: float) -> bool:
+        return bool(select.select([self._ours], [], [], seconds)[0])
