@@ -9,9 +9,10 @@ import attrs
 from mutants.base import Mutant, Proxy
 from mutants.members import TakingAgain
 
-from mqplug import memory
+from mqplug import Unsupported, memory
 from mqplug.memory._numbering import Dense, Entries
 from mqplug.memory._personality import FULL
+from mqplug.spi import DescribeGroupMembers, ListGroups
 from mqplug.testing._memory_harness import _roll
 
 
@@ -86,13 +87,19 @@ class TimesOfTheBroker(Mutant):
 
 
 class TellsNothing(Mutant):
-    """Counts are a guess."""
+    """Counts are a guess, and groups are neither described nor are their members counted."""
 
     def capabilities(self, sound):
         return attrs.evolve(sound, count_exact=False)
 
     def marks(self, marks):
         return attrs.evolve(marks, count=marks.count + 1 if marks.count else 0, exact=False)
+
+    def administer(self, connection, action):
+        if isinstance(action, DescribeGroupMembers):
+            raise Unsupported("DescribeGroupMembers")
+        found = super().administer(connection, action)
+        return [attrs.evolve(each, members=None) for each in found] if isinstance(action, ListGroups) else found
 
 
 class TakesAgain(Mutant):

@@ -7,6 +7,7 @@ from mutants import (
     disks,
     durability,
     edge_cases,
+    group_descriptions,
     group_edge_cases,
     groups,
     hand_overs,
@@ -29,8 +30,8 @@ from mutants.core import CORE_MUTANTS
 
 SECTIONS = (
     lost_answers, reading, seeking, groups, nacking, members, producing, durability, misread_requests, large,
-    asynchronous, disks, edge_cases, group_edge_cases, staging, unusual_input, hand_overs, rare_conditions,
-    transactions, resolving,
+    asynchronous, disks, edge_cases, group_edge_cases, group_descriptions, staging, unusual_input,
+    hand_overs, rare_conditions, transactions, resolving,
 )  # fmt: skip
 
 
