@@ -19,6 +19,10 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
         "topics": "List the topics, one per line.",
         "watermarks": "Show the retained range of each partition.",
     },
+    "Measure": {
+        "bench": "Time sending, receiving, and the way from send to receive.",
+        "verify": "Check each message of a topic, or compare two topics.",
+    },
     "Watch": {
         "top": "Watch topics, groups and rates, and change them.",
     },

@@ -71,6 +71,15 @@ class ClientOptions:
         self.secrets = secrets
         self.words = words
 
+    @property
+    def label(self) -> str:
+        """The backend in one word for people: its URL without secrets, its file, or the name of its context."""
+        from mqplug._settings.urls import shown
+
+        if self.target is None:
+            return "configured"
+        return shown(self.target) if isinstance(self.target, str) else getattr(self.target, "name", str(self.target))
+
     @contextmanager
     def open(self, *, creates: bool = False) -> Iterator[mqplug.Client]:
         """Open a client for the block. After a failure it is closed quickly, so that Ctrl-C ends the command.
@@ -143,6 +152,11 @@ def words_of(url: str | None, context_name: str | None, ask: tuple[str, ...]) ->
     """Return the words of a command line that name the same backend in the same way."""
     named = ("--context", context_name) if context_name is not None else ()
     return (*([url] if url is not None else []), *named, *(word for each in ask for word in ("--ask", each)))
+
+
+def named_client(text: str, timeout: float) -> ClientOptions:
+    """Return another backend that an option names: by a URL, a configuration file, or the name of a context."""
+    return ClientOptions(checked_target(text) if is_target(text) else target_of_context(text), timeout, {})
 
 
 def asked(settings: tuple[str, ...]) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""What ``bench`` and ``verify`` do: time a backend, and read topics to compare them."""
