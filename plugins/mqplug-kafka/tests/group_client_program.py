@@ -75,6 +75,11 @@ def impatient(mq, topic, group):
             mqplug_kafka.mqplug_administer(mq._connection, spi.DeleteGroup(new), 0.5)
 
 
+def hasty(mq, topic, group):
+    """Ask for a group's topics and members in less time than a broker takes that is paused."""
+    mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroupMembers(group), 0.5)
+
+
 @cache
 def first_log(mq, topic):
     """What is known before the broker is paused."""
@@ -96,7 +101,7 @@ def rounds(mq, role, topic, group, ended):
             print("round", flush=True)  # noqa: T201
 
 
-ROLES = {each.__name__: each for each in (member, lag, groups, description, questions, mover, impatient)}
+ROLES = {each.__name__: each for each in (member, lag, groups, description, questions, mover, impatient, hasty)}
 
 
 def main(role, url, topic, group):

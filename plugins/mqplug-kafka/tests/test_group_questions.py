@@ -140,17 +140,24 @@ def test_moves_of_the_coordinator_kill_nobody(kafka_cluster):
 
 
 def test_what_got_no_answer_kills_nobody(kafka_server, mq, topic):
-    """Who gave up moving or forgetting a group, while the broker was away, lives on when it is back."""
-    with Questioner("impatient", kafka_server.url, topic, new_name()) as impatient:
+    """Who gave up moving, forgetting or describing a group, while the broker was away, lives on when it is back."""
+    group = new_name()
+    mq.reset_group(group, topic, mqplug.EARLIEST)
+    with ExitStack() as stack:
+        roles = ["impatient", "hasty"]
+        both = [stack.enter_context(Questioner(role, kafka_server.url, topic, group)) for role in roles]
         for _ in range(3):
-            impatient.go_on()
+            for each in both:
+                each.go_on()
             kafka_server.pause()
             try:
-                impatient.give_up()
+                for each in both:
+                    each.give_up()
             finally:
                 kafka_server.unpause()
-        impatient.go_on()
-        impatient.end()
+        for each in both:
+            each.go_on()
+            each.end()
 
 
 def test_calls_that_crash_are_not_used():

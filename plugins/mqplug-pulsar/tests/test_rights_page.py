@@ -8,7 +8,7 @@ from rights_page import client_calls, rights_on
 import mqplug
 
 RIGHTS = rights_on("Pulsar")
-UNSUPPORTED = {"stage", "ingest", "discard", "transaction", "trim", "alter_topic", "describe_group"}
+UNSUPPORTED = {"stage", "ingest", "discard", "transaction", "trim", "alter_topic"}
 ALL = ("produce", "consume")
 GROUP = "rights-of-each-call"
 
@@ -40,6 +40,7 @@ CALLS = {
     "topics": lambda mq, topic: mq.topics(),
     "groups": lambda mq, topic: mq.groups(),
     "groups of a topic": lambda mq, topic: mq.groups(topic),
+    "describe_group": lambda mq, topic: mq.describe_group(GROUP),
     "describe": lambda mq, topic: mq.describe(topic),
     "partitions": lambda mq, topic: mq.partitions(topic),
     "watermarks": lambda mq, topic: mq.watermarks(topic),

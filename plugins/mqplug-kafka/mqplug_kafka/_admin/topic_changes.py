@@ -81,10 +81,12 @@ def _until_described(connection: KafkaConnection, action: AlterTopic, changes: C
     """
     wanted = ConfigResource(ConfigResource.Type.TOPIC, action.topic)
     what = f"alter topic {action.topic!r}"
-    cluster = connection.requests.ask(
-        what, lambda left: connection.admin.describe_cluster(request_timeout=left), deadline.remaining()
+    # Not by describe_cluster: it ends the process if a broker that is starting knows of no broker.
+    listed = connection.worker.run(
+        lambda: connection.admin.list_topics(action.topic, timeout=max(0.01, deadline.remaining()))
     )
-    nodes, spread = [node.id for node in cluster.nodes], Deadline(SPREAD_S)
+    nodes = list(connection.requests.wait(what, listed, deadline.remaining()).brokers)
+    spread = Deadline(SPREAD_S)
     while True:
         wait = max(0.01, deadline.remaining(BROKER_ANSWER_S))
         asked = [
