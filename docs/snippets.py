@@ -1,13 +1,15 @@
 """A pytest plugin that executes the snippets of Markdown pages: `pytest -p snippets README.md docs`.
 
 Each page is one program: its Python blocks run in order, in one namespace, in an empty folder. The output of lines with
-`>>>` is compared with the lines that follow them. In console blocks the lines `$ mqplug …` run too and must succeed.
+`>>>` is compared with the lines that follow them. In console blocks the lines `$ mqplug …` and `$ … | mqplug …` run too
+and must succeed.
 Other console lines, such as installing and starting servers, are left to the test environments.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,7 @@ from typing import Any
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
-COMMAND_PROMPT = "$ mqplug "
+COMMANDS = re.compile(r"(^\$ |\| )mqplug ")
 
 
 def _enter(namespace: dict[str, Any]) -> None:
@@ -34,9 +36,9 @@ def _leave(namespace: dict[str, Any]) -> None:
 
 def _run_commands(example: Example) -> None:
     for line in example.parsed.splitlines():
-        if line.startswith(COMMAND_PROMPT):
-            command = line.replace(COMMAND_PROMPT, f"{sys.executable} -m mqplug.cli ", 1)
-            subprocess.run(command, shell=True, check=True, timeout=60)
+        if line.startswith("$ ") and COMMANDS.search(line):
+            command = COMMANDS.sub(lambda found: f"{found[1]}{sys.executable} -m mqplug.cli ", line)
+            subprocess.run(command.removeprefix("$ "), shell=True, check=True, timeout=60)
 
 
 pytest_collect_file = Sybil(

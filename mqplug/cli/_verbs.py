@@ -19,6 +19,10 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
         "topics": "List the topics, one per line.",
         "watermarks": "Show the retained range of each partition.",
     },
+    "Produce and consume": {
+        "consume": "Write the messages of topics to standard output.",
+        "produce": "Send lines of standard input to a topic.",
+    },
     "Measure": {
         "bench": "Time sending, receiving, and the way from send to receive.",
         "verify": "Check each message of a topic, or compare two topics.",

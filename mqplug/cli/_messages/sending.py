@@ -1,0 +1,169 @@
+"""Sends records in a thread of its own, while the next ones are being read, and keeps what became of each."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import Condition, Thread
+from typing import Final, NamedTuple
+
+import mqplug
+
+MAX_WAITING_BYTES: Final = 16 * 1024 * 1024  # of what was read and is not being sent yet
+MAX_SENT_TOGETHER: Final = 10_000
+MAX_BYTES_TOGETHER: Final = 8 * 1024 * 1024
+MAX_KEPT_NUMBERS: Final = 20  # of inputs that were not stored; more are only counted
+MAX_KEPT_REASONS: Final = 5
+
+
+class Block(NamedTuple):
+    """Records with the number of the input that each comes from, and their bytes."""
+
+    records: Sequence[mqplug.Record | bytes]
+    numbers: Sequence[int]
+    size: int
+
+
+class Failures:
+    """The inputs of which something went wrong: how many, and the first numbers and reasons."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.numbers: list[int] = []
+
+    def add(self, number: int) -> None:
+        """Count one."""
+        self.count += 1
+        if len(self.numbers) < MAX_KEPT_NUMBERS:
+            self.numbers.append(number)
+
+
+class Outcomes:
+    """What became of the inputs."""
+
+    def __init__(self) -> None:
+        self.stored = 0
+        self.refused = Failures()
+        self.in_doubt = Failures()
+        self.reasons: list[tuple[int, str]] = []
+        self.last: int | None = None
+        """The last input that was sent."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was sent is stored."""
+        return not (self.refused.count or self.in_doubt.count)
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Count an input that is not stored."""
+        self.refused.add(number)
+        self._keep(number, reason)
+
+    def doubt(self, number: int, reason: str) -> None:
+        """Count an input that may or may not be stored."""
+        self.in_doubt.add(number)
+        self._keep(number, reason)
+
+    def _keep(self, number: int, reason: str) -> None:
+        if len(self.reasons) < MAX_KEPT_REASONS and all(reason != known for _, known in self.reasons):
+            self.reasons.append((number, reason))
+
+
+class SendingThread(Thread):
+    """Sends blocks in the order in which they are put, as many together as there are.
+
+    It goes on after a record that cannot be stored. After any other failure it stops, and calls ``on_stop``.
+    """
+
+    def __init__(
+        self, producer: mqplug.Producer, outcomes: Outcomes, timeout: float, on_stop: Callable[[], None]
+    ) -> None:
+        super().__init__(name="mqplug-produce", daemon=True)
+        self._producer = producer
+        self._outcomes = outcomes
+        self._timeout = timeout
+        self._on_stop = on_stop
+        self._changed = Condition()
+        self._waiting: deque[Block] = deque()
+        self._waiting_bytes = 0
+        self._ended = False
+        self.stopped = False
+
+    def put(self, block: Block) -> None:
+        """Hand on a block. Wait while too much is waiting already."""
+        with self._changed:
+            while self._waiting_bytes > MAX_WAITING_BYTES and not self.stopped:
+                self._changed.wait()
+            self._waiting.append(block)
+            self._waiting_bytes += block.size
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Wait until all that was put is sent."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self.join()
+
+    def run(self) -> None:
+        """Send until ``finish`` or a failure."""
+        try:
+            while not self.stopped and (block := self._next_block()) is not None:
+                self.stopped = not self._send(block)
+        finally:
+            with self._changed:
+                self.stopped = True
+                self._changed.notify_all()
+            self._on_stop()
+
+    def _next_block(self) -> Block | None:
+        with self._changed:
+            while not self._waiting:
+                if self._ended:
+                    return None
+                self._changed.wait()
+            block = self._waiting.popleft()
+            if self._waiting:
+                block = self._joined(block)
+            self._waiting_bytes -= block.size
+            self._changed.notify_all()
+            return block
+
+    def _joined(self, block: Block) -> Block:
+        records, numbers, size = list(block.records), list(block.numbers), block.size
+        while self._waiting and len(records) < MAX_SENT_TOGETHER and size < MAX_BYTES_TOGETHER:
+            more = self._waiting.popleft()
+            records += more.records
+            numbers += more.numbers
+            size += more.size
+        return Block(records, numbers, size)
+
+    def _send(self, block: Block) -> bool:
+        """Send a block, and count what became of it. Return whether to go on."""
+        if not block.records:
+            return True
+        self._outcomes.last = block.numbers[-1]
+        try:
+            self._producer.send_many(block.records, timeout=self._timeout)
+        except mqplug.SendFailed as error:
+            return self._count(block, error.results)
+        except Exception as error:  # noqa: BLE001  it is told by number, as all that fails
+            return self._count(block, [error] * len(block.records))
+        self._outcomes.stored += len(block.records)
+        return True
+
+    def _count(self, block: Block, results: Sequence[object]) -> bool:
+        goes_on = True
+        for number, result in zip(block.numbers, results, strict=True):
+            if not isinstance(result, Exception):
+                self._outcomes.stored += 1
+                continue
+            goes_on = goes_on and _is_of_the_record(result)
+            note = self._outcomes.doubt if isinstance(result, mqplug.OutcomeUnknown) else self._outcomes.refuse
+            note(number, " ".join(str(result).split()))
+        return goes_on
+
+
+def _is_of_the_record(error: Exception) -> bool:
+    """Return whether a failure says nothing about the records behind."""
+    return isinstance(error, mqplug.MessageTooLarge | mqplug.InvalidRecord | mqplug.InvalidTimestamp)
