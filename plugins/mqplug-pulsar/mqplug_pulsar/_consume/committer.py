@@ -9,7 +9,7 @@ from typing import Any
 
 import mqplug
 from mqplug import Log
-from mqplug.spi import Deadline, GroupPosition
+from mqplug.spi import Deadline, GroupPosition, Numbers
 from mqplug_pulsar._admin import batch_acks, group_cursors
 from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask, ack_and_wait
 from mqplug_pulsar._admin.cursor_writes import CursorWrites
@@ -42,6 +42,11 @@ class Committer:
         self._learnt.pop(log, None)
         self._cursors.pop(log, None)
         self._written.pop(log, None)
+
+    def reopened(self, log: Log, native: Any, wanted: Numbers | None) -> None:
+        """Store the acks of a log through this native consumer. Messages from ``wanted`` on were not delivered."""
+        self._natives[log] = native
+        self._unacked[log].forget_from(wanted)
 
     def unacked(self, log: Log) -> Unacked:
         """Return the deliveries of a log."""

@@ -46,7 +46,7 @@ class PulsarGroupMember:
         self._name = f"mqplug-{time.time_ns() // 1_000_000:012x}-pid-{os.getpid()}-{uuid4().hex[:8]}"
         self._most = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
         self._queue = queue_length(options, self._most)
-        self._feeds = PartitionFeeds(connection, taking_by_member(connection.settings), self._receive)
+        self._feeds = PartitionFeeds(connection, taking_by_member(connection.settings), self._receive, self._reopen)
         self._committer = Committer(connection, group)
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
         self._rewound: dict[Log, list[Any]] = {}  # messages from before the last delivery that came again
@@ -222,6 +222,18 @@ class PulsarGroupMember:
             latest=isinstance(self._options.start, Latest), queue=self._queue,
             member=self._name, mode=self._options.mode,
         )  # fmt: skip
+
+    def _reopen(self, logs: Sequence[Log], timeout: float) -> None:
+        """Subscribe again: as after a reconnect, the broker sends all that is not acked."""
+        deadline = Deadline(timeout)
+        former = {log: self._feeds[log] for log in logs}
+        self._feeds.close(former.values(), deadline.remaining())
+        opened = self._feeds.open({log: partial(self._subscribe, log) for log in logs}, deadline.remaining())
+        for log, native in opened.items():
+            wanted = former[log].wanted
+            self._committer.reopened(log, native, wanted)
+            self._feeds.add(log, native, None if wanted is None else Position(log, wanted))
+            self._feeds[log].skipped = former[log].skipped
 
     def _add(self, log: Log, native: Any) -> None:
         self._committer.opened(log, native)

@@ -59,6 +59,8 @@ class PartitionFeed(Generic[R]):
         self.skipped: Skipped | None = None
         """With a group at a position beyond the end: messages in between are not delivered, but count as acked."""
         self.closed = False
+        self.interrupted = False
+        """Whether messages were lost on their way to the caller, by Ctrl-C. They are there again if it is reopened."""
         self._kept: deque[R] = deque()
         self._arrived: list[Any] = []
         self._ready = ready
@@ -99,7 +101,7 @@ class PartitionFeed(Generic[R]):
         try:
             received, result = self._take_now(self._inner, arrived, most)
         except BaseException:
-            self.closed = True  # messages may be lost with it
+            self.interrupt()
             raise
         if result == _pulsar.Result.Ok.value:
             self._ready(self)
@@ -123,6 +125,10 @@ class PartitionFeed(Generic[R]):
         if received is not None and len(received):
             self._kept.appendleft(received)
         self._ready(self)
+
+    def interrupt(self) -> None:
+        """Deliver nothing more: messages before it may be lost."""
+        self.interrupted = self.closed = True
 
     def close(self) -> None:
         """Close the native reader or consumer, and drop the messages that have arrived."""

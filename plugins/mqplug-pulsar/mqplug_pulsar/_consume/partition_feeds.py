@@ -6,20 +6,24 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any, Generic
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions
+from mqplug.spi import ConsumerOptions, Numbers
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.partition_feed import PartitionFeed, R, TakeNow
 
 ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a native queue, which counts messages
 MAX_QUEUE_MESSAGES = 1000
 CONNECTION_CHECK_S = 2.0  # between two checks whether topics still exist
+REOPEN_S = 5.0
 
 Receive = Callable[[PartitionFeed[R], int], R | None]
 """Returns up to so many messages of a feed that are to be delivered; None if there are none."""
+Reopen = Callable[[Sequence[Log], float], None]
+"""Reads logs on from where their feeds are, in a time, through new feeds."""
 
 
 def queue_length(options: ConsumerOptions, most: int = MAX_QUEUE_MESSAGES) -> int:
@@ -31,10 +35,12 @@ def queue_length(options: ConsumerOptions, most: int = MAX_QUEUE_MESSAGES) -> in
 class PartitionFeeds(Generic[R]):
     """The feeds of a consumer. One thread at a time polls."""
 
-    def __init__(self, connection: PulsarConnection, take_now: TakeNow[R], receive: Receive[R]) -> None:
+    def __init__(self, connection: PulsarConnection, take_now: TakeNow[R], receive: Receive[R], reopen: Reopen) -> None:
         self._connection = connection
         self._take_now = take_now
         self._receive = receive
+        self._reopen = reopen
+        self._reopening = Lock()
         self._feeds: dict[Log, PartitionFeed[R]] = {}
         self._ready: SimpleQueue[PartitionFeed[R] | None] = SimpleQueue()
         self._paused: set[Log] = set()
@@ -66,26 +72,48 @@ class PartitionFeeds(Generic[R]):
         """Return batches as they arrive. Raise if a topic is gone, or no broker can be reached."""
         away = self._check_connected() if timeout > 0 else None
         batches: list[Batch] = []
-        feed = self._next_ready(timeout)
-        while feed is not None:
-            try:
-                batch = self._batch(feed, most)
-            except mqplug.Error as error:
-                self._ready.put(feed)  # it will raise again
-                if batches:
-                    return batches
-                error.at(topic=feed.log.topic)
-                raise
-            if batch is not None:
-                batches.append(batch)
-                most -= len(batch)
-            feed = self._next_ready(0) if most > 0 else None
+        before: list[tuple[PartitionFeed[R], Numbers | None]] = []  # where the feeds of these batches were
+        try:
+            self._collect(batches, before, most, timeout)
+        except mqplug.Error:
+            raise
+        except BaseException:
+            self._take_back(before)
+            raise
         if away is not None and not batches:
             raise mqplug.Timeout(
                 f"the broker cannot be reached, the client tries again: {away.message}",
                 fix="Check that the broker is up, or receive again",
             ) from away
         return batches
+
+    def _collect(
+        self, batches: list[Batch], before: list[tuple[PartitionFeed[R], Numbers | None]], most: int, timeout: float
+    ) -> None:
+        feed = self._next_ready(timeout)
+        while feed is not None:
+            before.append((feed, feed.wanted))
+            try:
+                batch = self._batch(feed, most)
+            except mqplug.Error as error:
+                self._ready.put(feed)  # it will raise again
+                if batches:
+                    return
+                error.at(topic=feed.log.topic)
+                raise
+            if batch is not None:
+                batches.append(batch)
+                most -= len(batch)
+            feed = self._next_ready(0) if most > 0 else None
+
+    def _take_back(self, before: Sequence[tuple[PartitionFeed[R], Numbers | None]]) -> None:
+        """Have messages delivered again that an interrupt kept from the caller."""
+        for feed, wanted in reversed(before):
+            feed.wanted = wanted
+            feed.interrupt()
+        for feed in self._feeds.values():
+            self._ready.put(feed)  # one may just have left the queue
+        self._next_check = 0.0
 
     def wake(self) -> None:
         """End a poll that waits."""
@@ -138,9 +166,20 @@ class PartitionFeeds(Generic[R]):
             except mqplug.Error as error:
                 error.at(topic=topic)  # one of several
                 raise
+        try:
+            if any(feed.interrupted for feed in self._feeds.values()):
+                self._connection.calls.run(self._reopen_interrupted, 2 * REOPEN_S)
+        except (mqplug.Timeout, mqplug.ConnectError) as error:
+            return error
         if closed := [log for log, feed in self._feeds.items() if feed.closed]:
             raise mqplug.ConnectError(f"the native client stopped reading {closed[0]!r}", fix="Open another consumer")
         return None
+
+    def _reopen_interrupted(self) -> None:
+        """Run on a thread: no interrupt reaches it, so that none leaves a native consumer without a feed."""
+        with self._reopening:
+            if interrupted := [log for log, feed in self._feeds.items() if feed.interrupted]:
+                self._reopen(interrupted, REOPEN_S)
 
     # native readers and consumers --------------------------------------------------------------------------
 

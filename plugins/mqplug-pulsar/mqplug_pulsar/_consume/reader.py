@@ -13,6 +13,7 @@ from mqplug_pulsar._consume.partition_feeds import PartitionFeeds, queue_length
 from mqplug_pulsar._consume.received_messages import Received
 from mqplug_pulsar._consume.taking import taking_by_reader
 from mqplug_pulsar._consume.unwanted_messages import wanted_by_reader
+from mqplug_pulsar._format import message_ids
 
 
 class PulsarReader:
@@ -23,7 +24,7 @@ class PulsarReader:
             raise TypeError("without a group, start must be a position for each log")
         self._connection = connection
         self._queue = queue_length(options)
-        self._feeds = PartitionFeeds(connection, taking_by_reader(connection.settings), self._receive)
+        self._feeds = PartitionFeeds(connection, taking_by_reader(connection.settings), self._receive, self._reopen)
         self._read_from({log: options.start[log] for log in options.logs}, timeout)
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
@@ -52,6 +53,9 @@ class PulsarReader:
         old = [self._feeds[log] for log in positions]
         self._read_from(positions, timeout)
         self._feeds.close(old, max(1.0, deadline.remaining()))
+
+    def _reopen(self, logs: Sequence[Log], timeout: float) -> None:
+        self.seek({log: Position(log, self._feeds[log].wanted or message_ids.LOG_BEGIN) for log in logs}, timeout)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
         """Read these logs from now on."""

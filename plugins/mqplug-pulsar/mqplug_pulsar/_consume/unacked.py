@@ -42,6 +42,12 @@ class Unacked:
         self._runs.append((run, bytearray(len(run))))
         self.last = run.coordinates()[-1]
 
+    def forget_from(self, wanted: Numbers | None) -> None:
+        """Forget messages from this position on, or all: they were not delivered after all."""
+        while self._runs and (wanted is None or self._runs[-1][0].coordinates()[0] >= wanted):
+            self._runs.pop()
+            self.last = self._runs[-1][0].coordinates()[-1] if self._runs else None
+
     def holds(self, place: Numbers) -> bool:
         """Return whether this message was delivered and is not acked."""
         return any(_row(run, place, acked) is not None for run, acked in list(self._runs))
