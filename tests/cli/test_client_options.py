@@ -42,6 +42,15 @@ def test_the_first_argument_may_be_a_url(arguments, meant, monkeypatch, tmp_path
     assert verb.main(arguments, standalone_mode=False) == meant
 
 
+def test_the_usage_names_the_url(capsys):
+    """The usage line has the URL, in the help and in an error of a command line without one."""
+    verb.main(["--help"], standalone_mode=False)
+    assert "[URL] TOPIC [GROUP]" in capsys.readouterr().out
+    with pytest.raises(click.UsageError) as caught:
+        verb.main([], standalone_mode=False)
+    assert "[URL] TOPIC [GROUP]" in caught.value.ctx.get_usage()
+
+
 @pytest.mark.parametrize(
     "url", ["kafka://me:hunter2@host", "pulsar://:hunter2@host", "kafka://host?password=hunter2&username=me"]
 )

@@ -58,6 +58,11 @@ class ClientCommand(click.Command):
         params = super().get_params(ctx)
         return [each for each in params if each is not _URL] if ctx.meta.get(_NO_URL) else params
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the parts of the usage line, which names the URL also where the command line has none."""
+        ctx.meta[_NO_URL] = False  # the usage ends the command, with its help or as an error
+        return super().collect_usage_pieces(ctx)
+
 
 class ClientOptions:
     """What a command line says of the backend: where it is, secrets that were asked for, and a timeout.
