@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -105,6 +107,22 @@ def test_members_that_share_hold_everything() -> None:
     assert [seat.changes() for seat in seats] == [([], [])] * 2
     seats[0].leave()
     assert seats[1].changes() == ([], [])
+
+
+def test_members_are_reported() -> None:
+    """Each member is reported by the name and host that it was given, or by its process, with what it holds now."""
+    roster = Roster()
+    named = roster.join(LOGS[:2], lambda: None, name="billing-1", host="web1")
+    other = roster.join(LOGS[1:3], lambda: None)
+    assert [each.logs for each in roster.members()] == [(), ()]
+    settle([named, other])
+    first, second = roster.members()
+    assert (first.name, first.host, first.logs) == ("billing-1", "web1", tuple(LOGS[:1]))
+    assert second.name.startswith(f"pid-{os.getpid()}-")
+    assert set(second.logs or ()) == {LOGS[1], LOGS[2]} - set(first.logs or ())
+    assert roster.wanted() == set(LOGS[:3])
+    other.leave()
+    assert [each.name for each in roster.members()] == ["billing-1"]
 
 
 def test_a_log_that_nobody_took_yet_is_moving() -> None:

@@ -41,6 +41,18 @@ def test_members_are_described(kafka_server, mq, protocol):
     assert mq.describe_group(group) == GroupDescription(group, tuple(sorted([name, other])), ())
 
 
+def test_a_rebalance_hides_who_holds_what(kafka_server, mq, topic):
+    """While a member that joins waits for the others, members are named, and what they hold is unknown, not nothing."""
+    group, (log,) = new_name(), mq.partitions(topic)
+    with mqplug.connect(kafka_server.url, assignor="range") as joining, Seam(joining, topic, group) as one:
+        one.join(1)
+        with Seam(joining, topic, group) as two:
+            two.until(lambda: len(mq.describe_group(group).members) == 2)
+            assert {each.logs for each in mq.describe_group(group).members} == {None}
+            held = {(log,), ()}
+            one.until(lambda: two.poll() or {each.logs for each in mq.describe_group(group).members} == held)
+
+
 def test_members_of_other_programs_are_described(kafka_server, mq, topic):
     """A plain client's member is named by its client id, with its partition, though it never committed."""
     group = new_name()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, TopicPartition
 from confluent_kafka.admin import MemberDescription  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import GroupDescription, GroupMember, GroupNotFound, Log
@@ -20,21 +20,26 @@ def describe(connection: KafkaConnection, group: str, timeout: float) -> GroupDe
     """Return a group's topics and members; ``GroupNotFound`` if it has no position and no member.
 
     The members come from the coordinator, by a request of ``Coordinators``, and the positions from a consumer that asks
-    for all partitions: the native calls that are made for either can end the process.
+    for all partitions: the admin client's own calls for these can end the process.
     """
     if keeps_marks(group):
         raise _not_found(group)
     deadline = Deadline(timeout)
-    members = connection.coordinators.describe([group], deadline.remaining())[group].members
+    described = connection.coordinators.describe([group], deadline.remaining())[group]
+    members = described.members
     there = all_partitions(connection, deadline.remaining())
     topics = _topics_with_positions(connection, group, there, deadline)
     held = {each for member in members for each in _partitions(member)}.intersection(there)
     topics |= {topic for topic, _ in held}
     if not members and not topics:
         raise _not_found(group)
+    # Of a classic group that rebalances, the coordinator does not tell what its members hold.
+    told = described.state is ConsumerGroupState.STABLE or described.type is ConsumerGroupType.CONSUMER
     found = connection.describe({topic for topic, _ in held}, deadline.remaining())
     logs = {(log.topic, log.partition): log for topic in found.values() for log in topic.logs}
-    return GroupDescription(group, tuple(sorted(topics)), tuple(_member(each, logs) for each in members))
+    return GroupDescription(
+        group, tuple(sorted(topics)), tuple(_member(each, logs if told else None) for each in members)
+    )
 
 
 def _not_found(group: str) -> GroupNotFound:
@@ -55,9 +60,14 @@ def _partitions(member: MemberDescription) -> list[Partition]:
     return [(each.topic, each.partition) for each in member.assignment.topic_partitions]
 
 
-def _member(member: MemberDescription, logs: dict[Partition, Log]) -> GroupMember:
-    """Return a member. Its id begins with its client's in classic groups; elsewhere it is put in front."""
+def _member(member: MemberDescription, logs: Mapping[Partition, Log] | None) -> GroupMember:
+    """Return a member, with what it holds of these logs.
+
+    The name is its id, which begins with that of its client in classic groups; elsewhere that is put in front.
+    """
     named = member.group_instance_id or member.client_id
     name = member.member_id if member.member_id.startswith(named) else f"{named}-{member.member_id}"
-    held = tuple(logs[each] for each in sorted(_partitions(member)) if each in logs)
-    return GroupMember(name, member.host.lstrip("/") or None, held)
+    host = member.host.lstrip("/") or None
+    if logs is None:
+        return GroupMember(name, host)
+    return GroupMember(name, host, tuple(logs[each] for each in sorted(_partitions(member)) if each in logs))
