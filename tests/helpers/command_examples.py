@@ -23,7 +23,7 @@ from mqplug.cli._verbs import VERBS, verb_named
 VERB_NAMES = sorted(name for verbs in VERBS.values() for name in verbs)
 STORES = {"rocksmq:///tmp/mq": "memory://examples", "kafka://localhost:9092": "memory://others"}
 CONTEXTS = "[context.laptop]\nurl = 'memory://examples'\n[context.server]\nurl = 'memory://others'\n"
-OTHER_ENDS = {"until Ctrl-C": 130, "exits with 1": 1, "exits with 3": 3}
+OTHER_ENDS = {"until Ctrl-C": 130, "on a terminal": 2, "exits with 1": 1, "exits with 3": 3}
 UNTIL_CTRL_C_S = 1.5
 
 

@@ -35,7 +35,7 @@ def top(client: ClientOptions, every: float, read_only: bool) -> int:
 
     \b
     Examples:
-      $ mqplug top rocksmq:///tmp/mq
+      $ mqplug top rocksmq:///tmp/mq  # on a terminal, until q is pressed
     """  # noqa: D301
     check_terminal()
     app_class = _app_class()
