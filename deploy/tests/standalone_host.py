@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import signal
 import socket
@@ -13,9 +12,10 @@ import tempfile
 from configparser import ConfigParser
 from pathlib import Path
 
+from page_steps import steps
+
 DEPLOY = Path(__file__).parents[1]
 UNIT = DEPLOY / "mqplug-rocksmq.service"
-PAGE = DEPLOY.parent / "docs/deploy.md"
 MQPLUG = shlex.join([sys.executable, "-m", "mqplug.cli"])
 START_S = 60
 
@@ -26,13 +26,6 @@ def read_unit(path: Path = UNIT) -> ConfigParser:
     unit.optionxform = str
     unit.read_string(path.read_text())
     return unit
-
-
-def steps(name: str) -> list[str]:
-    """Return the commands of the page that its comment gives this name."""
-    block = re.search(rf"<!-- steps: {name} -->\n *```console\n(.+?)\n *```", PAGE.read_text(), re.DOTALL)
-    assert block, f"docs/deploy.md has no steps {name!r}"
-    return [line.strip().removeprefix("$ ") for line in block[1].splitlines()]
 
 
 class Host:

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from standalone_host import UNIT, Host, read_unit, steps
+from page_steps import steps
+from standalone_host import UNIT, Host, read_unit
 
 import mqplug
 

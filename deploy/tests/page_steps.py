@@ -1,0 +1,15 @@
+"""What docs/deploy.md tells its readers to run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs/deploy.md"
+
+
+def steps(name: str) -> list[str]:
+    """Return the commands of the page that its comment gives this name."""
+    block = re.search(rf"<!-- steps: {name} -->\n *```console\n(.+?)\n *```", PAGE.read_text(), re.DOTALL)
+    assert block, f"docs/deploy.md has no steps {name!r}"
+    return [line.strip().removeprefix("$ ") for line in block[1].splitlines()]

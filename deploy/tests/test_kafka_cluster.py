@@ -1,0 +1,146 @@
+"""The Kafka of deploy/ has the settings of devbrokers' cluster, and outlives the loss of a node."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import tomllib
+
+import pytest
+from compose_files import environment, kafka_properties, load_compose
+from page_steps import PAGE, steps
+
+import mqplug
+from mqplug_devbrokers import KafkaSecurity, KafkaServer, MissingTool
+
+FILES = ("kafka.compose.yaml", "kafka-secured.compose.yaml")
+VARIABLES = {"KAFKA_CLUSTER_ID": "x"}
+OF_ITS_PLACE = {
+    "node.id", "controller.quorum.voters", "listeners", "advertised.listeners", "listener.security.protocol.map",
+    "inter.broker.listener.name", "log.dirs",
+}  # fmt: skip
+"""Settings that are each node's own, or name addresses and folders."""
+FOR_TESTS = {
+    # Small, and quick to start.
+    "num.partitions", "offsets.topic.num.partitions", "transaction.state.log.num.partitions",
+    "share.coordinator.state.topic.num.partitions", "num.network.threads", "num.io.threads", "background.threads",
+    "num.recovery.threads.per.data.dir", "log.cleaner.dedupe.buffer.size", "log.cleaner.threads",
+    # Quick to notice what happened, or when a test is to see it.
+    "group.initial.rebalance.delay.ms", "group.min.session.timeout.ms", "group.consumer.min.session.timeout.ms",
+    "group.consumer.min.heartbeat.interval.ms", "group.consumer.session.timeout.ms",
+    "group.consumer.heartbeat.interval.ms", "broker.session.timeout.ms", "broker.heartbeat.interval.ms",
+    "controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms",
+    "controller.quorum.election.backoff.max.ms", "replica.lag.time.max.ms", "auto.leader.rebalance.enable",
+    # Retention when a test says so.
+    "log.retention.ms", "log.retention.check.interval.ms", "log.initial.task.delay.ms", "log.segment.delete.delay.ms",
+    "log.cleaner.backoff.ms",
+}  # fmt: skip
+"""Settings of devbrokers that no cluster in production should have."""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    """The settings of a node of devbrokers' cluster."""
+    from mqplug_devbrokers._kafka_config import Node, properties
+    from mqplug_devbrokers.kafka_cluster import CLUSTER_SETTINGS
+
+    ports = {"client": 1, "behind": 2, "relay": 3}
+    text = properties(Node(1, {1: 4, 2: 5, 3: 6}), ports, tmp_path_factory.getbasetemp(), CLUSTER_SETTINGS)
+    return dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("node", ["kafka-1", "kafka-2", "kafka-3"])
+def test_the_settings_are_those_of_devbrokers(recipe, node):
+    """Each setting of the recipe is in the compose file, but for those that suit tests alone; and there is no other."""
+    settings = kafka_properties(environment(load_compose(FILES[0], **VARIABLES)["services"][node]))
+    assert {key: value for key, value in settings.items() if key not in OF_ITS_PLACE} == {
+        key: value for key, value in recipe.items() if key not in OF_ITS_PLACE | FOR_TESTS
+    }
+    assert recipe.keys() > FOR_TESTS
+    assert settings["node.id"] == node[-1]
+    assert settings["controller.quorum.voters"].count("@") == recipe["controller.quorum.voters"].count("@") == 3
+
+
+def test_the_version_is_the_one_that_is_tested():
+    """The image has the version that mqplug's own tests run on."""
+    images = {each["image"] for each in load_compose(FILES[0], **VARIABLES)["services"].values()}
+    assert images == {f"apache/kafka:{KafkaServer(version='4.3').version}"}
+    assert re.findall(r"apache/kafka:[\d.]+", PAGE.read_text()) == list(images)
+
+
+def test_the_secured_settings_are_those_of_devbrokers(tmp_path):
+    """The secured nodes have the authorizer, the super users and the login modules that mqplug's own tests have."""
+    from mqplug_devbrokers._kafka_security import SecuredListeners
+
+    listeners = SecuredListeners(KafkaSecurity(authorize=True), tmp_path, wire_port=0)
+    tested = {key.replace("sasl_tls", "client"): value for key, value in listeners.settings().items()}
+    settings = kafka_properties(load_compose(FILES[1])["services"]["kafka-1"]["environment"])
+    same = settings.keys() - OF_ITS_PLACE - {"ssl.keystore.location", "sasl.enabled.mechanisms"}
+    assert {key: settings[key] for key in same} == {key: tested[key] for key in same}
+    assert {"authorizer.class.name", "super.users"} < same
+    assert settings["sasl.enabled.mechanisms"] in tested["listener.name.client.sasl.enabled.mechanisms"].split(",")
+
+
+@pytest.fixture
+def kafka(tmp_path):
+    """The secured nodes, running."""
+    from kafka_processes import KafkaProcesses
+
+    try:
+        made = KafkaProcesses(load_compose(*FILES, **VARIABLES), tmp_path)
+    except MissingTool as error:
+        pytest.skip(str(error))
+    made.start()
+    wait_until_in_sync(made)
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(180)
+def test_a_secured_cluster_outlives_a_node(kafka, monkeypatch):
+    """Users, rights and configuration are as the page says; a send succeeds and outlives it when a node dies."""
+    monkeypatch.setenv("ORDERS_PASSWORD", "s3cret")
+    with mqplug.connect("kafka", servers=kafka.address("INTERNAL"), timeout=60) as admin:
+        admin.create_topic("orders", partitions=3)
+        assert len(admin.partitions("orders")) == 3
+    for line in steps("kafka user"):
+        kafka.carry_out(line.replace("$ORDERS_PASSWORD", "s3cret"))
+    with mqplug.connect(configuration(kafka)) as mq, mq.producer("orders") as out:
+        sent = [out.send(b"all are up", partition=each) for each in range(3)]
+        kafka.kill("kafka-2")
+        sent += [out.send(b"one is down", partition=each, timeout=60) for each in range(3)]
+        kafka.start("kafka-2")
+        wait_until_in_sync(kafka)
+        with mq.consumer("orders", group="billing", until=mqplug.LATEST) as orders:
+            assert {message.id for message in orders} == set(sent)
+        with pytest.raises(mqplug.AccessDenied):
+            mq.create_topic("more")
+
+
+def configuration(kafka):
+    """The configuration file of the page, with the addresses and the authority of this host."""
+    text = re.search(r"<!-- file: kafka -->\n```toml\n(.+?)```", PAGE.read_text(), re.DOTALL)[1]
+    assert len(tomllib.loads(text)["kafka"]["servers"]) == len(kafka.nodes)
+    file = kafka.root / "mqplug.toml"
+    servers = json.dumps(kafka.address("CLIENT"))
+    text = re.sub(r"(?m)^servers = .*$", f"servers = {servers}", text)
+    file.write_text(text.replace("/etc/mqplug/ca.pem", str(kafka.authority.ca_file)))
+    return file
+
+
+def wait_until_in_sync(kafka):
+    """Wait until each partition has all replicas in sync again."""
+    from mqplug_devbrokers._kafka_cluster_wire import view
+
+    ports = [int(each.rpartition(":")[2]) for each in kafka.address("INTERNAL")]
+    end = time.monotonic() + 60
+    while True:
+        try:
+            seen = [view(port) for port in ports]
+        except OSError:
+            seen = []
+        if seen and all(len(each.in_sync) == 3 for of_one in seen for each in of_one.partitions):
+            return
+        assert time.monotonic() < end, seen
+        time.sleep(0.1)

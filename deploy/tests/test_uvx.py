@@ -1,0 +1,44 @@
+"""The command line without an installation, as the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from page_steps import steps
+
+ROOT = Path(__file__).parents[2]
+DISTRIBUTIONS = {"mqplug": ROOT, "mqplug-kafka": ROOT / "plugins/mqplug-kafka"}
+
+
+def built(word: str, folder: Path) -> str:
+    """Return a requirement of the page as a wheel of the distribution that lies here."""
+    name, extras = re.fullmatch(r"([\w-]+)(\[\w+\])?", word).groups()
+    run_uv("build", "--quiet", "--out-dir", str(folder / name), str(DISTRIBUTIONS[name]))
+    (wheel,) = (folder / name).glob("*.whl")
+    return f"{name}{extras or ''} @ {wheel.as_uri()}"
+
+
+def run_uv(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run uv to its end."""
+    command = [sys.executable, "-m", "uv", *arguments]
+    return subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=110
+    )
+
+
+def test_uvx_runs_the_command_line(tmp_path: Path):
+    """`uvx` runs a verb with the backend that the page names, in an environment that it makes for it."""
+    (line,) = steps("uvx")
+    uvx, source, core, beside, plugin, command, verb, url = shlex.split(line)
+    assert (uvx, source, beside, command, verb) == ("uvx", "--from", "--with", "mqplug", "topics")
+    packages = [source, built(core, tmp_path), beside, built(plugin, tmp_path)]
+    words = ["tool", "run", "--quiet", "--python", sys.executable, *packages, command, verb]
+    done = run_uv(*words, "kafka://127.0.0.1:1", UV_TOOL_DIR=str(tmp_path / "tools"))
+    assert url.startswith("kafka://")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: no Kafka broker answered at 127.0.0.1:1"), done.stderr
