@@ -14,10 +14,25 @@ import click
 
 VERBS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look": {
+        "caps": "Show the capabilities of a backend, and its limits.",
+        "describe": "Show the settings and the partitions of a topic.",
         "doctor": "Show the configuration, and try to connect.",
+        "groups": "List the groups with their number of members.",
+        "lag": "Show by how many messages a group is behind.",
+        "offsets": "Show the position of a time in each partition.",
         "plugins": "List backends and extensions.",
+        "state": "Show the positions and the members of a group.",
         "topics": "List the topics, one per line.",
         "watermarks": "Show the retained range of each partition.",
+    },
+    "Change": {
+        "add-partitions": "Grow a topic to TOTAL partitions.",
+        "alter": "Change the retention or the options of a topic.",
+        "create": "Create a topic.",
+        "delete": "Delete a topic with all its messages.",
+        "delete-group": "Delete a group: its positions on all topics.",
+        "seek": "Move a group to a place, on all of its topics.",
+        "trim": "Remove the messages of a topic before a place.",
     },
     "Produce and consume": {
         "consume": "Write the messages of topics to standard output.",

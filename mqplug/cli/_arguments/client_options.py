@@ -85,6 +85,17 @@ class ClientOptions:
             return "configured"
         return shown(self.target) if isinstance(self.target, str) else getattr(self.target, "name", str(self.target))
 
+    def place(self) -> str:
+        """Return the name and the address of the backend, for people. It shows no secret."""
+        from mqplug._config.plan import plan
+        from mqplug._settings.fields import address_fields
+        from mqplug._settings.urls import without_logins
+
+        made = plan(self.target, self.secrets)
+        found = [getattr(made.settings, name) for name in address_fields(type(made.settings))]
+        addresses = [each for value in found for each in (value if isinstance(value, list | tuple) else [value])]
+        return " ".join([made.backend.name, ", ".join(without_logins(str(each)) for each in addresses)]).strip()
+
     @contextmanager
     def open(self, *, creates: bool = False) -> Iterator[mqplug.Client]:
         """Open a client for the block. After a failure it is closed quickly, so that Ctrl-C ends the command.

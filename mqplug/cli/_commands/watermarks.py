@@ -7,6 +7,7 @@ import click
 import mqplug
 from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
 from mqplug.cli._output.formats import Output, output_option
+from mqplug.cli._output.positions import position_text
 from mqplug.cli._output.tables import TableRow
 
 
@@ -37,8 +38,3 @@ def _row(partition: int, marks: mqplug.Watermarks) -> TableRow:
         "messages": marks.count,
         "exact": marks.exact,
     }
-
-
-def position_text(position: mqplug.Position) -> str:
-    """Return the coordinates of a position as text."""
-    return ":".join(map(str, position.coordinates))

@@ -36,6 +36,10 @@ class Output:
         """Print one value as JSON or YAML."""
         click.echo(_yaml(value) if self.format == "yaml" else json.dumps(value, indent=2), nl=self.format != "yaml")
 
+    def line(self, value: object) -> None:
+        """Print one of many values: as one line of JSON, or as one document of YAML."""
+        click.echo(f"---\n{_yaml(value)}" if self.format == "yaml" else json.dumps(value), nl=self.format != "yaml")
+
 
 def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``-o`` to a command. The function gets ``output``."""

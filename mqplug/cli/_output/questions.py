@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from mqplug.cli._exit_codes import FAILED
+
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--yes`` to a command. The function gets ``yes``."""
@@ -20,4 +22,6 @@ def confirm(what: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError(f"{what}: this asks first, and there is no terminal to ask on. Add --yes")
-    click.confirm(f"{what}?", abort=True, err=True)
+    if not click.confirm(f"{what}?", err=True):
+        click.echo("nothing was changed", err=True)
+        raise click.exceptions.Exit(FAILED)

@@ -1,0 +1,1 @@
+"""What verbs ask of a client: counts, lags, and what a change would do."""
