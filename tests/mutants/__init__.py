@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutants import (
+    altering,
     asynchronous,
     disks,
     durability,
@@ -31,7 +32,7 @@ from mutants.core import CORE_MUTANTS
 SECTIONS = (
     lost_answers, reading, seeking, groups, nacking, members, producing, durability, misread_requests, large,
     asynchronous, disks, edge_cases, group_edge_cases, group_descriptions, staging, unusual_input,
-    hand_overs, rare_conditions, transactions, resolving,
+    hand_overs, rare_conditions, transactions, resolving, altering,
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -132,6 +133,20 @@ def test_retention(bench: Bench) -> None:
     for topic in (small, short):
         ids = list[MessageId]()
         for _ in range(6):
+            ids += bench.filler(topic).send_many([Record(bytes(SIZE // 20), partition=0) for _ in range(10)])
+            bench.roll(topic)
+        _removes(bench, topic, ids)
+
+
+@case(9, needs=("alter_topic", "retention"), hooks=("enforce",), timeout=300, profile="full")
+def test_shorter_retention(bench: Bench) -> None:
+    """A retention that is shortened later holds for the messages that are there already."""
+    limits: tuple[dict[str, Any], ...] = {"retention_bytes": SIZE}, {"retention": timedelta(seconds=1)}
+    for limit in limits:
+        topic, ids = bench.topic(), list[MessageId]()
+        for number in range(6):
+            if number == 3:
+                bench.client.alter_topic(topic, **limit)
             ids += bench.filler(topic).send_many([Record(bytes(SIZE // 20), partition=0) for _ in range(10)])
             bench.roll(topic)
         _removes(bench, topic, ids)

@@ -83,6 +83,7 @@ CALLS = {
     "reset_group": lambda mq, place: mq.reset_group(place.group, place.topic, mqplug.EARLIEST),
     "delete_group": lambda mq, place: mq.delete_group(place.group),
     "create_topic": lambda mq, place: mq.create_topic(place.topic),
+    "alter_topic": lambda mq, place: mq.alter_topic(place.topic, retention=3600),
     "add_partitions": lambda mq, place: mq.add_partitions(place.topic, 2),
     "trim": trim,
     "delete_topic": lambda mq, place: mq.delete_topic(place.topic),

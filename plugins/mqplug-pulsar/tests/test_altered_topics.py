@@ -124,7 +124,7 @@ def test_a_change_that_another_client_undid_is_made_again(monkeypatch):
     monkeypatch.setattr(retention, "POLICY_REPEAT_S", 0.05)
     admin = ForgetfulAdmin()
     policy = retention._kept(3600, None)
-    retention._put_in_force(admin, "t", policy, Deadline(20))
+    retention._put_in_force(admin, "t", [policy], Deadline(20))
     assert (admin.posts, admin.policy) == (2, policy.body)
     with pytest.raises(mqplug.Timeout):
         retention.change_retention(ForgetfulAdmin(posts=-1000), "t", AlterTopic("t", 60.0), Deadline(0.2))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -65,22 +65,26 @@ def change_retention(admin: AdminInterface, path: str, action: AlterTopic, deadl
     if action.retention_bytes is not None:
         grows = had_size is not None and action.retention_bytes > had_size
         policies.insert(1 if grows else 0, _backlog(action.retention_bytes))  # it must never exceed the other
-    for policy in policies:
-        _put_in_force(admin, path, policy, deadline)
+    _put_in_force(admin, path, policies, deadline)
 
 
-def _put_in_force(admin: AdminInterface, path: str, policy: Policy, deadline: Deadline) -> None:
-    """Set a policy, and wait until the broker shows it; set it again if another client's change removed it.
+def _put_in_force(admin: AdminInterface, path: str, policies: Sequence[Policy], deadline: Deadline) -> None:
+    """Set policies one by one, until the broker shows them all; again if another client's change undid one.
 
     The broker rewrites all policies of a topic with each change, and learns of its own changes a little later.
     """
+
+    def shows(policy: Policy) -> bool:
+        return policy.is_shown(admin.get(f"{path}/{policy.query}?applied=true", max(0.01, deadline.remaining())))
+
     while not deadline.expired:
-        admin.post(f"{path}/{policy.setting}", policy.body, max(0.01, deadline.remaining()))
-        again = Deadline(deadline.remaining(POLICY_REPEAT_S))
-        while not again.expired:
-            if policy.is_shown(admin.get(f"{path}/{policy.query}?applied=true", max(0.01, deadline.remaining()))):
-                return
-            time.sleep(POLICY_CHECK_PAUSE_S)
+        for policy in policies:
+            admin.post(f"{path}/{policy.setting}", policy.body, max(0.01, deadline.remaining()))
+            again = Deadline(deadline.remaining(POLICY_REPEAT_S))
+            while not shows(policy) and not again.expired:
+                time.sleep(POLICY_CHECK_PAUSE_S)
+        if all(map(shows, policies)):
+            return
     raise mqplug.Timeout("the broker does not apply the new retention yet", fix="Allow more time, or try again")
 
 
