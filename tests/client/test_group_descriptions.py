@@ -10,6 +10,8 @@ from limited_memory import narrowed
 
 import mqplug
 from mqplug import EARLIEST, GroupDescription, GroupMember
+from mqplug.faults import Faults, Rule
+from mqplug.recording import Recorder
 from mqplug.spi import DescribeGroupMembers, ListGroups
 
 
@@ -94,6 +96,25 @@ def test_few_members_are_named(mq):
 def test_a_member_is_shown_with_its_host(member, text):
     """A member as text is its name, with the host where that is known."""
     assert str(member) == text
+
+
+# extensions ------------------------------------------------------------------------------------------------
+
+
+def test_extensions_see_and_disturb_descriptions():
+    """A description is recorded with its group, and a fault of it is raised; it hides no other error."""
+    recorder = Recorder()
+    faults = Faults([Rule("describe_group_members", "fail", error="ConnectError")])
+    with mqplug.connect("memory", extensions=[recorder, faults]) as client:
+        client.create_topic("orders")
+        with client.consumer("orders", group="billing"):
+            with pytest.raises(mqplug.ConnectError):
+                client.describe_group("billing")
+            with pytest.raises(mqplug.ConsumerBusy) as caught:
+                client.delete_group("billing")
+    assert caught.value.members == ()
+    calls = [each for each in recorder.calls() if each.operation == "describe_group_members"]
+    assert [(each.group, each.topic) for each in calls] == [("billing", None)] * 2
 
 
 # drivers without the action ---------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_describe_the_unknown(bench: Bench) -> None:
         client.describe_group(f"{group}-")
     bench.that(repr(group) in str(caught.value), f"the name {group!r} is close: {caught.value}")
     bench.equal([each.name for each in client.groups(topic)], [group])
-    client.delete_group(group)
+    bench.admin.delete_group(group)
     with bench.raises(GroupNotFound):
         client.describe_group(group)
     bench.equal(client.groups(topic), [])
@@ -109,7 +109,7 @@ def test_busy_groups_name_members(bench: Bench) -> None:
     with bench.raises(ConsumerBusy) as moving:
         bench.client.reset_group(group, topic, EARLIEST)
     with bench.raises(ConsumerBusy) as deleting:
-        bench.client.delete_group(group)
+        bench.admin.delete_group(group)
     for error in (moving.value, deleting.value):
         named = [each.name for each in getattr(error, "members", ())]
         bench.equal(named, list(there))
