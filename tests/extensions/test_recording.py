@@ -178,13 +178,15 @@ def test_questions_and_administration_are_recorded(recorder):
         with mq.producer("t") as out:
             out.send_many([b"1", b"2"])
         (log,) = mq.partitions("t")
+        mq.alter_topic("t", retention=60)
         mq.trim("t", {0: mqplug.Position(log, (1,))})
         marks = mq.watermarks("t")[0]
         with pytest.raises(mqplug.TopicNotFound):
             mq.delete_topic("nonsense")
         mq.delete_topic("t")
-    (created,), (trimmed,), (asked,) = (of(recorder, each) for each in ("create_topic", "trim", "watermarks"))
-    assert (created.topic, created.logs) == ("t", (log,))
+    operations = ("create_topic", "alter_topic", "trim", "watermarks")
+    (created,), (altered,), (trimmed,), (asked,) = (of(recorder, each) for each in operations)
+    assert (created.topic, created.logs) == (altered.topic, altered.logs) == ("t", (log,))
     assert trimmed.positions == (GroupPosition(mqplug.Position(log, (1,))),)
     assert asked.watermarks == (marks,)
     refused, deleted = of(recorder, "delete_topic")
