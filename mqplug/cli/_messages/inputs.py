@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mqplug.cli._messages.line_splitting import LineSplitter
+from mqplug.cli._messages.pipe_size import widen_pipe
 
 _READ_BYTES: Final = 256 * 1024
 _REPEATED_TOGETHER: Final = 1000
@@ -43,6 +44,7 @@ class Stop:
 
 def lines(descriptor: int, separator: bytes, stop: Stop) -> Iterator[Inputs]:
     """Yield the lines of a stream as soon as they are there; the last one also without its end."""
+    widen_pipe(descriptor)
     splitter = LineSplitter(separator)
     while stop.wait_for_input(descriptor):
         piece = os.read(descriptor, _READ_BYTES)

@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from io import UnsupportedOperation
 
+from mqplug.cli._messages.pipe_size import widen_pipe
+
 
 class OutputPipe:
     """Standard output."""
@@ -17,6 +19,7 @@ class OutputPipe:
         self._poll = select.poll()
         with suppress(UnsupportedOperation):  # raised where it is no file
             self._poll.register(sys.stdout.fileno(), 0)  # errors are always told
+            widen_pipe(sys.stdout.fileno())
 
     def write(self, data: bytes) -> None:
         """Write, and return when it has left this process."""

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import mqplug
 
-MAX_WAITING_BYTES: Final = 16 * 1024 * 1024  # of what was read and is not being sent yet
-MAX_SENT_TOGETHER: Final = 10_000
+MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # of what was read and is not being sent yet
+MAX_SENT_TOGETHER: Final = 50_000
 MAX_BYTES_TOGETHER: Final = 8 * 1024 * 1024
 MAX_KEPT_NUMBERS: Final = 20  # of inputs that were not stored; more are only counted
 MAX_KEPT_REASONS: Final = 5
