@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 import mqplug
-from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug.cli._arguments.client_options import CLOSE_AFTER_FAILURE_S, ClientCommand, ClientOptions, client_options
 from mqplug.cli._exit_codes import FAILED
 from mqplug.cli._messages.inputs import Inputs, Stop, files, lines, repeated
 from mqplug.cli._messages.pacing import Pacer
@@ -58,9 +59,13 @@ def produce(client: ClientOptions, topic: str, create: bool, rate: float | None,
     """  # noqa: D301  click wants a real \\b
     _check(options)
     outcomes = Outcomes()
-    with client.open(creates=create) as mq, mq.producer(topic, create=create, timeout=client.timeout) as producer:
+    with client.open(creates=create) as mq:
+        producer = mq.producer(topic, create=create, timeout=client.timeout)
         maker = _maker(options, outcomes, lambda: len(mq.partitions(topic, timeout=client.timeout)))
         _Run(producer, outcomes, maker, _names(options), client.timeout).run(options, rate)
+        if not outcomes.complete:
+            with suppress(mqplug.Error):  # what was not stored is said already
+                producer.close(CLOSE_AFTER_FAILURE_S)
     return 0 if outcomes.complete else FAILED
 
 

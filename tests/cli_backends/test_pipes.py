@@ -1,4 +1,4 @@
-"""``produce`` and ``consume`` as processes: pipes without an end, signals, terminals."""
+"""``produce`` and ``consume`` as processes over RocksMQ: pipes without an end, signals, terminals."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 import pytest
 from waiting import wait_until
 
 import mqplug
-
-pytestmark = pytest.mark.skipif(find_spec("mqplug_rocksmq") is None, reason="needs a store that outlives a process")
 
 MQPLUG = [sys.executable, "-m", "mqplug.cli"]
 PIPE = subprocess.PIPE
