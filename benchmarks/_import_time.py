@@ -14,6 +14,7 @@ from benchmarks._contests import Contest, Side, Work
 MAX_IMPORT_CPU_US = 20_000.0
 MAX_START_CPU_US = 150_000.0
 HELP = "from mqplug.cli import main; main()"
+VERBS = ("bench", "doctor", "top", "verify")  # those whose help has most to load, or whose work has
 
 
 def import_contests() -> list[Contest]:
@@ -25,6 +26,10 @@ def import_contests() -> list[Contest]:
         _start("import", _fresh("mqplug", "import mqplug"), [nothing, required], MAX_IMPORT_CPU_US),
         _start("import: a first connect", connect, [nothing, required], MAX_START_CPU_US),
         _start("import: mqplug --help", _fresh("mqplug", HELP, "--help"), [nothing, required], MAX_START_CPU_US),
+        *(
+            _start(f"import: mqplug {verb} --help", _fresh("mqplug", HELP, verb, "--help"), [nothing], MAX_START_CPU_US)
+            for verb in VERBS
+        ),
     ]
 
 

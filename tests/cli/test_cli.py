@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path, PurePosixPath
@@ -297,17 +296,6 @@ def test_completion_completes():
     assert done.stdout.split() == ["plain,doctor"]
 
 
-def test_ctrl_c_ends_at_once():
-    """Ctrl-C in the midst of work ends the command with 130, without a word of Python."""
-    arguments = [*MQPLUG, "demo", "--url", "memory://demo", "--seconds", "100"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline().startswith("mqplug ")
-        assert process.stdout.readline().startswith("shared ")
-        process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=5)
-    assert (process.returncode, complaint.strip()) == (130, "")
-
-
 def test_a_closed_pipe_is_no_traceback():
     """Output that nobody reads any more ends the command quietly, with the exit code of SIGPIPE in a shell."""
     reader, writer = os.pipe()
@@ -315,16 +303,6 @@ def test_a_closed_pipe_is_no_traceback():
     done = subprocess.run([*MQPLUG, "docs", "rules"], stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-def test_sigterm_ends_as_ctrl_c_does():
-    """SIGTERM in the midst of work ends the command with 143, without a word of Python."""
-    arguments = [*MQPLUG, "demo", "--url", "memory://demo", "--seconds", "100"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline().startswith("mqplug ")
-        process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=10)
-    assert (process.returncode, complaint.strip()) == (143, "")
 
 
 def test_yaml_for_programs(capsys, store):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,8 @@ from mqplug.cli._arguments.durations import duration_option
 from mqplug.cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
 
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
+
+INTERRUPTS, INTERRUPT_S = 3, 5.0
 
 file_type = click.Path(dir_okay=False, path_type=Path)
 
@@ -68,12 +73,24 @@ def _run_cases(url: str, options: dict[str, Any]) -> int:
         raise click.UsageError("--workers needs pytest-xdist. Run pip install pytest-xdist")
     command = [sys.executable, "-m", "pytest", *_arguments(url, options)]
     click.echo(f"the order is --seed {options['seed']}")
-    process = subprocess.Popen(command)  # noqa: S603  our own command
+    process = subprocess.Popen(command, process_group=0)  # noqa: S603  our own command
     try:
         code = process.wait()
-    except KeyboardInterrupt:  # pytest gets it too, and reports its progress
-        code = process.wait()
+    except KeyboardInterrupt:  # on a terminal or not, pytest and its workers get it from here alone
+        _interrupt(process)
+        raise
     return EXIT_CODES_OF_PYTEST.get(code, min(code, FAILED))
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """End pytest, which then deletes its topics. Now and then a library swallows a Ctrl-C, so it gets several."""
+    for _ in range(INTERRUPTS):
+        os.killpg(process.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(INTERRUPT_S)
+            return
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _arguments(url: str, options: dict[str, Any]) -> Iterator[str]:

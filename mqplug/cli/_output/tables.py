@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
         table.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_as_text(row[name])) for name in columns))
-    console = Console(highlight=False)
+    console = Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")  # nor bold
     if not console.is_terminal:
         console.width = 10_000  # output for programs is never wrapped
     console.print(table)

@@ -1,0 +1,224 @@
+"""Habits that all verbs share: quick help, exit codes, secrets, colours, progress, and how they end.
+
+Their examples, and what they print as JSON, are tested in `test_examples.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from command_examples import VERB_NAMES, examples_of, run_example
+from config_backends import fakes
+from pseudo_terminal import TerminalProgram
+from waiting import wait_until
+
+from mqplug.cli import _exit_codes
+from mqplug.cli._app import run_command
+from mqplug.cli._output import progress
+from mqplug.cli._verbs import verb_named
+
+__all__ = ["fakes"]
+
+MQPLUG = [sys.executable, "-m", "mqplug.cli"]
+HELPERS = str(Path(__file__).parents[1] / "helpers")
+PAGE = Path(__file__).parents[2] / "docs/command-line.md"
+NOT_FOR_HELP = {
+    "attr", "attrs", "cattrs", "confluent_kafka", "mqplug_kafka", "mqplug_kafka_native", "mqplug_pulsar",
+    "mqplug_pulsar_native", "mqplug_rocksmq", "pluggy", "pulsar", "pyarrow", "pytest", "rich", "rocksdict", "textual",
+    "yaml",
+}  # fmt: skip
+IMPORTS_OF_HELP = """
+import contextlib, io, json, sys
+from mqplug.cli._app import run_command
+
+found = {}
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert run_command([*words, "--help"]) == 0
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    found[" ".join(words)] = sorted(loaded & set(sys.argv[2:]))
+print(json.dumps(found))
+"""
+
+
+def all_commands():
+    """The words that call each verb, and each of its subcommands."""
+    for name in VERB_NAMES:
+        verb = verb_named(name)
+        yield [name]
+        if isinstance(verb, click.Group):
+            yield from ([name, each] for each in verb.commands)
+
+
+COMMANDS = list(all_commands())
+IDS = [" ".join(words) for words in COMMANDS]
+
+
+def test_help_imports_nothing_heavy():
+    """The help of no verb loads a native client, attrs, rich or whatever else only work needs."""
+    words = json.dumps(COMMANDS)
+    arguments = [sys.executable, "-c", IMPORTS_OF_HELP, words, *NOT_FOR_HELP]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
+    assert {verb: loaded for verb, loaded in json.loads(done.stdout).items() if loaded} == {}
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=IDS)
+def test_an_unknown_option_is_wrong_usage(capsys, words):
+    """Each verb ends with 2 for an option that it does not have, and names it."""
+    assert run_command([*words, "--no-such-option"]) == 2
+    complaint = capsys.readouterr().err
+    assert "--no-such-option" in complaint
+    assert "Traceback" not in complaint
+
+
+def test_the_page_has_each_exit_code():
+    """The table of exit codes in the documentation has those of the code, and 0."""
+    codes = {value for name, value in vars(_exit_codes).items() if name.isupper()}
+    table = PAGE.read_text().partition("## Exit codes")[2].partition("##")[0]
+    assert set(map(int, re.findall(r"^\| (\d+) \|", table, re.MULTILINE))) == codes | {0}
+
+
+GUARDED = """
+[context.guarded]
+backend = "nats"
+[context.guarded.nats]
+hosts = ["one"]
+token = "hunter2"
+fail = "refused"
+"""
+
+
+def with_a_secret(example):
+    """The same command on a backend that knows a secret and refuses it."""
+    return re.sub(
+        r"(--against )?(?:rocksmq|kafka)://\S+",
+        lambda found: f"{found[1]}guarded" if found[1] else "--context guarded",
+        example,
+    )
+
+
+@pytest.mark.parametrize("name", VERB_NAMES)
+def test_no_verb_shows_a_secret(fakes, capfd, name):
+    """A backend that refuses a secret and shows it in its error does not make a verb show it."""
+    Path("mqplug.toml").write_text(GUARDED)
+    Path("orders.txt").write_text("order\n")
+    for example in examples_of(name):
+        guarded = with_a_secret(example)
+        code, printed = run_example(guarded)
+        shown = printed.decode() + "".join(capfd.readouterr())
+        assert "hunter2" not in shown
+        assert "--context guarded" not in guarded or code == 2 or "refused" in shown, "it did not try to connect"
+
+
+IN_A_TERMINAL = """
+import shlex, sys
+from pathlib import Path
+from command_examples import VERB_NAMES, _in_memory, examples_of, prepared_stores
+from mqplug.cli._app import run_command
+from mqplug.cli._output import progress
+
+progress.QUIET_S = 3600  # a bar moves the cursor
+with prepared_stores(Path()):
+    for name in VERB_NAMES:
+        for example in examples_of(name):
+            words = [_in_memory(word) for word in shlex.split(example.partition("  #")[0])]
+            if name not in {"bench", "demo", "test", "top"} and not {"|", "<", ">", "--follow", "--watch"} & set(words):
+                print("doing", words, flush=True)
+                run_command(words[1:])
+print("done with all", flush=True)
+"""
+
+
+def test_no_color_means_no_escape_codes(tmp_path, monkeypatch):
+    """With NO_COLOR, what verbs print on a terminal is plain text."""
+    monkeypatch.chdir(tmp_path)
+    variables = {"NO_COLOR": "1", "TERM": "xterm-256color", "PYTHONPATH": HELPERS, "XDG_CONFIG_HOME": str(tmp_path)}
+    with TerminalProgram([sys.executable, "-c", IN_A_TERMINAL], **variables) as program:
+        printed = program.read_until("done with all", 60)
+    lines = printed.splitlines()
+    assert [line for line in lines if "\x1b" in line] == []
+    assert any("verify" in line for line in lines)
+
+
+PROGRESS = """
+import mqplug
+from mqplug.cli._app import run_command
+from mqplug.cli._output import progress
+
+progress.QUIET_S = progress._REFRESH_S = 0
+with mqplug.connect("memory://here") as mq:
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        out.send_many([b"x"] * 20_000)
+    run_command(["verify", "memory://here", "orders"])
+"""
+
+
+def test_progress_has_a_rate_and_the_time_left():
+    """On a terminal, what lasts shows a bar with the messages so far, their rate, and the time left."""
+    with TerminalProgram([sys.executable, "-c", PROGRESS], TERM="xterm-256color") as program:
+        printed = program.read_until("good: 20,000 messages")
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed)
+    assert re.search(r"reading .* [\d,]+ messages [\d,]+/s [\d:]+", plain)
+
+
+def test_piped_there_is_no_progress():
+    """Where standard error is no terminal, it stays empty."""
+    done = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+
+
+def test_progress_is_silent_for_two_seconds():
+    """What ends within two seconds shows no bar, on a terminal either."""
+    assert progress.QUIET_S == 2
+
+
+MARKS_CONNECTIONS = """
+import os
+from mqplug.memory._connection import MemoryConnection
+
+begin = MemoryConnection.__init__
+
+
+def __init__(self, *arguments, **options):
+    begin(self, *arguments, **options)
+    open(f"{os.environ['MARKS']}/{os.getpid()}", "w").close()
+
+
+MemoryConnection.__init__ = __init__
+"""
+LASTING = {
+    "bench": ["bench", "memory://long", "--seconds", "60s"],
+    "demo": ["demo", "--url", "memory://long", "--seconds", "100"],
+    "test": ["test", "memory://long"],
+    "test --history": ["test", "memory://long", "--history", "60s"],
+}
+
+
+@pytest.mark.parametrize("name", LASTING)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_what_lasts(tmp_path, name, number, code):
+    """Ctrl-C and SIGTERM end a verb that is at work with 130 and 143, soon, and with the process that it runs."""
+    (tmp_path / "sitecustomize.py").write_text(MARKS_CONNECTIONS)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "MARKS": str(marks)}
+    with subprocess.Popen(
+        [*MQPLUG, *LASTING[name]], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        wait_until(lambda: len(list(marks.iterdir())) == (2 if name == "test" else 1))
+        process.send_signal(number)
+        try:
+            _, complaint = process.communicate(timeout=20)  # as long as any process of it has its standard error
+        finally:
+            process.kill()
+    assert (process.returncode, "Traceback" in complaint) == (code, False)
