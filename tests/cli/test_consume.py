@@ -226,6 +226,7 @@ def test_a_missing_topic(consume):
         ["orders", "--format", "%s", "--json"],
         ["orders", "--filter-header", "x"],
         ["orders", "-n", "0"],
+        ["orders", "-p", "7"],
     ],
 )
 def test_wrong_usage(consume, arguments):

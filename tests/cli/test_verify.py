@@ -236,7 +236,7 @@ def test_for_people_it_ends_with_a_verdict(capsys, stores):
     fill(stores["other"], records(r30=mqplug.Record(CHANGED.value, CHANGED.key, {"kind": b"x"}, CHANGED.timestamp, 0)))
     mine, other = stores["urls"]
     assert run_command(["verify", mine, "orders"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "good: 60 messages in 2 partitions"
+    assert capsys.readouterr().out.splitlines()[-1] == "good: 60 messages, partitions: 2"
     assert run_command(["verify", mine, "orders", "--against", other]) == 1
     header, *_, difference, verdict = capsys.readouterr().out.splitlines()
     assert header.split() == ["partition", "messages", "against", "checksum", "same"]

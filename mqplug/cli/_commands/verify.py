@@ -102,7 +102,8 @@ def _show(verification: Verification, output: Output) -> None:
 
 
 def _verdict(verification: Verification) -> str:
-    what = f"{verification.checks[0].messages:,} messages in {len(verification.checks[0].partitions)} partitions"
+    found = verification.checks[0]
+    what = f"{found.messages:,} messages, partitions: {len(found.partitions)}"
     if len(verification.checks) == 1:
         return f"{'PROBLEMS' if verification.problems else 'good'}: {what}"
     fields = ", ".join(verification.fields)

@@ -10,6 +10,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import click
+
 import mqplug
 
 if TYPE_CHECKING:
@@ -34,11 +36,16 @@ class ReadRequest(NamedTuple):
     timeout: float
 
     def open(self, mq: mqplug.Client) -> mqplug.Consumer:
-        """Open a consumer of it."""
-        return mq.consumer(
-            self.topics, start=self.start, until=self.until, partitions=self.partitions, group=self.group,
-            timeout=self.timeout,
-        )  # fmt: skip
+        """Open a consumer of it. Raise ``UsageError`` for a partition that the topic does not have."""
+        try:
+            return mq.consumer(
+                self.topics, start=self.start, until=self.until, partitions=self.partitions, group=self.group,
+                timeout=self.timeout,
+            )  # fmt: skip
+        except ValueError as error:
+            if isinstance(error, mqplug.Error):
+                raise
+            raise click.UsageError(str(error)) from None
 
 
 class Reader:
