@@ -3,17 +3,174 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import signal
+import subprocess
+import termios
+
+import pytest
+from cli_processes import MQPLUG, Cluster
+
+import mqplug
+from mqplug_devbrokers import KafkaSecurity, KafkaServer
+from mqplug_devbrokers.pytest_plugin import started
+
+DEADLINE_S = 60
 
 
-def test_topics_and_watermarks(cluster, topic):
-    """The topics are listed, and each partition has its range with the number of messages."""
-    assert topic in cluster.run("topics").stdout.splitlines()
-    rows = json.loads(cluster.run("watermarks", topic, "--json").stdout)
-    assert [(row["partition"], row["messages"]) for row in rows] == [(0, 3), (1, 3)]
+def test_topics_and_their_partitions(cluster, topic, group):
+    """A topic is listed, and described with the range of each partition, its groups, and the position of a time."""
+    assert topic in cluster.found("topics")
+    assert [(row["partition"], row["messages"]) for row in cluster.found("watermarks", topic)] == [(0, 3), (1, 3)]
+    described = cluster.found("describe", topic)
+    assert (described["partitions"], described["groups"]) == (2, [group])
+    assert all(
+        mqplug.MessageId.parse(log["first_id"]) < mqplug.MessageId.parse(log["last_id"]) for log in described["logs"]
+    )
+    assert [row["messages"] for row in cluster.found("offsets", topic, "--at", "-1h")] == [3, 3]
+    assert [row["messages"] for row in cluster.found("offsets", topic, "--at", "2999-01-01")] == [0, 0]
 
 
-def test_a_missing_topic_is_one_line(cluster, topic):
+def test_groups_and_their_lag(cluster, topic, group):
+    """A group is listed, with its positions and its lag, which is a check for cron, too."""
+    assert cluster.found("groups", topic) == [{"name": group, "members": 0}]
+    state = cluster.found("state", group)
+    assert (state["topics"], state["members"]) == ([topic], [])
+    assert [each["partition"] for each in state["positions"]] == [0, 1]
+    assert [(row["topic"], row["lag"]) for row in cluster.found("lag", group)] == [(topic, 2), (topic, 2)]
+    late = cluster.run("lag", group, "--max", "3")
+    assert (late.returncode, late.stdout) == (3, f"BEHIND: {group} is 4 behind | {group}=4;;3\n")
+    assert cluster.run("lag", "--all", "--max", "1000000").returncode == 0
+
+
+def test_capabilities_and_the_doctor(cluster):
+    """What a backend is able to do is shown by `caps`, and the doctor connects."""
+    assert cluster.found("caps")["backend"] == cluster.backend
+    assert cluster.found("doctor")["connects"] is True
+
+
+@pytest.mark.parametrize("verb", [["describe"], ["watermarks"], ["offsets", "--at", "-1h"], ["groups"]])
+def test_a_missing_topic_is_one_line(cluster, verb):
     """A topic that is not there is an error in one line that names it; the exit code is 1."""
-    done = cluster.run("watermarks", f"{topic}-not")
+    done = cluster.run(verb[0], "no-such-topic", *verb[1:])
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert f"topic '{topic}-not'" in done.stderr
+    assert "topic 'no-such-topic'" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["state", "lag"])
+def test_a_missing_group_is_one_line(cluster, verb):
+    """A group that is not there is an error in one line that names it; the exit code is 1."""
+    done = cluster.run(verb, "no-such-group")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "'no-such-group'" in done.stderr
+
+
+def watched(cluster, group, *options, **streams):
+    """A process that prints the lag again and again."""
+    return cluster.start("lag", group, "--watch", "1s", *options, "-o", "json", **streams)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_watching_ends_with_a_signal(cluster, group, number, code):
+    """Ctrl-C and SIGTERM end the watching at once, without a word."""
+    with watched(cluster, group) as process:
+        assert sum(row["lag"] for row in json.loads(process.stdout.readline())) == 4
+        process.send_signal(number)
+        rest, complaint = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, complaint.strip()) == (code, b"")
+    assert all(json.loads(line) for line in rest.splitlines())
+
+
+def test_an_owner_that_is_killed_is_replaced(tmp_path):
+    """Watching a store of RocksMQ goes on when the process that had the store open is killed."""
+    cluster = Cluster("rocksmq", f"rocksmq://{tmp_path}/store", tmp_path)
+    with cluster.connect() as mq:
+        mq.create_topic("orders")
+        mq.reset_group("billing", "orders", mqplug.EARLIEST)
+    owner = subprocess.Popen([*MQPLUG, "rocksmq", "serve", f"{tmp_path}/store"], stdout=subprocess.PIPE)
+    try:
+        assert owner.stdout.readline()
+        with watched(cluster, "billing") as process:
+            assert process.stdout.readline()
+            owner.kill()
+            owner.wait()
+            cluster.run("produce", "orders", given="more\n")
+            lines = iter(process.stdout.readline, b"")
+            assert next(line for line in lines if json.loads(line)[0]["lag"] == 1)
+            process.terminate()
+    finally:
+        owner.kill()
+        owner.communicate()
+
+
+def on_a_terminal(cluster, columns, *arguments, colors=True):
+    """The lines that a command prints on a terminal of so many columns."""
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, columns))
+    unset = {"COLUMNS", "NO_COLOR"} if colors else {"COLUMNS"}
+    variables = {name: value for name, value in cluster.environment(TERM="xterm").items() if name not in unset}
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), follower)
+    with subprocess.Popen(cluster.command(*arguments), env=variables, **streams) as process:
+        os.close(follower)
+        seen = b"".join(iter(lambda: read(leader), b""))
+        assert process.wait(DEADLINE_S) == 0
+    os.close(leader)
+    return seen.decode().splitlines()
+
+
+def read(leader):
+    """The next bytes of a terminal; none when its last process has ended."""
+    try:
+        return os.read(leader, 4096)
+    except OSError:
+        return b""
+
+
+def test_a_terminal_has_its_width_and_its_colors(cluster, topic):
+    """A table is as wide as the terminal, and in a pipe as wide as it has to be; NO_COLOR leaves out all paint."""
+    painted = on_a_terminal(cluster, 60, "describe", topic)
+    plain = on_a_terminal(cluster, 60, "describe", topic, colors=False)
+    piped = cluster.run("describe", topic).stdout
+    assert any("\x1b[" in line for line in painted)
+    assert "\x1b[" not in "".join(plain) + piped
+    assert max(map(len, plain)) <= 60 < max(map(len, piped.splitlines()))
+
+
+@pytest.fixture(scope="module")
+def own_server():
+    """A Kafka that no other module uses, at which alice may describe the topic "orders", and nothing more."""
+    with started(lambda: KafkaServer(security=KafkaSecurity(authorize=True))) as server:
+        with mqplug.connect(server.url) as mq:
+            mq.create_topic("orders")
+            mq.reset_group("billing", "orders", mqplug.EARLIEST)
+        server.secured.allow("alice", "Describe", topic="orders")
+        yield server
+
+
+def test_a_server_that_is_gone_ends_the_watching(own_server, tmp_path):
+    """When the server answers no more, watching ends with an error in one line after the timeout."""
+    cluster = Cluster("kafka", own_server.relayed_url, tmp_path)
+    with watched(cluster, "billing", "--timeout", "3") as process:
+        assert process.stdout.readline()
+        own_server.cut_network()
+        try:
+            _, complaint = process.communicate(timeout=DEADLINE_S)
+        finally:
+            own_server.heal_network()
+    assert (process.returncode, complaint.decode().splitlines()[-1][:7]) == (1, "error: ")
+
+
+def test_a_missing_right_is_named(own_server, tmp_path):
+    """Without a right the command fails in one line that names the right; the password was in a file."""
+    (tmp_path / "mqplug.toml").write_text(
+        f'[context.secured]\nbackend = "kafka"\nservers = ["{own_server.secured.address("sasl")}"]\n'
+        'mechanism = "PLAIN"\nusername = "alice"\npassword = "${ALICE}"\n'
+    )
+    cluster = Cluster("kafka", "--context=secured", tmp_path)
+    assert cluster.run("topics", ALICE="alice-pw").stdout == "orders\n"
+    for verb in (["delete", "orders", "--yes"], ["create", "bills"], ["trim", "orders", "--before", "latest", "--yes"]):
+        done = cluster.run(*verb, ALICE="alice-pw")
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "Have it allowed" in done.stderr
+        assert "alice-pw" not in done.stderr
