@@ -29,6 +29,14 @@ idle connections are closed, the one to the transaction's coordinator among them
 is kept busy: some broker is asked for metadata more often than that.
 """
 
+IN_FLIGHT = "max.in.flight"
+"""With 1, a producer waits for the answer to each request before it sends the next one to the same broker.
+
+With several on their way, librdkafka 2.16 may store records twice when a broker comes back (librdkafka issue 4953): the
+first requests are refused while the broker does not lead the partition yet, a later one reaches it as the leader, and
+is out of order. Then all are sent again with a new epoch, and the broker does not know those that it had stored before.
+"""
+
 ALONE = 1
 """The batch size with which each record is alone in its batch."""
 
@@ -60,6 +68,7 @@ def producing(settings: KafkaSettings) -> dict[str, Any]:
         # A batch larger than the topic's limit fails as a whole: the client does not split it.
         "batch.size": min(1_000_000, largest),
         "linger.ms": 0,  # records are collected before the native client gets them
+        IN_FLIGHT: 1,
         **common(settings),
         "acks": "all",
         "enable.idempotence": True,
@@ -87,6 +96,8 @@ def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = No
         "transactional.id": name,
         "transaction.timeout.ms": limit,
     }
+    if IN_FLIGHT not in settings.librdkafka:
+        del options[IN_FLIGHT]  # a new epoch aborts the transaction, so nothing is there twice
     if batch_bytes is not None:
         options |= batching(batch_bytes)
     elif "batch.size" not in settings.librdkafka:
