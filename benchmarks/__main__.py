@@ -31,7 +31,7 @@ ROCKSMQ_SUITES = [
 ]
 PARTITIONS_SUITE = "kafka_partitions"
 SUITES = {
-    **{name: [name] for name in ("core", "kafka", "pulsar", "spark", PARTITIONS_SUITE, *ROCKSMQ_SUITES)},
+    **{name: [name] for name in ("core", "kafka", "pipes", "pulsar", "spark", PARTITIONS_SUITE, *ROCKSMQ_SUITES)},
     "rocksmq": ROCKSMQ_SUITES,
 }
 """The modules of each suite of contests. Each module defines ``contests``."""

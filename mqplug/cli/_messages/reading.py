@@ -17,7 +17,7 @@ import mqplug
 if TYPE_CHECKING:
     from mqplug.cli._messages.output_pipe import OutputPipe
 
-MOST_TOGETHER: Final = 10_000
+MOST_TOGETHER: Final = 1000
 _IDLE_S: Final = 0.5  # how often to look whether the output is still read
 
 
