@@ -15,7 +15,7 @@ def show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="" if os.environ.get("NO_COLOR") else "bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         numbers = bool(rows) and all(type(row[name]) is int for row in rows)
         table.add_column(name, justify="right" if numbers else "left", overflow="fold")
