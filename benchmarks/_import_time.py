@@ -14,7 +14,7 @@ from benchmarks._contests import Contest, Side, Work
 MAX_IMPORT_CPU_US = 20_000.0
 MAX_START_CPU_US = 150_000.0
 HELP = "from mqplug.cli import main; main()"
-VERBS = ("bench", "doctor", "top", "verify")  # those whose help has most to load, or whose work has
+VERBS = ("consume", "produce", "seek", "top", "verify")  # their help or their work has most to load
 
 
 def import_contests() -> list[Contest]:

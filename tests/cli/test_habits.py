@@ -184,8 +184,12 @@ def test_progress_is_silent_for_two_seconds():
 
 MARKS_CONNECTIONS = """
 import os
+import mqplug
 from mqplug.memory._connection import MemoryConnection
 
+mq = mqplug.connect("memory://long")
+mq.create_topic("orders")
+mq.reset_group("billing", "orders", mqplug.EARLIEST)
 begin = MemoryConnection.__init__
 
 
@@ -198,6 +202,9 @@ MemoryConnection.__init__ = __init__
 """
 LASTING = {
     "bench": ["bench", "memory://long", "--seconds", "60s"],
+    "consume": ["consume", "memory://long", "orders", "--follow"],
+    "lag": ["lag", "memory://long", "billing", "--watch", "0.1s"],
+    "produce": ["produce", "memory://long", "orders"],
     "demo": ["demo", "--url", "memory://long", "--seconds", "100"],
     "test": ["test", "memory://long"],
     "test --history": ["test", "memory://long", "--history", "60s"],
@@ -213,12 +220,14 @@ def test_signals_end_what_lasts(tmp_path, name, number, code):
     marks.mkdir()
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "MARKS": str(marks)}
     with subprocess.Popen(
-        [*MQPLUG, *LASTING[name]], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    ) as process:
+        [*MQPLUG, *LASTING[name]], cwd=tmp_path, env=env, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
         wait_until(lambda: len(list(marks.iterdir())) == (2 if name == "test" else 1))
         process.send_signal(number)
         try:
-            _, complaint = process.communicate(timeout=20)  # as long as any process of it has its standard error
+            ended = process.wait(20)
+            complaint = process.stderr.read()  # as long as any process of it has it
         finally:
             process.kill()
-    assert (process.returncode, "Traceback" in complaint) == (code, False)
+    assert (ended, "Traceback" in complaint) == (code, False)
