@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import attrs
 
@@ -53,59 +54,33 @@ def read_to_end(mq: mqplug.Client, topic: str, members: Sequence[mqplug.Consumer
     """Let each member receive and ack in a thread of its own, to the end of its partitions."""
     ends = {partition: marks.high for partition, marks in mq.watermarks(topic).items()}
     arrived: list[mqplug.Message] = []
-    readers = [_Reader(member, ends, arrived) for member in members]
+    stopping = Event()
     began = time.perf_counter()
-    try:
-        for reader in readers:
-            reader.start()
-        for reader in readers:
-            while reader.is_alive():
-                reader.join(IDLE_RECEIVE_S)
-    except KeyboardInterrupt:
-        for member in members:
-            member.stop()
-        raise
-    for reader in readers:
-        if reader.error is not None:
-            raise reader.error
-    seconds = max(reader.last for reader in readers) - began
-    return Reading(arrived, [reader.share for reader in readers], max(seconds, 1e-6))
-
-
-class _Reader(Thread):
-    """The thread of one member."""
-
-    def __init__(
-        self, member: mqplug.Consumer, ends: dict[int, mqplug.Position], arrived: list[mqplug.Message]
-    ) -> None:
-        super().__init__(daemon=True)
-        self._member = member
-        self._ends = ends
-        self._arrived = arrived
-        self.share = 0
-        self.last = 0.0
-        self.error: mqplug.Error | None = None
-
-    def run(self) -> None:
-        """Read to the end, then store the acks."""
+    with ThreadPoolExecutor(len(members)) as pool:
         try:
-            self._read()
-            self._member.commit()
-        except mqplug.Error as error:
-            self.error = error
+            readers = [pool.submit(_read, member, ends, arrived, stopping) for member in members]
+            shares, last = zip(*(reader.result() for reader in readers), strict=True)
+        finally:
+            stopping.set()
+    return Reading(arrived, list(shares), max(*last, began + 1e-6) - began)
 
-    def _read(self) -> None:
-        member, keep, deadline = self._member, self._arrived.append, Deadline(GROUP_READ_S)
-        while not deadline.expired:
-            message = member.receive(timeout=IDLE_RECEIVE_S)
-            if message is not None:
-                keep(message)
-                member.ack(message)
-                self.share += 1
-                self.last = time.perf_counter()
-            elif self._is_at_end():
-                return
 
-    def _is_at_end(self) -> bool:
-        held = self._member.position()
-        return bool(held) and all(position >= self._ends[partition] for partition, position in held.items())
+def _read(
+    member: mqplug.Consumer, ends: dict[int, mqplug.Position], arrived: list[mqplug.Message], stopping: Event
+) -> tuple[int, float]:
+    """Read to the end and store the acks. Return how many messages came, and when the last did."""
+    share, last, deadline = 0, 0.0, Deadline(GROUP_READ_S)
+    while not stopping.is_set() and not deadline.expired:
+        message = member.receive(timeout=IDLE_RECEIVE_S)
+        if message is not None:
+            arrived.append(message)
+            member.ack(message)
+            share, last = share + 1, time.perf_counter()
+        elif _is_at_end(member.position(), ends):
+            break
+    member.commit()
+    return share, last
+
+
+def _is_at_end(held: dict[int, mqplug.Position], ends: dict[int, mqplug.Position]) -> bool:
+    return bool(held) and all(position >= ends[partition] for partition, position in held.items())
