@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, Final
 
-from mqplug import ConfigError, TopicInfo, TopicNotFound
+from mqplug import Client, ConfigError, TopicInfo, TopicNotFound
 from mqplug.testing._case_tools.bench import Bench
 from mqplug.testing._case_tools.memory_use import MIB
 from mqplug.testing._case_tools.registry import Registry
@@ -44,11 +44,12 @@ def test_altered(bench: Bench) -> None:
     """Only what is given is altered, the answer and every client's next ``describe`` show it, and messages stay."""
     topic, other = _limited(bench), bench.connect()
     ids = bench.fill(topic, 3)
-    for client, given, expected in (
+    changes: tuple[tuple[Client, dict[str, Any], tuple[float, int]], ...] = (
         (bench.client, {"retention": 7200}, (7200, 10 * MIB)),
         (other, {"retention_bytes": 20 * MIB}, (7200, 20 * MIB)),
         (other, {"retention": timedelta(minutes=90), "retention_bytes": 5 * MIB}, (5400, 5 * MIB)),
-    ):
+    )
+    for client, given, expected in changes:
         info = client.alter_topic(topic, **given)
         bench.equal((info.name, _limits(info)), (topic, expected))
         for each in (bench.client, other):
