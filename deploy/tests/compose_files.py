@@ -9,6 +9,17 @@ from typing import Any
 import yaml
 
 DEPLOY = Path(__file__).parents[1]
+
+
+class Replacing(list[Any]):
+    """A list that replaces one of an earlier file, instead of being added to it."""
+
+
+class Loader(yaml.SafeLoader):
+    """Reads YAML with Compose's own tag."""
+
+
+Loader.add_constructor("!override", lambda loader, node: Replacing(loader.construct_sequence(node)))
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 
 
@@ -17,7 +28,7 @@ def load_compose(*names: str, **variables: str) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for name in names:
         text = VARIABLE.sub(lambda match: _filled_in(match, variables), (DEPLOY / name).read_text())
-        merged = _laid_over(merged, yaml.safe_load(text))
+        merged = _laid_over(merged, yaml.load(text, Loader))
     return merged
 
 
@@ -47,6 +58,6 @@ def _laid_over(first: Any, second: Any) -> Any:
     if isinstance(first, dict) and isinstance(second, dict):
         both = {key: _laid_over(first[key], second[key]) for key in first.keys() & second.keys()}
         return {**first, **second, **both}
-    if isinstance(first, list) and isinstance(second, list):
+    if isinstance(first, list) and isinstance(second, list) and not isinstance(second, Replacing):
         return [*first, *second]
     return second

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 from compose_files import environment, kafka_properties, load_compose
-from page_steps import PAGE, steps
+from page_steps import PAGE, file_of_page, steps
 
 import mqplug
 from mqplug_devbrokers import KafkaSecurity, KafkaServer, MissingTool
@@ -120,7 +120,7 @@ def test_a_secured_cluster_outlives_a_node(kafka, monkeypatch):
 
 def configuration(kafka):
     """The configuration file of the page, with the addresses and the authority of this host."""
-    text = re.search(r"<!-- file: kafka -->\n```toml\n(.+?)```", PAGE.read_text(), re.DOTALL)[1]
+    text = file_of_page("kafka")
     assert len(tomllib.loads(text)["kafka"]["servers"]) == len(kafka.nodes)
     file = kafka.root / "mqplug.toml"
     servers = json.dumps(kafka.address("CLIENT"))

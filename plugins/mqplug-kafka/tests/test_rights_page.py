@@ -11,7 +11,7 @@ from rights_page import client_calls, rights_on
 import mqplug
 
 RIGHTS = rights_on("Kafka")
-UNSUPPORTED = {"stage", "ingest", "discard", "alter_topic"}
+UNSUPPORTED = {"stage", "ingest", "discard"}
 
 
 class Place(NamedTuple):
