@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import mqplug
+import click
+import pytest
 
-PAGE = Path(__file__).parents[2] / "docs/operations-errors.md"
+import mqplug
+from mqplug.cli._app import app
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "operations-errors.md"
 
 
 def sections() -> dict[str, str]:
@@ -23,3 +28,11 @@ def test_each_error_says_what_an_operator_does():
     found = sections()
     assert set(found) == errors
     assert [name for name, text in found.items() if not text] == []
+
+
+@pytest.mark.parametrize("page", ["deploy.md", "operations-errors.md"])
+def test_commands_of_the_pages_exist(page: str):
+    """Each verb that a page for operators tells to run is one that the command line has."""
+    named = set(re.findall(r"(?:[`/]|^\$ )mqplug ([a-z][a-z-]+)", (DOCS / page).read_text(), re.MULTILINE))
+    assert "doctor" in named
+    assert named - {"docs"} <= {*app.list_commands(click.Context(app)), "rocksmq"}

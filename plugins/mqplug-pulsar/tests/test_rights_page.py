@@ -54,7 +54,6 @@ CALLS = {
     "lag": lambda mq, topic: mq.lag(topic, group=GROUP),
     "reset_group": lambda mq, topic: mq.reset_group(GROUP, topic, mqplug.EARLIEST),
     "delete_group": lambda mq, topic: mq.delete_group(f"{GROUP}-{topic}"),
-    "describe_group": lambda mq, topic: mq.describe_group(f"{GROUP}-{topic}"),
     "create_topic": lambda mq, topic: mq.create_topic(f"{topic}-made"),
     "alter_topic": lambda mq, topic: mq.alter_topic(topic, retention=3600),
     "add_partitions": lambda mq, topic: mq.add_partitions(topic, 2),
