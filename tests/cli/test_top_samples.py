@@ -183,8 +183,8 @@ def test_an_outage_ends_with_the_next_sample():
     """A failed sample keeps what was known, and says since when; the next one ends it."""
     model = Model()
     model.add(Sample(1.0, {"orders": TopicSample(1.0, {})}))
-    model.fail("no route to host", 5.0)
-    model.fail("still none", 9.0)
+    model.fail(mqplug.ConnectError("gone"), "no route to host", 5.0)
+    model.fail(mqplug.ConnectError("gone"), "still none", 9.0)
     assert (model.outage.since, model.outage.reason) == (5.0, "still none")
     assert set(model.sample.topics) == {"orders"}
     model.add(Sample(10.0, {}))

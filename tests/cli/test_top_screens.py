@@ -26,7 +26,7 @@ def mq(request):
         client.create_topic("orders", partitions=2)
         client.create_topic("refunds")
         with client.producer("orders") as out:
-            out.send_many([b"x"] * 30)
+            out.send_many([mqplug.Record(b"x", partition=number % 2) for number in range(30)])
         client.reset_group("billing", "orders", mqplug.EARLIEST)
         yield client
 
@@ -132,16 +132,14 @@ def _refuse(*args, **options):
 
 def test_a_defect_ends_it_and_is_told(mq, monkeypatch):
     """What is no error of a backend ends top, and is kept for the command to tell."""
-    app = TopApp(Subject(mq, "memory://test"), EVERY_S)
-    monkeypatch.setattr(mq, "topics", lambda **_: 1 / 0)
+    monkeypatch.setattr(mq, "describe", lambda *_, **__: 1 / 0)
 
-    async def run():
-        async with app.run_test() as pilot, asyncio.timeout(WAIT_S):
-            while app.defect is None:
-                await pilot.pause(0.02)
+    async def steps(pilot):
+        await pilot.press("enter")
+        await until_seen(pilot, "never")
 
-    asyncio.run(run())
-    assert (app.return_value, type(app.defect)) == (1, ZeroDivisionError)
+    with pytest.raises(ZeroDivisionError):
+        drive(mq, steps)
 
 
 def test_a_thousand_topics_are_scrolled_line_by_line(mq):
@@ -166,3 +164,150 @@ def test_a_narrow_terminal_leaves_columns_out(mq):
         assert "IN, BEFORE" not in texts(pilot.app)
 
     drive(mq, steps, size=(40, 20))
+
+
+def test_a_topic_is_looked_at(mq):
+    """Enter opens a topic: its settings, its groups, its partitions; Escape goes back."""
+
+    async def steps(pilot):
+        await pilot.press("enter")
+        await until_seen(pilot, "PARTITION", "retention", "billing is 30 behind")
+        await pilot.press("escape")
+        await until_seen(pilot, "2 topics")
+
+    drive(mq, steps)
+
+
+def test_a_group_is_looked_at(mq):
+    """Tab goes to the groups, and Enter opens one: its members, and where it stands in each partition."""
+
+    async def steps(pilot):
+        await pilot.press("tab", "enter")
+        await until_seen(pilot, "billing on orders", "POSITION", "members: none")
+
+    drive(mq, steps)
+
+
+def test_a_topic_is_followed(mq):
+    """The key t shows the last messages and those that come; a search shows those that contain a text."""
+
+    async def steps(pilot):
+        await pilot.press("down", "t")
+        await until_seen(pilot, "no message yet")
+        with mq.producer("refunds") as out:
+            out.send(b"two chairs", key=b"alice", headers=[("trace", b"abc")])
+            out.send(b"a table\n", key=b"bob")
+        await until_seen(pilot, "two chairs", "alice", "a table⏎")
+        await pilot.press("slash", *"ABC", "enter")
+        await until_seen(pilot, "only what contains 'ABC'")
+        assert "a table" not in texts(pilot.app)
+        await pilot.press("enter")
+        await until_seen(pilot, "header     trace: abc", "10 bytes", "key        alice")
+
+    drive(mq, steps)
+
+
+def test_a_tail_stands_still(mq):
+    """Space holds the rows while messages come, and lets them go on."""
+
+    async def steps(pilot):
+        await pilot.press("down", "t")
+        await until_seen(pilot, "no message yet")
+        await pilot.press("space")
+        await until_seen(pilot, "held")
+        with mq.producer("refunds") as out:
+            out.send(b"late")
+        with mq.consumer("refunds", start=mqplug.EARLIEST) as probe:
+            assert probe.receive(timeout=10).value == b"late"
+        assert "late" not in texts(pilot.app)
+        await pilot.press("space")
+        await until_seen(pilot, "late")
+
+    drive(mq, steps)
+
+
+def test_a_group_is_moved_after_its_dry_run(mq):
+    """The key s shows from where to where, and the command that does the same; the typed name does it."""
+
+    async def steps(pilot):
+        await pilot.press("tab", "s", *"latest", "enter")
+        await until_seen(pilot, "0 messages come again, and 30 are passed over")
+        await until_seen(pilot, "mqplug seek memory://test billing --topic orders --to latest")
+        await pilot.press(*"orders", "enter")
+        await until_seen(pilot, "nothing is done: this is not billing")
+        assert sum(mq.lag("orders", group="billing").values()) == 30
+        await pilot.press(*["backspace"] * 6, *"billing", "enter")
+        await until_seen(pilot, "moved billing on orders")
+        assert sum(mq.lag("orders", group="billing").values()) == 0
+        await pilot.press("escape")
+        await until_seen(pilot, "2 topics")
+        assert pilot.app.commands == ["mqplug seek memory://test billing --topic orders --to latest"]
+
+    drive(mq, steps)
+
+
+def test_a_group_with_members_is_not_moved(mq):
+    """While a member lives its name is shown, and there is nothing to confirm."""
+
+    async def steps(pilot):
+        await pilot.press("tab", "s", *"latest", "enter")
+        await until_seen(pilot, "refused while it has members")
+        await pilot.press(*"billing", "enter")
+        await pilot.press("escape")
+        assert pilot.app.commands == []
+
+    with mq.consumer("orders", group="billing"):
+        drive(mq, steps)
+
+
+def test_a_topic_is_trimmed_after_its_dry_run(mq):
+    """The key x shows how many messages go, and removes them when the topic's name is typed."""
+
+    async def steps(pilot):
+        await pilot.press("x", *"-5", "enter")
+        await until_seen(pilot, "20 messages will be removed", "mqplug trim memory://test orders --before -5")
+        await pilot.press(*"orders", "enter")
+        await until_seen(pilot, "removed 20 messages from orders")
+        assert sum(marks.count for marks in mq.watermarks("orders").values()) == 10
+
+    drive(mq, steps)
+
+
+def test_a_topic_is_altered_after_its_dry_run(mq):
+    """The key a shows the settings now and then, and changes them when the topic's name is typed."""
+
+    async def steps(pilot):
+        await pilot.press("a", *"7d", "enter")
+        await until_seen(pilot, "mqplug alter memory://test orders --retention 7d", "--retention")
+        await pilot.press(*"orders", "enter")
+        await until_seen(pilot, "altered orders")
+        assert mq.describe("orders").retention == 7 * 86400
+
+    drive(mq, steps)
+
+
+def test_what_was_typed_wrongly_is_told(mq):
+    """A place that is none is told with the ways to write one; a plan is forgotten when its field changes."""
+
+    async def steps(pilot):
+        await pilot.press("tab", "s", *"soon", "enter")
+        await until_seen(pilot, "'soon' is not a place in a log")
+        await pilot.press(*["backspace"] * 4, *"earliest", "enter")
+        await until_seen(pilot, "come again")
+        await pilot.press("shift+tab", "x")
+        await pilot.pause()
+        assert "come again" not in texts(pilot.app)
+
+    drive(mq, steps)
+
+
+def test_read_only_offers_no_change(mq):
+    """With --read-only the keys for changes do nothing."""
+
+    async def steps(pilot):
+        await pilot.press("tab", "s", "x", "a")
+        await pilot.pause()
+        assert "2 topics" in texts(pilot.app)
+        assert "Trim" not in texts(pilot.app)
+
+    drive(mq, steps, read_only=True)

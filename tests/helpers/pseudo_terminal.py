@@ -13,6 +13,12 @@ import time
 from types import TracebackType
 
 SIZE = (30, 110)  # lines, columns
+SHOWN = 4000  # characters
+
+
+def _take_terminal() -> None:
+    """Make standard input the terminal of the session, so that the process is hung up when it closes."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class TerminalProgram:
@@ -25,6 +31,7 @@ class TerminalProgram:
         clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS", "LINES"}}
         self.process = subprocess.Popen(
             command, stdin=self._its, stdout=self._its, stderr=self._its, start_new_session=True,
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - one system call
             env=clean | environment,
         )  # fmt: skip
         self.output = ""
@@ -53,8 +60,8 @@ class TerminalProgram:
         """Wait until the program has written this text since the last call. Return what it wrote until then."""
         deadline = time.monotonic() + seconds
         while text not in self.output:
-            assert time.monotonic() < deadline, f"{text!r} is not in {self.output!r}"
-            assert self.process.poll() is None or self._readable(0), f"it ended without {text!r}: {self.output!r}"
+            assert time.monotonic() < deadline, f"{text!r} is not in {self.output[-SHOWN:]!r}"
+            assert self.process.poll() is None or self._readable(0), f"it ended: {self.output[-SHOWN:]!r}"
             if self._readable(0.1):
                 self.output += os.read(self._ours, 65536).decode("utf-8", errors="replace")
         seen, _, self.output = self.output.partition(text)
@@ -64,7 +71,7 @@ class TerminalProgram:
         """Wait for its end, while reading what it writes. Return its exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
-            assert time.monotonic() < deadline, f"it goes on: {self.output[-2000:]!r}"
+            assert time.monotonic() < deadline, f"it goes on: {self.output[-SHOWN:]!r}"
             if self._readable(0.05):
                 self.output += os.read(self._ours, 65536).decode("utf-8", errors="replace")
         while self._readable(0):

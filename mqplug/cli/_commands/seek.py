@@ -59,7 +59,7 @@ def seek(
       $ mqplug seek rocksmq:///tmp/mq billing --to earliest --topic orders --yes
     """
     from mqplug.cli._queries.members import refuse_members
-    from mqplug.cli._queries.seeking import moves, topics_to_seek
+    from mqplug.cli._queries.seeking import moves, summary, topics_to_seek
 
     if create and not topics:
         raise click.UsageError("--create needs --topic.")
@@ -73,7 +73,7 @@ def seek(
         refuse_members(known)
         if dry_run:
             return
-        confirm(f"Move the group {group} of {client.place()}: {_summary(planned)}", yes)
+        confirm(f"Move the group {group} of {client.place()}: {summary(planned)}", yes)
         for done, topic in enumerate(names):
             with _telling(group, names[:done]):
                 mq.reset_group(group, topic, to, missing=missing, must_exist=not create, timeout=client.timeout)
@@ -113,9 +113,3 @@ def _row(move: Move) -> TableRow:
         "passed": move.passed,
         "exact": move.exact,
     }
-
-
-def _summary(planned: Sequence[Move]) -> str:
-    about = "" if all(each.exact for each in planned) else "about "
-    again, passed = (sum(getattr(each, name) or 0 for each in planned) for name in ("again", "passed"))
-    return f"{about}{again:,} messages come again, and {passed:,} are passed over"

@@ -7,6 +7,8 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from shutil import get_terminal_size
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from mqplug.cli._top.app import TopApp
 
 SHORTEST_INTERVAL_S: Final = 0.2
+PICTURE_SIZE: Final = (110, 30)
 _SIGNAL_CODES: Final[dict[int, int]] = {signal.SIGTERM: TERMINATED, signal.SIGINT: INTERRUPTED}
 
 
@@ -30,21 +33,34 @@ _SIGNAL_CODES: Final[dict[int, int]] = {signal.SIGTERM: TERMINATED, signal.SIGIN
     help="Ask the backend this often.",
 )  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Offer no changes.")
-def top(client: ClientOptions, every: float, read_only: bool) -> int:
+@click.option(
+    "--picture", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write the first screen to this file as SVG, and end. Needs no terminal.",
+)  # fmt: skip
+def top(client: ClientOptions, every: float, read_only: bool, picture: Path | None) -> int:
     """Watch topics, groups and rates, and change them.
 
     \b
     Examples:
       $ mqplug top rocksmq:///tmp/mq  # on a terminal, until q is pressed
+      $ mqplug top rocksmq:///tmp/mq --every 0.5 --picture top.svg
     """  # noqa: D301
-    check_terminal()
+    if picture is None:
+        check_terminal()
     app_class = _app_class()
     from mqplug.cli._top.subject import Subject
 
     with client.open() as mq:
         shown = " ".join(client.words) or mq.backend
         subject = Subject(mq, shown, client.words, client.timeout, read_only)
-        return run(app_class(subject, every))
+        app = app_class(subject, every)
+        if picture is not None:
+            picture.write_text(app.picture(get_terminal_size(PICTURE_SIZE)), encoding="utf-8")
+            return 0
+        code = run(app)
+    for line in app.commands:
+        click.echo(line)
+    return code
 
 
 def check_terminal() -> None:

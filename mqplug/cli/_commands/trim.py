@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import mqplug
@@ -10,6 +12,10 @@ from mqplug.cli._arguments.places import PLACES_HELP, Place
 from mqplug.cli._output.formats import Output, output_option
 from mqplug.cli._output.positions import position_text
 from mqplug.cli._output.questions import confirm, yes_option
+from mqplug.cli._output.tables import TableRow
+
+if TYPE_CHECKING:
+    from mqplug.cli._queries.trimming import Removal
 
 COLUMNS = ("partition", "from", "to", "messages", "exact")
 
@@ -39,24 +45,29 @@ def trim(
       $ mqplug trim rocksmq:///tmp/mq orders --before @-30d --dry-run
       $ mqplug trim rocksmq:///tmp/mq orders --before -10 --yes
     """
-    from mqplug.cli._queries.counting import between, total
+    from mqplug.cli._queries.counting import total
+    from mqplug.cli._queries.trimming import removals
 
     with client.open() as mq:
-        wanted = mq.resolve(topic, before, partitions=partitions or None, missing="next", timeout=client.timeout)
-        marks = mq.watermarks(topic, timeout=client.timeout)
-        counts = {each: between(mq, marks[each].low, at, marks[each], client.timeout) for each, at in wanted.items()}
-        rows = [
-            {"partition": each, "from": position_text(marks[each].low), "to": position_text(at),
-             "messages": counts[each].messages, "exact": counts[each].exact}
-            for each, at in sorted(wanted.items())
-        ]  # fmt: skip
+        found = removals(mq, topic, before, partitions, client.timeout)
+        rows = [_row(each) for each in found]
         if dry_run:
             output.rows(COLUMNS, rows)
             return
-        lost = total(counts.values())
+        lost = total(each.messages for each in found)
         confirm(f"Remove {lost} from the topic {topic} of {client.place()}", yes)
-        mq.trim(topic, wanted, timeout=client.timeout)
+        mq.trim(topic, {each.partition: each.until for each in found}, timeout=client.timeout)
     if output.for_people:
         click.echo(f"removed {lost} from {topic}")
     else:
         output.rows(COLUMNS, rows)
+
+
+def _row(removal: Removal) -> TableRow:
+    return {
+        "partition": removal.partition,
+        "from": position_text(removal.start),
+        "to": position_text(removal.until),
+        "messages": removal.messages.messages,
+        "exact": removal.messages.exact,
+    }

@@ -55,6 +55,13 @@ def moves(
                 yield move if move.exact else _at_least_estimated(move, marks[partition], lag)
 
 
+def summary(planned: Sequence[Move]) -> str:
+    """Return in words how many messages come again and how many are passed over."""
+    about = "" if all(each.exact for each in planned) else "about "
+    again, passed = (sum(getattr(each, name) or 0 for each in planned) for name in ("again", "passed"))
+    return f"{about}{again:,} messages come again, and {passed:,} are passed over"
+
+
 def _computed(mq: mqplug.Client, at: mqplug.GroupPosition, target: mqplug.Position, marks: mqplug.Watermarks) -> Move:
     import mqplug
 

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import ClassVar, Final
+from collections.abc import Callable
+from typing import ClassVar, Final, cast
 
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.pilot import Pilot
 
 import mqplug
 from mqplug.cli._exit_codes import INTERRUPTED
 from mqplug.cli._output.error_text import error_line
+from mqplug.cli._top.change_screen import ChangeScreen
+from mqplug.cli._top.changes import Alter, Change, Seek, Trim
+from mqplug.cli._top.detail import OneGroup, OneTopic
 from mqplug.cli._top.model import Model
 from mqplug.cli._top.overview import Overview
 from mqplug.cli._top.parts import ModelScreen
 from mqplug.cli._top.probe import Probe
-from mqplug.cli._top.sample import Sample
+from mqplug.cli._top.sample import GroupKey, Sample
 from mqplug.cli._top.sampler import Sampler
 from mqplug.cli._top.sparkline import BARS
 from mqplug.cli._top.subject import Subject
+from mqplug.cli._top.table import Table
+from mqplug.cli._top.tail import Tail
 
 SAMPLE_TIMEOUT_S: Final = 10.0
-END_S: Final = 1.0
+FULL_SAMPLES: Final = 2  # the first knows no rates
+_LOOK_S: Final = 0.05
 THEME: Final = "ansi-dark"  # the 16 colors of the terminal, which every terminal has
 
 
 class TopApp(App[int]):
-    """``mqplug top``. Its result is an exit code."""
+    """``mqplug top``. Its result is an exit code. ``commands`` are the command lines of the changes that were made."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,15 +52,18 @@ class TopApp(App[int]):
             super().__init__()
             self.outcome = outcome
 
-    def __init__(self, subject: Subject, every: float, bars: str = BARS) -> None:
+    def __init__(
+        self, subject: Subject, every: float, bars: str = BARS, take: Callable[[], Sample] | None = None
+    ) -> None:
         super().__init__(ansi_color=True)  # from the beginning: NO_COLOR is heeded there
         self.model = Model()
         self.defect: Exception | None = None
+        self.commands: list[str] = []
         self._subject = subject
         self._bars = bars
         timeout = min(subject.timeout, SAMPLE_TIMEOUT_S)
         self._probe = Probe(subject.client, timeout=timeout, group_seconds=every / 2)
-        self._sampler = Sampler(self._probe.take, self._tell, every)
+        self._sampler = Sampler(take or self._probe.take, self._tell, every)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: int | None = None
 
@@ -69,6 +80,22 @@ class TopApp(App[int]):
         """Stop looking."""
         self._sampler.end(0)
 
+    def picture(self, size: tuple[int, int]) -> str:
+        """Return the first full screen of this size as SVG, drawn without a terminal. Raise what kept it from that."""
+        drawn: list[str] = []
+
+        async def draw(pilot: Pilot[object]) -> None:
+            while self.model.samples < FULL_SAMPLES and self.model.failure is None:
+                await pilot.pause(_LOOK_S)
+            await pilot.pause()
+            drawn.append(self.export_screenshot(title="mqplug top"))
+            self.exit(0)
+
+        self.run(headless=True, size=size, auto_pilot=draw)
+        if (failure := self.defect or self.model.failure) is not None:
+            raise failure
+        return drawn[0]
+
     def end_soon(self, code: int) -> None:
         """End with this exit code; for signal handlers, at any moment."""
         self._ending = code
@@ -84,18 +111,89 @@ class TopApp(App[int]):
         if isinstance(outcome, Sample):
             self.model.add(outcome)
         elif isinstance(outcome, mqplug.Error):
-            self.model.fail(error_line(outcome), time.monotonic())
+            self.model.fail(outcome, error_line(outcome), time.monotonic())
         else:
-            self.defect = outcome
-            self.exit(1)
-            return
+            raise outcome
         self._show()
 
     def _show(self) -> None:
-        if isinstance(self.screen, Overview):
-            self._probe.wanted = self.screen.visible_groups()
-        if isinstance(self.screen, ModelScreen):
-            self.screen.show(self.model, time.monotonic())
+        """Draw what is known on the screen that is seen."""
+        screen = self.screen
+        if not isinstance(screen, ModelScreen) or not screen.live:
+            return
+        if isinstance(screen, Overview):
+            self._probe.wanted = screen.visible_groups()
+        elif key := screen.chosen_group():
+            self._probe.wanted = {key[0]}
+        screen.show(self.model, time.monotonic())
+
+    def _handle_exception(self, error: Exception) -> None:
+        """End because of a defect, which the command tells in one line instead of textual's traceback."""
+        self.defect = self.defect or error
+        super()._handle_exception(error)
+        self._exit_renderables.clear()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer no change where only looking is wanted."""
+        return not (self._subject.read_only and action in {"seek", "trim", "alter"})
+
+    def on_table_chosen(self, event: Table.Chosen) -> None:
+        """Open the topic or the group of the overview."""
+        if isinstance(event.key, str):
+            self._open(OneTopic(self._subject, self._bars, event.key))
+        elif isinstance(event.key, tuple):
+            self._open(OneGroup(self._subject, self._bars, cast("GroupKey", event.key)))
+
+    def action_tail(self) -> None:
+        """Follow the chosen topic."""
+        if (topic := self._chosen_topic()) is not None:
+            self._open(Tail(self._subject, topic))
+
+    def action_seek(self) -> None:
+        """Move the chosen group."""
+        screen = self.screen
+        key = screen.chosen_group() if isinstance(screen, ModelScreen) else None
+        if key is None:
+            self.notify("Choose a group first: Tab goes to the groups")
+        else:
+            self._change(Seek(self._subject, *key))
+
+    def action_trim(self) -> None:
+        """Remove the beginning of the chosen topic."""
+        if (topic := self._chosen_topic()) is not None:
+            self._change(Trim(self._subject, topic))
+
+    def action_alter(self) -> None:
+        """Change the settings of the chosen topic."""
+        if (topic := self._chosen_topic()) is not None:
+            self._change(Alter(self._subject, topic))
+
+    def _chosen_topic(self) -> str | None:
+        topic = self.screen.chosen_topic() if isinstance(self.screen, ModelScreen) else None
+        if topic is None:
+            self.notify("Choose a topic first")
+        return topic
+
+    def _open(self, screen: ModelScreen) -> None:
+        self.push_screen(screen)
+
+    def on_model_screen_complete(self) -> None:
+        """Draw a new screen with what is known."""
+        self._show()
+
+    def _change(self, change: Change) -> None:
+        self.push_screen(ChangeScreen(change), self._changed)
+
+    def _changed(self, command: str | None) -> None:
+        """Keep the command line of a change that was made."""
+        if command is not None:
+            self.commands.append(command)
+            self._sampler.hurry()
+
+    def action_leave_screen(self) -> None:
+        """Return to the screen before."""
+        self.pop_screen()
+        self._show()
 
     def action_hurry(self) -> None:
         """Take a sample now."""

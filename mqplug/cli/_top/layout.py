@@ -15,11 +15,12 @@ _LEAST_WIDE: Final = 12
 
 @attrs.frozen
 class Column:
-    """A column: its title, whether it is of numbers, and whether it takes the room that is left."""
+    """A column: its title, whether it is of numbers, whether it takes the room that is left, its greatest width."""
 
     title: str
     right: bool = False
     wide: bool = False
+    most: int | None = None
 
 
 @attrs.frozen
@@ -38,7 +39,7 @@ def widths(columns: Sequence[Column], rows: Sequence[Row], room: int) -> list[in
     found = []
     for number, column in enumerate(columns):
         most = max((cell_len(row.cells[number]) for row in rows), default=0)
-        found.append(max(cell_len(column.title), most))
+        found.append(max(cell_len(column.title), min(most, column.most or most)))
     wide = next(number for number, column in enumerate(columns) if column.wide)
     found[wide] = 0
     while len(found) > wide + 1 and _gaps(found) + sum(found) + _LEAST_WIDE > room:

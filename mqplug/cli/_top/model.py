@@ -21,6 +21,7 @@ class Outage:
 
     since: float
     reason: str
+    error: Exception
 
 
 class RateHistory(Generic[K]):
@@ -60,9 +61,14 @@ class Model:
         self.stored.add((name, topic.rate) for name, topic in sample.topics.items())
         self.passed.add((key, group.rate) for key, group in sample.groups.items())
 
-    def fail(self, reason: str, now: float) -> None:
+    def fail(self, error: Exception, reason: str, now: float) -> None:
         """Note that a sample failed. What was known before stays."""
-        self.outage = Outage(self.outage.since if self.outage else now, reason)
+        self.outage = Outage(self.outage.since if self.outage else now, reason, error)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the last sample failed, if it did."""
+        return self.outage.error if self.outage else None
 
     @property
     def rate_in(self) -> float | None:

@@ -32,6 +32,7 @@ class Overview(ModelScreen):
         self._shown = shown
         self._view = View(bars=bars)
         self._model = Model()
+        self._table: Table | None = None  # where the cursor is
 
     def compose(self) -> ComposeResult:
         """Make the parts."""
@@ -43,7 +44,8 @@ class Overview(ModelScreen):
 
     def on_mount(self) -> None:
         """Begin in the topics."""
-        self.topics.focus()
+        self._table = self.topics
+        self.set_focus(self._table)
 
     @property
     def topics(self) -> Table:
@@ -55,6 +57,15 @@ class Overview(ModelScreen):
         """The table of groups."""
         return self.query_one("#groups", Table)
 
+    def chosen_topic(self) -> str | None:
+        """Return the topic under the cursor, or that of the group there."""
+        key = self.chosen_group()
+        return key[1] if key else cast("str | None", self.topics.cursor_key)
+
+    def chosen_group(self) -> GroupKey | None:
+        """Return the group under the cursor, where the cursor is in the groups."""
+        return cast("GroupKey | None", self.groups.cursor_key) if self.focused is self.groups else None
+
     def visible_groups(self) -> set[str]:
         """Return the names of the groups that are on the screen."""
         return {cast("GroupKey", key)[0] for key in self.groups.visible_keys()}
@@ -62,14 +73,10 @@ class Overview(ModelScreen):
     def show(self, model: Model, now: float) -> None:
         """Draw what is known."""
         self._model = model
-        status = self.query_one(StatusLine)
-        if model.outage is not None:
-            seconds = int(now - model.outage.since)
-            status.say(f"no answer for {seconds} s: {model.outage.reason}", outage=True)
-        else:
-            status.say(
-                f"{self._shown}  {summary(model)}" + ("" if self._view.order == "name" else f"  by {self._view.order}")
-            )
+        parts = [summary(model)]
+        parts += [f"by {self._view.order}"] if self._view.order != "name" else []
+        parts += [f"names with {self._view.text!r}"] if self._view.text else []
+        self.say_status(model, now, "  ".join([*parts, self._shown]))
         none = "none" if model.samples else "asking …"
         self.topics.show_rows(topic_rows(model, self._view), none)
         groups = group_rows(model, self._view)
@@ -78,7 +85,8 @@ class Overview(ModelScreen):
 
     def action_other_table(self) -> None:
         """Move between topics and groups."""
-        (self.groups if self.topics.has_focus else self.topics).focus()
+        self._table = self.groups if self._table is self.topics else self.topics
+        self.set_focus(self._table)
 
     def action_search(self) -> None:
         """Type what names are to contain."""
@@ -94,12 +102,12 @@ class Overview(ModelScreen):
         self._look(attrs.evolve(self._view, text=event.value))
 
     def on_input_submitted(self) -> None:
-        """Keep the filter, and go on in the topics."""
-        self.topics.focus()
+        """Keep the filter, and go on in the table."""
+        self.set_focus(self._table)
 
     def on_search_field_cleared(self) -> None:
-        """Show everything, and go on in the topics."""
-        self.topics.focus()
+        """Show everything, and go on in the table."""
+        self.set_focus(self._table)
 
     def _look(self, view: View) -> None:
         self._view = view

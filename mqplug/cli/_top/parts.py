@@ -1,15 +1,19 @@
-"""Parts that the screens of top share: the line about the whole, and a field to type into."""
+"""Parts that the screens of top share: the line about the whole, a field to search with, and questions in threads."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from mqplug.cli._top.model import Model
+from mqplug.cli._top.sample import GroupKey
 
 
 class StatusLine(Static):
@@ -36,7 +40,6 @@ class SearchField(Input):
     DEFAULT_CSS = """
     SearchField { dock: bottom; height: 1; border: none; padding: 0; display: none; margin-bottom: 1; }
     SearchField:focus { border: none; }
-    SearchField.shown { display: block; }
     """
 
     class Cleared(Message):
@@ -44,19 +47,80 @@ class SearchField(Input):
 
     def open(self) -> None:
         """Show the field, and type into it."""
-        self.add_class("shown")
-        self.focus()
+        self.display = True
+        self.screen.set_focus(self)
 
     def action_clear_search(self) -> None:
         """Search nothing any more."""
         self.value = ""
-        self.remove_class("shown")
+        self.display = False
         self.post_message(self.Cleared())
 
 
 class ModelScreen(Screen[None]):
-    """A screen that is drawn anew with each sample."""
+    """A screen that is drawn anew with each sample, and from which a topic or a group is changed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "app.tail", "Tail"),
+        Binding("s", "app.seek", "Seek"),
+        Binding("x", "app.trim", "Trim"),
+        Binding("a", "app.alter", "Alter"),
+    ]
+
+    complete = False
+
+    class Complete(Message):
+        """The parts of a screen are there, and can be drawn."""
+
+    def on_mount(self) -> None:
+        """Tell that the parts are there."""
+        self.complete = True
+        self.post_message(self.Complete())
+
+    @property
+    def live(self) -> bool:
+        """Whether its parts are there: they come after it, and go before it."""
+        return self.complete and self in self.app.screen_stack
+
+    def chosen_topic(self) -> str | None:
+        """Return the topic that is looked at."""
+        return None
+
+    def chosen_group(self) -> GroupKey | None:
+        """Return the group that is looked at, and its topic."""
+        return None
 
     def show(self, model: Model, now: float) -> None:
         """Draw what is known."""
         raise NotImplementedError
+
+    def say_status(self, model: Model, now: float, text: str) -> None:
+        """Show a text in the first line; while there is an outage, since when and why."""
+        status = self.query_one(StatusLine)
+        if model.outage is None:
+            status.say(text)
+        else:
+            status.say(f"no answer for {int(now - model.outage.since)} s: {model.outage.reason}", outage=True)
+
+
+class Answer(Message):
+    """What became of a question: its answer, or an exception."""
+
+    def __init__(self, question: str, outcome: object) -> None:
+        super().__init__()
+        self.question = question
+        self.outcome = outcome
+
+
+def ask(widget: Widget, question: str, work: Callable[[], object]) -> None:
+    """Do some work in a thread. The widget gets the ``Answer``. Nothing waits for the thread at the end."""
+
+    def run() -> None:
+        outcome: object
+        try:
+            outcome = work()
+        except Exception as error:  # noqa: BLE001 - shown by the widget
+            outcome = error
+        widget.post_message(Answer(question, outcome))
+
+    threading.Thread(target=run, name=f"mqplug-top-{question}", daemon=True).start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -55,14 +55,22 @@ class Table(ScrollView, can_focus=True):
         self._rows: Sequence[Row] = ()
         self._empty = empty
         self._cursor = 0
+        self._searched = ""
+        self._sizes: tuple[int, list[int]] = (0, [])  # for a width
 
-    def show_rows(self, rows: Sequence[Row], empty: str | None = None) -> None:
-        """Show these rows instead. ``empty`` is what is said if there are none."""
+    def show_rows(self, rows: Sequence[Row], empty: str | None = None, *, follow: bool = False) -> None:
+        """Show these rows instead. ``empty`` is what is said if there are none.
+
+        To ``follow`` is to stay on the last row if the cursor is there.
+        """
         here = self.cursor_key
+        at_end = follow and self._cursor >= len(self._rows) - 1
         self._rows = rows
         self._empty = self._empty if empty is None else empty
+        self._sizes = (0, [])
         keys = [row.key for row in rows]
-        self._cursor = keys.index(here) if here in keys else min(self._cursor, max(len(rows) - 1, 0))
+        last = max(len(rows) - 1, 0)
+        self._cursor = last if at_end else keys.index(here) if here in keys else min(self._cursor, last)
         self.virtual_size = Size(0, len(rows) + 1)
         self._scroll_to_cursor()
         self.refresh()
@@ -88,10 +96,15 @@ class Table(ScrollView, can_focus=True):
         if key in keys:
             self._move_to(keys.index(key))
 
+    def highlight(self, text: str) -> None:
+        """Make this text stand out in the rows."""
+        self._searched = text.lower()
+        self.refresh()
+
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen: the header, or a row."""
         room = self.size.width
-        sizes = widths(self._columns, self._rows, room)
+        sizes = self._widths(room)
         number = y - 1 + self.scroll_offset.y
         style = self.rich_style
         if y == 0:
@@ -101,7 +114,23 @@ class Table(ScrollView, can_focus=True):
             text, style = line(self._columns, row.cells, sizes), style + self._style_of(number, row)
         else:
             text = self._empty if y == 1 and not self._rows else ""
-        return Strip([Segment(text, style)]).adjust_cell_length(room, style)
+        return Strip(list(self._segments(text, style))).adjust_cell_length(room, style)
+
+    def _widths(self, room: int) -> list[int]:
+        if self._sizes[0] != room or not self._sizes[1]:
+            self._sizes = (room, widths(self._columns, self._rows, room))
+        return self._sizes[1]
+
+    def _segments(self, text: str, style: Style) -> Iterator[Segment]:
+        """Yield the parts of a line: what is searched stands out."""
+        at = text.lower().find(self._searched) if self._searched else -1
+        while at >= 0:
+            end = at + len(self._searched)
+            yield Segment(text[:at], style)
+            yield Segment(text[at:end], style + Style(bold=True, underline=True))
+            text = text[end:]
+            at = text.lower().find(self._searched)
+        yield Segment(text, style)
 
     def _style_of(self, number: int, row: Row) -> Style:
         at_cursor = number == self._cursor
