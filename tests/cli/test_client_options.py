@@ -51,10 +51,8 @@ def test_the_usage_names_the_url(capsys):
     assert "[URL] TOPIC [GROUP]" in caught.value.ctx.get_usage()
 
 
-@pytest.mark.parametrize(
-    "url", ["kafka://me:hunter2@host", "pulsar://:hunter2@host", "kafka://host?password=hunter2&username=me"]
-)
-def test_a_secret_in_a_url_is_refused(capsys, url):
+@pytest.mark.parametrize("url", ["kafka://me:hunter2@host", "pulsar://:hunter2@host", "nats://host?token=hunter2"])
+def test_a_secret_in_a_url_is_refused(capsys, fakes, url):
     """A URL with a secret is wrong usage, because other users would see it; the error does not show it."""
     assert run_command(["topics", url]) == 2
     complaint = capsys.readouterr().err

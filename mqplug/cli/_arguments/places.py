@@ -16,7 +16,7 @@ PLACES_HELP = "earliest, latest, -N (the last N of each partition), @TIME, @-10m
 _FEWEST_MILLISECONDS = 100_000_000_000  # 1973: a smaller number was meant as seconds
 
 
-class Place(click.ParamType["mqplug.Start"]):
+class Place(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
     """A place in a log, as ``Client.resolve`` takes it. An id stands for itself: its message is the first."""
 
     name = "place"
@@ -32,7 +32,7 @@ class Place(click.ParamType["mqplug.Start"]):
             self.fail(str(error), param, ctx)
 
 
-class Moment(click.ParamType["mqplug.Start"]):
+class Moment(click.ParamType):  # type: ignore[type-arg]
     """A time: 2026-01-31T12:00, milliseconds since 1970, or -10m, with or without the @ of a place."""
 
     name = "time"

@@ -32,7 +32,7 @@ def topic_settings(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class RetentionTime(click.ParamType[timedelta | float]):
+class RetentionTime(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
     """How long messages are kept: 7d, 12h, or forever."""
 
     name = "retention"
@@ -47,7 +47,7 @@ class RetentionTime(click.ParamType[timedelta | float]):
         return timedelta(seconds=seconds)
 
 
-class Size(click.ParamType[int]):
+class Size(click.ParamType):  # type: ignore[type-arg]
     """A number of bytes: 500000, 64k, 10m, 2g, also written 2GiB."""
 
     name = "size"
@@ -60,7 +60,7 @@ class Size(click.ParamType[int]):
         return int(found[1]) * UNIT_BYTES[found[2]]
 
 
-class BackendOption(click.ParamType[tuple[str, object]]):
+class BackendOption(click.ParamType):  # type: ignore[type-arg]
     """A setting of the backend's own: NAME=VALUE. A whole number is passed on as one."""
 
     name = "option"

@@ -10,7 +10,7 @@ import click
 _PREFIX = "rocksmq://"
 
 
-class StorePath(click.ParamType[Path]):
+class StorePath(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
     """The path of a store, or its URL."""
 
     name = "path"
