@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from config_backends import fakes
 
 import mqplug
 from mqplug.cli._app import run_command
+
+__all__ = ["fakes"]
 
 FILE = """
 [context.here]
@@ -18,16 +21,15 @@ backend = "memory"
 name = "there"
 
 [context.guarded]
-backend = "kafka"
-[context.guarded.kafka]
-servers = ["127.0.0.1:1"]
-username = "me"
-password = "hunter2"
+backend = "nats"
+[context.guarded.nats]
+hosts = ["127.0.0.1:1"]
+token = "hunter2"
 """
 
 
 @pytest.fixture(autouse=True)
-def two_stores(monkeypatch, tmp_path):
+def two_stores(fakes, monkeypatch, tmp_path):
     """Two stores in memory with a topic each, and a file with a context for each."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
@@ -95,7 +97,7 @@ def test_an_unknown_context_is_told_with_the_nearest(capsys):
 def test_a_context_is_shown_without_its_secrets(capsys):
     """`mqplug context show` masks secrets."""
     shown = printed(capsys, "context", "show", "guarded", "-o", "yaml")
-    assert "servers" in shown
+    assert "hosts" in shown
     assert "hunter2" not in shown
 
 

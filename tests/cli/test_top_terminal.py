@@ -52,6 +52,15 @@ def test_signals_leave_the_terminal_as_it_was(store, number, code):
         assert program.modes == program.modes_before
 
 
+@pytest.mark.parametrize("controls", [True, False], ids=["with SIGHUP", "without"])
+def test_it_ends_with_its_terminal(store, controls):
+    """When its terminal goes away it ends, with the exit code of SIGHUP, whether it gets that signal or not."""
+    with TerminalProgram([*TOP, store], controls=controls, TERM="xterm") as program:
+        program.read_until("orders")
+        program.hang_up()
+        assert program.process.wait(20) == 129
+
+
 def test_ctrl_c_is_a_key(store):
     """Ctrl-C, which arrives as a key while top draws, ends it with 130."""
     with TerminalProgram([*TOP, store], TERM="xterm") as program:

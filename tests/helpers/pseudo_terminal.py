@@ -24,17 +24,18 @@ def _take_terminal() -> None:
 class TerminalProgram:
     """A process whose terminal is ours."""
 
-    def __init__(self, command: list[str], **environment: str) -> None:
+    def __init__(self, command: list[str], *, controls: bool = True, **environment: str) -> None:
         self._ours, self._its = pty.openpty()
         fcntl.ioctl(self._its, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
         self.modes_before = termios.tcgetattr(self._its)
         clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS", "LINES"}}
         self.process = subprocess.Popen(
             command, stdin=self._its, stdout=self._its, stderr=self._its, start_new_session=True,
-            preexec_fn=_take_terminal,  # noqa: PLW1509 - one system call
+            preexec_fn=_take_terminal if controls else None,  # noqa: PLW1509 - one system call
             env=clean | environment,
         )  # fmt: skip
         self.output = ""
+        self._hung_up = False
 
     def __enter__(self) -> TerminalProgram:
         return self
@@ -44,6 +45,12 @@ class TerminalProgram:
     ) -> None:
         self.process.kill()
         self.process.wait()
+        if not self._hung_up:
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a window does, or a lost connection."""
+        self._hung_up = True
         os.close(self._ours)
         os.close(self._its)
 

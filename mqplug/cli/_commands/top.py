@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
+from threading import Timer
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -16,14 +17,17 @@ import click
 
 import mqplug
 from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
-from mqplug.cli._exit_codes import INTERRUPTED, TERMINATED
+from mqplug.cli._exit_codes import HUNG_UP, INTERRUPTED, TERMINATED
 
 if TYPE_CHECKING:
     from mqplug.cli._top.app import TopApp
 
 SHORTEST_INTERVAL_S: Final = 0.2
 PICTURE_SIZE: Final = (110, 30)
-_SIGNAL_CODES: Final[dict[int, int]] = {signal.SIGTERM: TERMINATED, signal.SIGINT: INTERRUPTED}
+LEAVE_S: Final = 3.0
+_SIGNAL_CODES: Final[dict[int, int]] = {
+    signal.SIGTERM: TERMINATED, signal.SIGINT: INTERRUPTED, signal.SIGHUP: HUNG_UP,
+}  # fmt: skip
 
 
 @click.command(cls=ClientCommand)
@@ -93,14 +97,23 @@ def run(app: TopApp) -> int:
 
 @contextmanager
 def ended_by_signals(app: TopApp) -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the program so that it leaves the terminal as it was."""
+    """Let signals end the program so that it leaves the terminal as it was.
+
+    Where the terminal is gone it cannot do that, and would wait for ever: then the process ends after a while.
+    """
+    timers: list[Timer] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         app.end_soon(_SIGNAL_CODES[number])
+        timers.append(Timer(LEAVE_S, os._exit, (_SIGNAL_CODES[number],)))
+        timers[-1].daemon = True
+        timers[-1].start()
 
     before = {number: signal.signal(number, end) for number in _SIGNAL_CODES}
     try:
         yield
     finally:
+        for timer in timers:
+            timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar, Final, cast
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.css.query import NoMatches
 from textual.message import Message
 from textual.pilot import Pilot
 
@@ -32,6 +36,7 @@ from mqplug.cli._top.tail import Tail
 SAMPLE_TIMEOUT_S: Final = 10.0
 FULL_SAMPLES: Final = 2  # the first knows no rates
 _LOOK_S: Final = 0.05
+TERMINAL_CHECK_S: Final = 1.0
 THEME: Final = "ansi-dark"  # the 16 colors of the terminal, which every terminal has
 
 
@@ -73,6 +78,7 @@ class TopApp(App[int]):
         self._loop = asyncio.get_running_loop()
         self.push_screen(Overview(self._subject.shown, self._bars))
         self._sampler.start()
+        self.set_interval(TERMINAL_CHECK_S, self._end_with_terminal)
         if self._ending is not None:
             self.exit(self._ending)
 
@@ -102,6 +108,11 @@ class TopApp(App[int]):
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.exit, code)
 
+    def _end_with_terminal(self) -> None:
+        """End if the terminal is gone. The process gets no signal where the terminal does not control it."""
+        if not self.is_headless and not os.isatty(0):
+            signal.raise_signal(signal.SIGHUP)
+
     def _tell(self, outcome: Sample | Exception) -> None:
         self.post_message(self.Sampled(outcome))
 
@@ -125,7 +136,8 @@ class TopApp(App[int]):
             self._probe.wanted = screen.visible_groups()
         elif key := screen.chosen_group():
             self._probe.wanted = {key[0]}
-        screen.show(self.model, time.monotonic())
+        with suppress(NoMatches):  # a part of a screen that closes is gone
+            screen.show(self.model, time.monotonic())
 
     def _handle_exception(self, error: Exception) -> None:
         """End because of a defect, which the command tells in one line instead of textual's traceback."""
