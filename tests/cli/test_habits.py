@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -226,6 +227,12 @@ def test_signals_end_what_lasts(tmp_path, name, number, code):
         wait_until(lambda: len(list(marks.iterdir())) == (2 if name == "test" else 1))
         process.send_signal(number)
         try:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            if (
+                process.poll() is None
+            ):  # Python drops a KeyboardInterrupt in a weak reference's callback, as imports have
+                process.send_signal(number)
             ended = process.wait(20)
             complaint = process.stderr.read()  # as long as any process of it has it
         finally:
