@@ -143,7 +143,7 @@ def test_no_color_means_no_escape_codes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     variables = {"NO_COLOR": "1", "TERM": "xterm-256color", "PYTHONPATH": HELPERS, "XDG_CONFIG_HOME": str(tmp_path)}
     with TerminalProgram([sys.executable, "-c", IN_A_TERMINAL], **variables) as program:
-        printed = program.read_until("done with all", 60)
+        printed = program.read_until("done with all", seconds=60)
     lines = printed.splitlines()
     assert [line for line in lines if "\x1b" in line] == []
     assert any("verify" in line for line in lines)
@@ -229,9 +229,7 @@ def test_signals_end_what_lasts(tmp_path, name, number, code):
         try:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
-            if (
-                process.poll() is None
-            ):  # Python drops a KeyboardInterrupt in a weak reference's callback, as imports have
+            if process.poll() is None:  # Python drops an interrupt in a weak reference's callback
                 process.send_signal(number)
             ended = process.wait(20)
             complaint = process.stderr.read()  # as long as any process of it has it

@@ -71,11 +71,9 @@ def test_lines_in_and_lines_out(cluster, topic):
 def test_reading_leaves_no_trace(cluster, topic):
     """Without --group there is no group or subscription afterwards that was not there before."""
     with cluster.connect() as mq:
-        before = mq.groups()
         assert cluster.run("consume", topic).returncode == 0
         assert cluster.run("consume", topic, "--tail", "1").returncode == 0
-        assert mq.groups() == before
-        assert mq.groups(topic) == []
+        assert mq.groups(topic) == []  # those of other topics belong to tests that run meanwhile
         assert cluster.run("consume", topic, "--group", topic).returncode == 0
         assert [each.name for each in mq.groups(topic)] == [topic]
 

@@ -63,14 +63,15 @@ class TerminalProgram:
         """Press keys."""
         os.write(self._ours, keys.encode())
 
-    def read_until(self, text: str, seconds: float = 30) -> str:
-        """Wait until the program has written this text since the last call. Return what it wrote until then."""
+    def read_until(self, *texts: str, seconds: float = 30) -> str:
+        """Wait until the program has written one of these texts since the last call. Return what it wrote till then."""
         deadline = time.monotonic() + seconds
-        while text not in self.output:
-            assert time.monotonic() < deadline, f"{text!r} is not in {self.output[-SHOWN:]!r}"
+        while not any(text in self.output for text in texts):
+            assert time.monotonic() < deadline, f"{texts!r} is not in {self.output[-SHOWN:]!r}"
             assert self.process.poll() is None or self._readable(0), f"it ended: {self.output[-SHOWN:]!r}"
             if self._readable(0.1):
                 self.output += os.read(self._ours, 65536).decode("utf-8", errors="replace")
+        text = next(text for text in texts if text in self.output)
         seen, _, self.output = self.output.partition(text)
         return seen + text
 
