@@ -66,7 +66,7 @@ def test_the_version_is_the_one_that_is_tested():
     """The image has the version that mqplug's own tests run on."""
     images = {each["image"] for each in load_compose(FILES[0], **VARIABLES)["services"].values()}
     assert images == {f"apache/kafka:{KafkaServer(version='4.3').version}"}
-    assert re.findall(r"apache/kafka:[\d.]+", PAGE.read_text()) == list(images)
+    assert set(re.findall(r"apache/kafka:[\d.]+", PAGE.read_text())) == images
 
 
 def test_the_secured_settings_are_those_of_devbrokers(tmp_path):
