@@ -72,10 +72,9 @@ class AdminInterface:
     def stats(self, topic: str, timeout: float) -> Mapping[str, Any]:
         """Return the ledgers and cursors of one partition's topic. Raise ``TopicNotFound`` if there is none."""
         try:
-            found: Mapping[str, Any] = self.get(f"{topic_path(topic)}/internalStats", timeout)
+            return _statistics(self.get(f"{topic_path(topic)}/internalStats", timeout))
         except AdminRefused as error:
             raise error_from_refusal(error, topic) from error
-        return found
 
     def _ask(self, method: str, path: str, body: Any, timeout: float) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -139,6 +138,13 @@ def error_from_refusal(error: AdminRefused, topic: str | None = None) -> mqplug.
             return mqplug.ConnectError(f"no broker serves this yet: {error}", topic=topic, fix="Try again")
         case _:
             return mqplug.Error(f"the admin interface refused the request: {error}", topic=topic)
+
+
+def _statistics(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an answer with statistics. Raise the error that a broker without bookies sends with status 200."""
+    if "reason" in answer:
+        raise AdminRefused(HTTPStatus.INTERNAL_SERVER_ERROR, _without_java(answer["reason"])[:_MAX_REASON_CHARS])
+    return answer
 
 
 def _reason(body: str) -> str | None:
