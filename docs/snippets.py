@@ -25,12 +25,15 @@ COMMANDS = re.compile(r"(^\$ |\| )mqplug ")
 
 def _enter(namespace: dict[str, Any]) -> None:
     namespace["_back"] = Path.cwd()
+    namespace["_variables"] = dict(os.environ)
     namespace["_folder"] = tempfile.TemporaryDirectory()
     os.chdir(namespace["_folder"].name)
 
 
 def _leave(namespace: dict[str, Any]) -> None:
     os.chdir(namespace["_back"])
+    os.environ.clear()
+    os.environ.update(namespace["_variables"])
     namespace["_folder"].cleanup()
 
 
