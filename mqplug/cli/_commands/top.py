@@ -62,6 +62,8 @@ def top(client: ClientOptions, every: float, read_only: bool, picture: Path | No
             picture.write_text(app.picture(get_terminal_size(PICTURE_SIZE)), encoding="utf-8")
             return 0
         code = run(app)
+    if code == HUNG_UP:
+        _forget_terminal()
     for line in app.commands:
         click.echo(line)
     return code
@@ -93,6 +95,13 @@ def run(app: TopApp) -> int:
     if app.defect is not None:
         raise app.defect
     return 1 if code is None else code
+
+
+def _forget_terminal() -> None:
+    """Write nowhere from now on: the interpreter would end with a code of its own because of what it cannot write."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        for output in (sys.stdout, sys.stderr):
+            os.dup2(nowhere.fileno(), output.fileno())
 
 
 @contextmanager
