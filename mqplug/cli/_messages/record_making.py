@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import mqplug
 from mqplug.cli._messages.envelopes import BadEnvelope, record_of
@@ -86,6 +87,7 @@ class RecordMaker:
         if self._key is not None:
             record.key = self._key(number)
         if self._headers:
-            record.headers = (*record.headers, *((name, make(number)) for name, make in self._headers))
+            own = cast("Iterable[tuple[str, bytes | None]]", record.headers)  # an envelope has pairs
+            record.headers = (*own, *((name, make(number)) for name, make in self._headers))
         if self._partition is not None:
             record.partition = self._partition

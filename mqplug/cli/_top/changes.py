@@ -66,17 +66,21 @@ class Change(Protocol):
     @property
     def title(self) -> str:
         """What is changed."""
+        ...
 
     @property
     def fields(self) -> Sequence[Field]:
         """What is asked for."""
+        ...
 
     @property
     def confirmation(self) -> str:
         """What is typed to confirm it."""
+        ...
 
     def plan(self, typed: Mapping[str, str]) -> Plan:
         """Return what would be done. Raise ``ValueError`` or ``click.UsageError`` if what was typed makes no sense."""
+        ...
 
 
 @attrs.frozen
