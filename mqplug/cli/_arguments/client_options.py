@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mqplug._config.plan import Target
 
 CLOSE_AFTER_FAILURE_S = 0.5
+Opened = TypeVar("Opened", "mqplug.Client", "mqplug.Producer")
 CONFIG_FILE_SUFFIXES = (".toml", ".yaml", ".yml")
 _NO_URL = "mqplug.no_url"
 
@@ -102,14 +103,21 @@ class ClientOptions:
 
         A command that only reads does not create a missing store: a misspelt path is an error, and leaves no trace.
         """
-        client = mqplug.connect(self.target, timeout=self.timeout, must_exist=not creates, **self.secrets)
-        try:
+        opened = mqplug.connect(self.target, timeout=self.timeout, must_exist=not creates, **self.secrets)
+        with closed_at_end(opened, self.timeout) as client:
             yield client
-        except BaseException:
-            with suppress(mqplug.Error):
-                client.close(CLOSE_AFTER_FAILURE_S)
-            raise
-        client.close(self.timeout)
+
+
+@contextmanager
+def closed_at_end(opened: Opened, timeout: float) -> Iterator[Opened]:
+    """Close a client or a producer after the block. After a failure do it quickly: its open work is not wanted then."""
+    try:
+        yield opened
+    except BaseException:
+        with suppress(mqplug.Error):
+            opened.close(CLOSE_AFTER_FAILURE_S)
+        raise
+    opened.close(timeout)
 
 
 def client_options(function: Callable[..., Any]) -> Callable[..., Any]:

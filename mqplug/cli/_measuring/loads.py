@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count, cycle, islice
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 import mqplug
-from mqplug.cli._arguments.client_options import CLOSE_AFTER_FAILURE_S
+from mqplug.cli._arguments.client_options import closed_at_end
 
 PAYLOADS: Final = 64  # that differ, so that compression does not help more than it would
 CLOCK_MESSAGES: Final = 256  # that are sent between two looks at the clock
@@ -111,17 +111,8 @@ def measure_latencies(mq: mqplug.Client, topic: str, load: Load) -> Latencies:
     return Latencies(acknowledged, received)
 
 
-@contextmanager
-def _producer(mq: mqplug.Client, topic: str, load: Load) -> Iterator[mqplug.Producer]:
-    """Open a producer, which is closed quickly after a failure: what it has not sent yet is not wanted then."""
-    out = mq.producer(topic, timeout=load.timeout)
-    try:
-        yield out
-    except BaseException:
-        with suppress(mqplug.Error):
-            out.close(CLOSE_AFTER_FAILURE_S)
-        raise
-    out.close(load.timeout)
+def _producer(mq: mqplug.Client, topic: str, load: Load) -> AbstractContextManager[mqplug.Producer]:
+    return closed_at_end(mq.producer(topic, timeout=load.timeout), load.timeout)
 
 
 @contextmanager
