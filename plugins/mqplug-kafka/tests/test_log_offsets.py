@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Timer
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,26 +46,26 @@ def test_negative_for_ever() -> None:
         look_up(broker, [ORDERS], LOG_END)(0.1)
 
 
+def waiting(poll: Callable[[float], object]) -> Any:
+    """Requests to a broker that never fails; ``poll`` is called whenever a wait looks up."""
+    requests: Any = object.__new__(AdminRequests)
+    requests._admin, requests._servers = SimpleNamespace(poll=poll), 1
+    requests.failures = SimpleNamespace(hopeless=lambda *_: False)
+    return requests
+
+
 def test_answers_may_come_in_any_order() -> None:
     """The results of one request are complete and in order, also if the last of its futures is set first."""
-    requests: Any = object.__new__(AdminRequests)
     first, last = Future[int](), Future[int]()
     last.set_result(2)
-    later = Timer(0.05, first.set_result, (1,))
-    later.start()
-    requests._admin = SimpleNamespace(poll=lambda _: 0)
-    requests.failures = SimpleNamespace(hopeless=lambda *_: False)
+    requests = waiting(lambda _: first.set_result(1))
     assert requests.wait_for_all("offsets", [first, last], 30) == [1, 2]
-    later.join()
 
 
 def test_a_refusal_among_the_answers_is_typed() -> None:
     """If the answer for one of many partitions is a refusal, it is raised as an error of ours."""
-    requests: Any = object.__new__(AdminRequests)
-    requests._admin = SimpleNamespace(poll=lambda _: 0)
-    requests.failures = SimpleNamespace(hopeless=lambda *_: False)
     refused, answered = Future[int](), Future[int]()
     refused.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
     answered.set_result(1)
     with pytest.raises(AccessDenied, match="offsets"):
-        requests.wait_for_all("offsets", [refused, answered], 30)
+        waiting(lambda _: 0).wait_for_all("offsets", [refused, answered], 30)
