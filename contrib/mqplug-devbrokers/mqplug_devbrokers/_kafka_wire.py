@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 PRODUCE, CREATE_TOPICS, DELETE_TOPICS = (0, 8), (19, 4), (20, 3)
-CREATE_ACLS, DELETE_ACLS = (30, 1), (31, 1)
+DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = (29, 1), (30, 1), (31, 1)
 OPERATIONS = {
     "All": 2, "Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Alter": 7, "Describe": 8, "ClusterAction": 9,
     "DescribeConfigs": 10, "AlterConfigs": 11, "IdempotentWrite": 12,
@@ -78,7 +78,7 @@ class KafkaWire:
         _raise_for(code, "produce")
 
     def create_acls(self, rules: Sequence[AclRule]) -> None:
-        """Give users these rights."""
+        """Give users these rights, and wait until the broker grants them."""
         for rule in rules:
             if rule.operation not in OPERATIONS:
                 raise BrokerError(f"{rule.operation!r} is no operation; choose from {', '.join(OPERATIONS)}")
@@ -86,11 +86,28 @@ class KafkaWire:
             body = struct.pack(">b", RESOURCES[rule.kind]) + _text(rule.name) + struct.pack(">b", pattern)
             body += _text(f"User:{rule.user}") + _text("*") + struct.pack(">bb", OPERATIONS[rule.operation], ALLOW)
             _raise_for(_number(self.ask(CREATE_ACLS, _array(body)), ">h", 4 + 4), "create an access right")
+            self._wait_for_acls(body, known=True)  # a filter is written as a right is
 
     def delete_acls(self, user: str) -> None:
-        """Take all rights of a user away."""
+        """Take all rights of a user away, and wait until the broker grants none of them."""
         body = struct.pack(">bhb", ANY, -1, ANY) + _text(f"User:{user}") + struct.pack(">hbb", -1, ANY, ANY)
         _raise_for(_number(self.ask(DELETE_ACLS, _array(body)), ">h", 4 + 4), "delete access rights")
+        self._wait_for_acls(body, known=False)
+
+    def _wait_for_acls(self, wanted: bytes, *, known: bool) -> None:
+        """Wait until the broker knows a right that this filter matches, or none.
+
+        The controller answers as soon as it has stored a change. The broker reads it from there a little later.
+        """
+        end = time.monotonic() + self._timeout
+        while True:
+            answer = self.ask(DESCRIBE_ACLS, wanted)
+            _raise_for(_number(answer, ">h", 4), "describe access rights")
+            if (_number(answer, ">i", 4 + 2 + 2) > 0) == known:  # how many there are, after a message that is null
+                return
+            if time.monotonic() > end:
+                raise BrokerError(f"the server did not take over a change of access rights within {self._timeout:g} s")
+            time.sleep(RETRY_PAUSE_S)
 
     def ask(self, api: tuple[int, int], body: bytes, *, tagged: bool = False) -> bytes:
         """Send a request and return the answer. `tagged` says that this version of it has tagged fields."""

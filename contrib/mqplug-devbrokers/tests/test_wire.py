@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from mqplug_devbrokers import BrokerError, KafkaServer
-from mqplug_devbrokers._kafka_wire import KafkaWire, _varint, crc32c
+from mqplug_devbrokers._kafka_wire import DESCRIBE_ACLS, AclRule, KafkaWire, _varint, crc32c
 
 
 def test_the_checksum_is_castagnoli() -> None:
@@ -43,3 +46,39 @@ def test_a_topic_that_the_broker_does_not_know_yet_is_waited_for(kafka_server: K
     creator.join()
     with pytest.raises(BrokerError, match="error code 3"), KafkaWire(kafka_server.port, timeout=1) as kafka:
         kafka.produce("never", b"x")
+
+
+class LateBroker(KafkaWire):
+    """A broker that takes over a change of rights only when it has been asked for them again and again."""
+
+    def __init__(self, *counts: int) -> None:
+        self._timeout = 20
+        self.counts = list(counts)
+
+    def ask(self, api: tuple[int, int], body: bytes, *, tagged: bool = False) -> bytes:
+        if api == DESCRIBE_ACLS:
+            return struct.pack(">ihhi", 0, 0, -1, self.counts.pop(0))
+        return struct.pack(">iih", 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "change"),
+    [
+        ((0, 0, 1), lambda broker: broker.create_acls([AclRule("bob", "Read", "topic", "t", prefixed=False)])),
+        ((2, 1, 0), lambda broker: broker.delete_acls("bob")),
+    ],
+    ids=["given", "taken"],
+)
+def test_a_change_of_rights_is_waited_for(counts: tuple[int, ...], change: Callable[[LateBroker], Any]) -> None:
+    """A right is given, or taken, when the broker says so, which is later than the answer to the request."""
+    broker = LateBroker(*counts)
+    change(broker)
+    assert broker.counts == []
+
+
+def test_a_change_of_rights_that_never_comes_is_an_error() -> None:
+    """The wait for the broker ends with the timeout."""
+    broker = LateBroker(*[0] * 10)
+    broker._timeout = 0
+    with pytest.raises(BrokerError, match="did not take over"):
+        broker.create_acls([AclRule("bob", "Read", "topic", "t", prefixed=False)])
