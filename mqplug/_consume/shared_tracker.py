@@ -123,13 +123,14 @@ class SharedTracker:
 
 
 def _take_acked(delivery: Delivery) -> list[Numbers]:
-    flags, taken = delivery.flags, []
-    if flags.count(ACKED) == len(flags):
-        flags[:] = bytes([STORED]) * len(flags)
-        return list(delivery.batch.coordinates)
+    """Mark acked messages as stored, and return them. The batch may have more than the delivery, which was split."""
+    flags, coordinates, taken = delivery.flags, delivery.batch.coordinates, []
+    if (size := len(flags)) and flags.count(ACKED) == size:
+        flags[:] = bytes([STORED]) * size
+        return list(coordinates[:size])
     row = flags.find(ACKED)
     while row >= 0:
         flags[row] = STORED
-        taken.append(delivery.batch.coordinates[row])
+        taken.append(coordinates[row])
         row = flags.find(ACKED, row + 1)
     return taken

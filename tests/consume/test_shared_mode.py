@@ -10,7 +10,13 @@ from waiting import wait_until
 
 import mqplug
 from mqplug import EARLIEST, Retry
+from mqplug._base.deadline import Deadline
+from mqplug._consume.consumer import session_of
+from mqplug._consume.delivery import ACKED, Delivery
+from mqplug._consume.session import ConsumerSession
+from mqplug._consume.shared_tracker import SharedTracker
 from mqplug.memory import Clock
+from mqplug.spi import Batch, GroupPosition, ListColumns
 
 
 @pytest.fixture
@@ -235,3 +241,46 @@ def test_an_exclusive_group_has_one_member(mq: mqplug.Client) -> None:
             mq.consumer("jobs", group="g", mode="exclusive")
     with mq.consumer("jobs", group="g", mode="exclusive") as following:
         assert take(following).value == b"0"
+
+
+def split(handed_out: int) -> tuple[SharedTracker, Delivery]:
+    """A delivery of three messages that is cut short after so many, as by a pause."""
+    log = mqplug.Log("memory", "", "jobs", 0)
+    places = [(number,) for number in range(3)]
+    columns = ListColumns(places, [b""] * 3, [None] * 3, [()] * 3, [0] * 3, [0] * 3)
+    tracker = SharedTracker(None, GroupPosition(mqplug.Position(log, (0,))))
+    delivery = tracker.deliver(Batch(log, mqplug.Position(log, (3,)), 3, columns))
+    for _ in range(handed_out):
+        next(delivery.messages)
+    delivery.split()
+    return tracker, delivery
+
+
+@pytest.mark.parametrize("handed_out", range(4))
+def test_what_was_taken_back_is_not_settled(handed_out: int) -> None:
+    """Of a delivery that was cut short, only what was handed out and acked is settled, be it all of that."""
+    tracker, delivery = split(handed_out)
+    delivery.flags[:] = bytes([ACKED]) * handed_out
+    assert tracker.take_change().acked == tuple((number,) for number in range(handed_out))
+
+
+def test_a_pause_just_before_the_first_message_is_taken_settles_nothing(mq: mqplug.Client) -> None:
+    """A pause as a receive has its message, and has not returned it yet, takes it back: it is not acked."""
+    [first, second] = fill(mq, 2)
+    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+        session = session_of(jobs)
+        jobs.ack(take(jobs))
+        delivery = session.next_delivery(Deadline(5), 1)
+        jobs.pause()
+        assert delivery is not None
+        assert list(delivery.messages) == []
+        assert take_back(session) == []
+        jobs.commit()
+    with mq.consumer("jobs", group="g", mode="shared") as heir:
+        assert take(heir).id == second != first
+
+
+def take_back(session: ConsumerSession) -> list[mqplug.Message]:
+    """Have the next receive put back what a pause took."""
+    delivery = session.next_delivery(Deadline(0), 1)
+    return list(delivery.messages) if delivery is not None else []

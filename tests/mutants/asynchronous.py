@@ -6,6 +6,8 @@ import asyncio
 import threading
 
 from mqplug._base.fork import ForkGuard
+from mqplug._consume import shared_tracker
+from mqplug._consume.delivery import ACKED, STORED
 from mqplug.aio._consumer import AsyncConsumer
 from mqplug.aio._loop import AsyncClosable, ClientLoop
 from mqplug.aio._producer import AsyncProducer
@@ -13,6 +15,14 @@ from mqplug.aio._send_queue import QueuedRecord
 from mutants.base import Mutant
 
 RECEIVE, SEND, LEAVE = AsyncConsumer.receive, AsyncProducer.send, AsyncClosable.__aexit__
+TAKE_ACKED = shared_tracker._take_acked
+
+
+def _take_whole_batch(delivery):
+    if delivery.flags.count(ACKED) == len(delivery.flags):
+        delivery.flags[:] = bytes([STORED]) * len(delivery.flags)
+        return list(delivery.batch.coordinates)
+    return TAKE_ACKED(delivery)
 
 
 async def _receive_and_lose(consumer, *timeout):
@@ -51,6 +61,11 @@ async def _call_here(loop, work, undo=None):
 class LosesWhatWasCancelled(Mutant):
     case = "TO-03"
     patches = ((AsyncConsumer, "receive", _receive_and_lose),)
+
+
+class AcksWhatWasCancelled(Mutant):
+    case = "TO-11"
+    patches = ((shared_tracker, "_take_acked", _take_whole_batch),)
 
 
 class SendsWhatWasCancelledAgain(Mutant):

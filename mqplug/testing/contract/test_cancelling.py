@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 
 from mqplug import EARLIEST, LATEST, Message, MessageId, Record
@@ -194,3 +195,27 @@ async def _cancelled_itself(call: Callable[[], Awaitable[object]]) -> None:
     assert task is not None
     task.cancel()
     await call()
+
+
+@case(11, needs=("shared", "groups"))
+def test_cancelled_receive_of_a_member_that_shares(bench: Bench) -> None:
+    """What came for a receive that was cancelled is not acked: a commit stores what was acked, and no more."""
+    topic, ids = bench.dripped(12)
+    group, acked = bench.name(), list[MessageId]()
+
+    async def story() -> None:
+        async with bench.aio() as mq, mq.consumer(topic, group=group, mode="shared") as member:
+            for pause_s in (0.0, 0.01, 0.1, 0.3):
+                receiving = asyncio.ensure_future(member.receive_many(5))
+                await asyncio.sleep(0)
+                time.sleep(pause_s)  # noqa: ASYNC251 - the loop is not to see what comes meanwhile
+                await cancelled(bench, receiving)
+                [message] = await member.receive_many(1, bench.patience)
+                await member.ack(message)
+                await member.commit()
+                acked.append(message.id)
+
+    run_in_loop(bench, story())
+    heir = bench.member(topic, group, mode="shared")
+    left = {message.id for message in bench.take(heir, len(ids) - len(acked))}
+    bench.equal(left, set(ids) - set(acked))
