@@ -28,6 +28,8 @@ from mqplug.cli._verbs import verb_named
 
 __all__ = ["fakes"]
 
+pytestmark = pytest.mark.once
+
 MQPLUG = [sys.executable, "-m", "mqplug.cli"]
 HELPERS = str(Path(__file__).parents[1] / "helpers")
 PAGE = Path(__file__).parents[2] / "docs/command-line.md"

@@ -1,7 +1,11 @@
-"""The contract, with both extensions of the house around the memory backend: what wraps changes nothing."""
+"""The contract, with both extensions of the house around the memory backend: what wraps changes nothing.
+
+The quick profile in each run, all of it each night.
+"""
 
 from __future__ import annotations
 
+import os
 import uuid
 
 import pytest
@@ -11,7 +15,7 @@ from mqplug.faults import Faults
 from mqplug.recording import Recorder
 from mqplug.testing import Harness, prove
 
-pytestmark = pytest.mark.kit
+pytestmark = pytest.mark.once
 
 
 @pytest.fixture(scope="module")
@@ -27,4 +31,4 @@ def harness():
         yield Harness(connect=connect)
 
 
-test_contract = prove()
+test_contract = prove(profile="full" if os.environ.get("MQPLUG_PROFILE") == "full" else "quick")

@@ -15,7 +15,7 @@ from mqplug.testing._memory_harness import harness as memory_harness
 
 @pytest.fixture(
     scope="module",
-    params=["full", *(pytest.param(name, marks=pytest.mark.kit) for name in ("kafka", "pulsar"))],
+    params=["full", *(pytest.param(name, marks=pytest.mark.once) for name in ("kafka", "pulsar"))],
 )
 def harness(request):
     """Clients whose drivers notice when the core breaks a driver rule, also where nobody sees the error."""

@@ -1,9 +1,9 @@
 """Which case kills which mutant: what is run to find out, and what is stored of it.
 
 Against a mutant only those cases are run that reach what it replaces. Some of these have to be run each time: the case
-that the mutant was made for, and the cases of which it is one of the few proofs that each run checks. The others
-follow, the quickest first, until the mutant has had its time; what is left then is *not run*, and nothing is said of
-it. ``python -m mutants`` runs them all.
+that the mutant was made for, and the cases of which it is one of the few proofs that each run checks. Each night the
+others follow, the quickest first, until the mutant has had its time; what is left then is *not run*, and nothing is
+said of it. ``python -m mutants`` runs them all.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import math
+import os
 import pickle
 import time
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ from mutants.trial import SOUND
 
 STORED = Path(__file__).with_name("matrix.json")
 PROOFS = 1  # mutants for each case whose death is checked in each run
-TIME = 1.0  # seconds for a mutant, beside what has to be run
+AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"
+TIME = 1.0 if AT_NIGHT else 0.0  # seconds for a mutant, beside what has to be run
 LONG = 12.0  # seconds for a mutant when the matrix is stored
 PARTS = 8
 
@@ -63,6 +65,8 @@ class Kills:
         reached = self.reached(mutant.sound)
         others = sorted(set(reached.candidates(mutant)).difference(first), key=lambda case: reached.seconds[case])
         yield from self.again(mutant, first)
+        if not seconds:
+            return
         end = time.monotonic() + seconds
         for case, outcome in self.again(mutant, others):
             yield case, outcome

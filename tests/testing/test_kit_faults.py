@@ -15,7 +15,7 @@ from mqplug.testing._case_tools.broken_promise import PromiseBroken
 from mqplug.testing._case_tools.child_process import ChildProcess
 from mqplug.testing._case_tools.wrong_servers import WRONG_SERVERS
 
-pytestmark = pytest.mark.kit
+pytestmark = pytest.mark.once
 
 
 class Stuck:

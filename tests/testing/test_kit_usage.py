@@ -20,7 +20,7 @@ from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, run
 from mqplug.testing.history import History, Verdict, check
 from mqplug.testing.history._run.verdict import RunCounts
 
-pytestmark = pytest.mark.kit
+pytestmark = pytest.mark.once
 pytest_plugins = "pytester"
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/contract-report.schema.json").read_text())

@@ -16,7 +16,7 @@ from mutants.matrix import TIME, kills, proofs, stored
 from mutants.trial import SOUND as LIVES
 from mutants.unproven import UNPROVEN
 
-pytestmark = [pytest.mark.kit, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.once, pytest.mark.timeout(300)]
 pytest_plugins = "mutants.fixtures"
 
 STORED = stored()
@@ -43,7 +43,10 @@ def test_what_is_not_broken_lives(matrix):
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda kind: kind.__name__)
 def test_each_mutant_is_killed(mutant, matrix, note):
-    """KIT-02: a backend that is broken in one place fails the case made for it, and all that found it out before."""
+    """KIT-02: a backend that is broken in one place fails the case made for it, and those of which it is the proof.
+
+    At night also others that found it out before, as far as its time goes.
+    """
     first = list(dict.fromkeys([mutant.case, *PROOFS.get(mutant.__name__, ())]))
     assert set(first) <= set(matrix.reached(mutant.sound).candidates(mutant)), "these do not reach it"
     ran = dict(matrix.outcomes(mutant, first, TIME))

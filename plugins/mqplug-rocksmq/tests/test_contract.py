@@ -1,4 +1,7 @@
-"""The contract, over a store on disk that syncs, in one process and in two; test_contract_unsynced.py has the rest."""
+"""The contract, over a store on disk that syncs and that another process owns.
+
+test_contract_one_process.py has those of this process.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,15 @@ from pathlib import Path
 import pytest
 
 from mqplug.testing import Harness, prove
-from mqplug_rocksmq._harness import HeldStore, owned
+from mqplug_rocksmq._harness import HeldStore
 
 
-@pytest.fixture(scope="session", params=["always", "remote"])
-def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A store that is used as a broker is: by many clients of one process, its owner's or another."""
-    path: Path = tmp_path_factory.mktemp(request.param) / "store"
-    if request.param == "remote":
-        with HeldStore(path, f"rocksmq://{path}") as held:
-            yield held.harness()
-    else:
-        yield owned(path, f"rocksmq://{path}?sync=always")
+@pytest.fixture(scope="session")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """A store that is used as a broker is: by many clients of a process that does not own it."""
+    path: Path = tmp_path_factory.mktemp("remote") / "store"
+    with HeldStore(path, f"rocksmq://{path}") as held:
+        yield held.harness()
 
 
 test_contract = prove()
