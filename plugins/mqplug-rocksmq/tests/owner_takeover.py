@@ -55,7 +55,7 @@ def take(consumer: mqplug.Consumer, count: int, *, ack: bool = False) -> list[mq
     """Receive so many messages, and no more."""
     taken = []
     while len(taken) < count:
-        message = consumer.receive(10)
+        message = consumer.receive(25)  # less than the 30 seconds of a session
         assert message is not None, f"{len(taken)} of {count} came"
         taken.append(message)
         if ack:

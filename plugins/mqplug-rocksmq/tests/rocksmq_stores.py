@@ -70,7 +70,7 @@ def tables(path: Path) -> int:
     return size
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20) -> None:
+def eventually(condition: Callable[[], object], seconds: float = 60) -> None:
     """Wait until something holds."""
     end = monotonic() + seconds
     while not condition():

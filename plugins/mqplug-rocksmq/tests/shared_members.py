@@ -79,6 +79,7 @@ class Waiter:
     seconds: float = 30.0
     got: list[tuple[int, int]] = attrs.field(factory=list)
     waited: float = 0.0
+    ended: float = 0.0  # when it had something, by the clock
 
     def __enter__(self) -> Waiter:
         self._thread = threading.Thread(target=self._poll)
@@ -89,7 +90,8 @@ class Waiter:
         began = monotonic()
         while not self.got and self.waited < self.seconds:
             self.got = self.member.take(10, self.seconds)
-            self.waited = monotonic() - began
+            self.ended = monotonic()
+            self.waited = self.ended - began
 
     def __exit__(self, *_: object) -> None:
         self._thread.join(60)
