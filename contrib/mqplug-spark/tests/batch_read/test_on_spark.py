@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clusters import Cluster, over, points, send, trim
+from clusters import Cluster, over, over_one, points, send, trim
 from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def test_rows_are_the_messages(source: DataFrameReader, cluster: Cluster, topic:
         assert row.headers is None or row.headers
 
 
+@over_one()
 def test_the_schema_is_that_of_spark_sql_kafka(source: DataFrameReader) -> None:
     """Spark sees the columns of spark-sql-kafka."""
     assert source.load().schema.simpleString() == (
@@ -101,6 +102,7 @@ def test_a_data_frame_is_bounded_when_it_is_first_used(source: DataFrameReader, 
     assert source.load().count() == 5
 
 
+@over_one()
 def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> None:
     """SQL makes a view of a topic with the same options."""
     send(cluster, topic, 3)
@@ -109,6 +111,7 @@ def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> Non
     assert spark.sql("SELECT count(*), count(DISTINCT id) FROM orders").first() == (3, 3)
 
 
+@over_one()
 def test_the_readme_runs(spark: SparkSession, cluster: Cluster) -> None:
     """The examples of the README do what they say."""
     for topic in ("orders", "copies"):
@@ -124,6 +127,7 @@ def test_the_readme_runs(spark: SparkSession, cluster: Cluster) -> None:
     assert sum(1 for _ in cluster.client.read("copies")) == 3
 
 
+@over_one()
 def test_a_schema_chooses_columns(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
     """A schema given by the user is what is read, in its order."""
     send(cluster, topic, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import attrs
 import pytest
@@ -34,6 +35,11 @@ class Cluster:
 def over(*backends: str) -> pytest.MarkDecorator:
     """Return a mark for tests of what only these backends can do."""
     return pytest.mark.parametrize("cluster", backends, indirect=True)
+
+
+def over_one() -> pytest.MarkDecorator:
+    """Return a mark for tests of what is Spark's, and the same over each backend: RocksMQ by day, all at night."""
+    return over(*BACKENDS) if os.environ.get("MQPLUG_PROFILE") == "full" else over("rocksmq")
 
 
 def send(cluster: Cluster, topic: str, amount: int, partition: int = 0) -> list[mqplug.MessageId]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clusters import Cluster, send
+from clusters import Cluster, over_one, send
 from pyspark.errors import StreamingQueryException
 from queries import finished
 
@@ -73,6 +73,7 @@ def test_a_query_that_fails_goes_on_where_it_was(
     assert run(**options) == {}
 
 
+@over_one()
 def test_what_ends_a_query_is_said_in_one_line(run: Callable[..., Batches]) -> None:
     """The error of mqplug reaches the user of the query, with its fix and without its history."""
     with pytest.raises(StreamingQueryException, match=r"TopicNotFound.*nowhere") as refused:

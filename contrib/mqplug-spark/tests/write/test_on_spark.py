@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from clusters import Cluster, over
 from pyspark.errors import PySparkException, StreamingQueryException
+from queries import finished
 
 import mqplug
 
@@ -188,8 +189,7 @@ def run(spark: SparkSession, cluster: Cluster, topic: str, queue: Path) -> None:
     """Run a query until it has written all that is queued."""
     frame = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(queue))
     sink = frame.writeStream.format("mqplug").option("url", cluster.url).option("topic", topic)
-    query = sink.option("checkpointLocation", str(queue.parent / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+    finished(sink.option("checkpointLocation", str(queue.parent / "checkpoint")).trigger(availableNow=True).start)
 
 
 def uncommit(queue: Path, batch: int) -> None:
