@@ -91,13 +91,15 @@ def kafka(tmp_path):
         made = KafkaProcesses(load_compose(*FILES, **VARIABLES), tmp_path)
     except MissingTool as error:
         pytest.skip(str(error))
-    made.start()
-    wait_until_in_sync(made)
-    yield made
-    made.close()
+    try:
+        made.start()
+        wait_until_in_sync(made)
+        yield made
+    finally:
+        made.close()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)  # a dozen processes of Java start one after the other, each with a deadline
 def test_a_secured_cluster_outlives_a_node(kafka, monkeypatch):
     """Users, rights and configuration are as the page says; a send succeeds and outlives it when a node dies."""
     monkeypatch.setenv("ORDERS_PASSWORD", "s3cret")
@@ -106,6 +108,7 @@ def test_a_secured_cluster_outlives_a_node(kafka, monkeypatch):
         assert len(admin.partitions("orders")) == 3
     for line in steps("kafka user"):
         kafka.carry_out(line.replace("$ORDERS_PASSWORD", "s3cret"))
+    wait_until_granted(kafka)
     with mqplug.connect(configuration(kafka)) as mq, mq.producer("orders") as out:
         sent = [out.send(b"all are up", partition=each) for each in range(3)]
         kafka.kill("kafka-2")
@@ -129,12 +132,21 @@ def configuration(kafka):
     return file
 
 
+def wait_until_granted(kafka):
+    """Wait until each node grants what the last step gave: its tool returns when the controller has stored it."""
+    from mqplug_devbrokers._kafka_wire import AclRule, KafkaWire
+
+    for address in kafka.address("INTERNAL"):
+        with KafkaWire(int(address.rpartition(":")[2]), timeout=60) as node:
+            node.wait_for_acl(AclRule("orders", "Read", "group", "billing", prefixed=False))
+
+
 def wait_until_in_sync(kafka):
     """Wait until each partition has all replicas in sync again."""
     from mqplug_devbrokers._kafka_cluster_wire import view
 
     ports = [int(each.rpartition(":")[2]) for each in kafka.address("INTERNAL")]
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120  # three nodes start at once
     while True:
         try:
             seen = [view(port) for port in ports]

@@ -82,11 +82,13 @@ class KafkaWire:
         for rule in rules:
             if rule.operation not in OPERATIONS:
                 raise BrokerError(f"{rule.operation!r} is no operation; choose from {', '.join(OPERATIONS)}")
-            pattern = PREFIXED if rule.prefixed else LITERAL
-            body = struct.pack(">b", RESOURCES[rule.kind]) + _text(rule.name) + struct.pack(">b", pattern)
-            body += _text(f"User:{rule.user}") + _text("*") + struct.pack(">bb", OPERATIONS[rule.operation], ALLOW)
-            _raise_for(_number(self.ask(CREATE_ACLS, _array(body)), ">h", 4 + 4), "create an access right")
-            self._wait_for_acls(body, known=True)  # a filter is written as a right is
+            answer = self.ask(CREATE_ACLS, _array(_acl(rule)))
+            _raise_for(_number(answer, ">h", 4 + 4), "create an access right")
+            self.wait_for_acl(rule)
+
+    def wait_for_acl(self, rule: AclRule) -> None:
+        """Wait until the broker grants a right that somebody has given."""
+        self._wait_for_acls(_acl(rule), known=True)  # a filter is written as a right is
 
     def delete_acls(self, user: str) -> None:
         """Take all rights of a user away, and wait until the broker grants none of them."""
@@ -124,6 +126,13 @@ class KafkaWire:
                 raise ConnectionResetError("the server closed the connection")
             data += chunk
         return data
+
+
+def _acl(rule: AclRule) -> bytes:
+    pattern = PREFIXED if rule.prefixed else LITERAL
+    resource = struct.pack(">b", RESOURCES[rule.kind]) + _text(rule.name) + struct.pack(">b", pattern)
+    whom = _text(f"User:{rule.user}") + _text("*")
+    return resource + whom + struct.pack(">bb", OPERATIONS[rule.operation], ALLOW)
 
 
 def kafka_record_batch(value: bytes) -> bytes:
