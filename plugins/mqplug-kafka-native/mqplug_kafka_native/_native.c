@@ -2,7 +2,7 @@
  *
  * It links nothing of the library. `load` opens the client's extension module, which has the library as a dependency,
  * and takes the functions from it, so that the process has one copy. Functions are called without Python's lock
- * wherever they may wait, and while bytes are copied.
+ * wherever they may wait.
  *
  * Sections: the library's functions; what both halves share; reading; sending; the module.
  */
@@ -296,12 +296,16 @@ static bool is_foreign(const Client *client)
     return client->owner != getpid();
 }
 
+static void take_messages_back(Client *client);
+
 static void destroy_client(Client *client)
 {
     rd_kafka_t *handle = client->handle;
     client->handle = NULL;
     if (handle == NULL || is_foreign(client))
         return;
+    if (client->messages != NULL)
+        take_messages_back(client);
     Py_BEGIN_ALLOW_THREADS
     if (client->events != NULL)
         rd_kafka_queue_destroy(client->events);
@@ -609,7 +613,10 @@ static rd_kafka_topic_partition_list_t *partitions_of(PyObject *sequence)
 
 /* -- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* A run: messages of one partition as columns in Arrow's layout, in one block of memory.
+/* A run: messages of one partition. At first it has the library's messages, from which lists of keys, values and offsets
+ * are made. What else is asked for is taken from columns in Arrow's layout, in one block of memory, into which the
+ * messages are copied then. A reader copies those of its runs before it polls again and before it ends, so that the
+ * library gets all messages back.
  *
  * ENDS are int32, one more than there are rows: each row of bytes begins where the one before ends. BITS have a 1 for
  * each row that is not null. HEADER_ENDS count headers, the rest of the header columns has a row for each header.
@@ -644,26 +651,21 @@ typedef struct {
     char *block;
 } Columns;
 
-/* A run while its messages are counted and copied. */
+/* A run while its messages are gathered. */
 typedef struct {
     rd_kafka_topic_t *topic;
     int32_t partition;
-    Sizes filled;
-    Columns columns;
+    int64_t bytes; /* of keys and values */
+    int64_t count;
+    rd_kafka_message_t **messages;
 } Draft;
 
 typedef struct {
-    rd_kafka_message_t **messages;
-    int64_t *draft_of; /* of each message */
+    rd_kafka_message_t **messages; /* NULL for each that was put into a draft */
     size_t count, room;
     Draft *drafts;
     int64_t draft_count, draft_room;
 } Fetched;
-
-static int64_t bytes_in(const Sizes *sizes)
-{
-    return sizes->key_bytes + sizes->value_bytes + sizes->name_bytes + sizes->content_bytes;
-}
 
 /* Counting what the messages hold. */
 
@@ -684,52 +686,13 @@ static void count_headers(const rd_kafka_message_t *message, Sizes *sizes, bool 
     }
 }
 
-/* Return the number of the draft for a message, or -1 without memory. Neighbours mostly share one. */
-static int64_t find_draft(Fetched *fetched, const rd_kafka_message_t *message, int64_t bytes, int64_t most_bytes)
+static void count_message(const rd_kafka_message_t *message, Columns *columns)
 {
-    for (int64_t i = fetched->draft_count - 1; i >= 0; i--) {
-        Draft *draft = &fetched->drafts[i];
-        if (draft->topic != message->topic || draft->partition != message->partition)
-            continue;
-        if (bytes <= most_bytes - bytes_in(&draft->columns.sizes))
-            return i;
-        break;
-    }
-    if (fetched->draft_count == fetched->draft_room) {
-        int64_t room = fetched->draft_room == 0 ? 4 : 2 * fetched->draft_room;
-        Draft *drafts = realloc(fetched->drafts, (size_t)room * sizeof *drafts);
-        if (drafts == NULL)
-            return -1;
-        fetched->drafts = drafts;
-        fetched->draft_room = room;
-    }
-    fetched->drafts[fetched->draft_count]
-        = (Draft){.topic = message->topic, .partition = message->partition, .columns = {.has_plain_names = true}};
-    return fetched->draft_count++;
-}
-
-static int count_message(Fetched *fetched, size_t number, int64_t most_bytes)
-{
-    const rd_kafka_message_t *message = fetched->messages[number];
-    bool has_plain_names = true;
-    Sizes found = {
-        .key_bytes = message->key == NULL ? 0 : (int64_t)message->key_size,
-        .value_bytes = message->value == NULL ? 0 : (int64_t)message->value_size,
-    };
-    count_headers(message, &found, &has_plain_names);
-    int64_t chosen = find_draft(fetched, message, bytes_in(&found), most_bytes);
-    if (chosen < 0)
-        return -1;
-    fetched->draft_of[number] = chosen;
-    Columns *columns = &fetched->drafts[chosen].columns;
-    columns->has_plain_names &= has_plain_names;
-    columns->sizes.rows++;
-    columns->sizes.headers += found.headers;
-    columns->sizes.key_bytes += found.key_bytes;
-    columns->sizes.value_bytes += found.value_bytes;
-    columns->sizes.name_bytes += found.name_bytes;
-    columns->sizes.content_bytes += found.content_bytes;
-    return 0;
+    Sizes *sizes = &columns->sizes;
+    sizes->rows++;
+    sizes->key_bytes += message->key == NULL ? 0 : (int64_t)message->key_size;
+    sizes->value_bytes += message->value == NULL ? 0 : (int64_t)message->value_size;
+    count_headers(message, sizes, &columns->has_plain_names);
 }
 
 /* Giving each section its place. */
@@ -800,10 +763,8 @@ static void put(const Columns *columns, int bits, int64_t row, int64_t *filled, 
     ints(columns, bits + 1)[row + 1] = (int32_t)*filled;
 }
 
-static void put_headers(Draft *draft, const rd_kafka_message_t *message)
+static void put_headers(const Columns *columns, Sizes *filled, const rd_kafka_message_t *message)
 {
-    const Columns *columns = &draft->columns;
-    Sizes *filled = &draft->filled;
     rd_kafka_headers_t *headers;
     const char *name;
     const void *content;
@@ -820,32 +781,87 @@ static void put_headers(Draft *draft, const rd_kafka_message_t *message)
     ints(columns, HEADER_ENDS)[filled->rows + 1] = (int32_t)filled->headers;
 }
 
-static void put_message(Draft *draft, const rd_kafka_message_t *message)
+static void put_message(const Columns *columns, Sizes *filled, const rd_kafka_message_t *message)
 {
-    const Columns *columns = &draft->columns;
-    Sizes *filled = &draft->filled;
     int kind;
     longs(columns, OFFSETS)[filled->rows] = message->offset;
     longs(columns, TIMES)[filled->rows] = rd_kafka_message_timestamp(message, &kind);
     ints(columns, KINDS)[filled->rows] = kind - 1; /* the library counts from 1 */
     put(columns, KEY_BITS, filled->rows, &filled->key_bytes, message->key, message->key_size);
     put(columns, VALUE_BITS, filled->rows, &filled->value_bytes, message->value, message->value_size);
-    put_headers(draft, message);
+    put_headers(columns, filled, message);
     filled->rows++;
 }
 
-/* Fill the drafts from the messages that are no errors. Return 0, or -1 without memory. Needs no Python. */
-static int fill_drafts(Fetched *fetched, int64_t most_bytes)
+/* Copy messages into columns. Return 0, or -1 if there is no memory, or no room in 32 bits. Needs no Python. */
+static int copy_messages(rd_kafka_message_t **messages, int64_t count, Columns *columns)
 {
-    for (size_t i = 0; i < fetched->count; i++)
-        if (fetched->messages[i]->err == 0 && count_message(fetched, i, most_bytes) < 0)
+    Sizes filled = {0};
+    *columns = (Columns){.has_plain_names = true};
+    for (int64_t i = 0; i < count; i++)
+        count_message(messages[i], columns);
+    const Sizes *sizes = &columns->sizes;
+    if (sizes->name_bytes > INT32_MAX || sizes->content_bytes > INT32_MAX || lay_out(columns) < 0)
+        return -1;
+    for (int64_t i = 0; i < count; i++)
+        put_message(columns, &filled, messages[i]);
+    return 0;
+}
+
+/* Gathering the messages of each partition. */
+
+static int64_t bytes_of(const rd_kafka_message_t *message)
+{
+    return (int64_t)(message->key_size + message->value_size);
+}
+
+/* Return a new draft with room for this many messages, or NULL without memory. */
+static Draft *add_draft(Fetched *fetched, const rd_kafka_message_t *message, size_t room)
+{
+    if (fetched->draft_count == fetched->draft_room) {
+        int64_t drafts_room = fetched->draft_room == 0 ? 4 : 2 * fetched->draft_room;
+        Draft *drafts = realloc(fetched->drafts, (size_t)drafts_room * sizeof *drafts);
+        if (drafts == NULL)
+            return NULL;
+        fetched->drafts = drafts;
+        fetched->draft_room = drafts_room;
+    }
+    Draft *draft = &fetched->drafts[fetched->draft_count];
+    *draft = (Draft){.topic = message->topic, .partition = message->partition};
+    draft->messages = malloc(room * sizeof *draft->messages);
+    if (draft->messages == NULL)
+        return NULL;
+    fetched->draft_count++;
+    return draft;
+}
+
+/* Return the draft that a message belongs to, or NULL if it needs a new one. Neighbours mostly share one. */
+static Draft *find_draft(Fetched *fetched, const rd_kafka_message_t *message, int64_t most_bytes)
+{
+    for (int64_t i = fetched->draft_count - 1; i >= 0; i--) {
+        Draft *draft = &fetched->drafts[i];
+        if (draft->topic == message->topic && draft->partition == message->partition)
+            return bytes_of(message) <= most_bytes - draft->bytes ? draft : NULL;
+    }
+    return NULL;
+}
+
+/* Put the messages that are no errors into drafts. Return 0, or -1 without memory. Needs no Python. */
+static int gather(Fetched *fetched, int64_t most_bytes)
+{
+    for (size_t i = 0; i < fetched->count; i++) {
+        rd_kafka_message_t *message = fetched->messages[i];
+        if (message->err != 0)
+            continue;
+        Draft *draft = find_draft(fetched, message, most_bytes);
+        if (draft == NULL)
+            draft = add_draft(fetched, message, fetched->count - i);
+        if (draft == NULL)
             return -1;
-    for (int64_t i = 0; i < fetched->draft_count; i++)
-        if (lay_out(&fetched->drafts[i].columns) < 0)
-            return -1;
-    for (size_t i = 0; i < fetched->count; i++)
-        if (fetched->messages[i]->err == 0)
-            put_message(&fetched->drafts[fetched->draft_of[i]], fetched->messages[i]);
+        draft->messages[draft->count++] = message;
+        draft->bytes += bytes_of(message);
+        fetched->messages[i] = NULL;
+    }
     return 0;
 }
 
@@ -855,7 +871,7 @@ static int64_t bytes_from(const Fetched *fetched, size_t first)
     int64_t bytes = 0;
     for (size_t i = first; i < fetched->count; i++)
         if (fetched->messages[i]->err == 0)
-            bytes += (int64_t)(fetched->messages[i]->key_size + fetched->messages[i]->value_size);
+            bytes += bytes_of(fetched->messages[i]);
     return bytes;
 }
 
@@ -885,48 +901,117 @@ static int open_fetched(Fetched *fetched, Py_ssize_t most)
 {
     *fetched = (Fetched){.room = most < 1 ? 1 : (size_t)most};
     fetched->messages = calloc(fetched->room, sizeof *fetched->messages);
-    fetched->draft_of = calloc(fetched->room, sizeof *fetched->draft_of);
-    return fetched->messages == NULL || fetched->draft_of == NULL ? -1 : 0;
+    return fetched->messages == NULL ? -1 : 0;
+}
+
+/* Give messages back to the library, and free their array. NULL is for those that are elsewhere. */
+static void give_back(rd_kafka_message_t **messages, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (messages[i] != NULL)
+            rd_kafka_message_destroy(messages[i]);
+    free(messages);
 }
 
 static void close_fetched(Fetched *fetched)
 {
     Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; i < fetched->count; i++)
-        rd_kafka_message_destroy(fetched->messages[i]);
     for (int64_t i = 0; i < fetched->draft_count; i++)
-        free(fetched->drafts[i].columns.block);
+        give_back(fetched->drafts[i].messages, fetched->drafts[i].count);
     free(fetched->drafts);
-    free(fetched->draft_of);
-    free(fetched->messages);
+    give_back(fetched->messages, (int64_t)fetched->count);
     Py_END_ALLOW_THREADS
 }
 
-/* The type Run. It offers its block as a buffer, and its columns as lists. */
+/* The type Run. It offers its block as a buffer, and its columns as lists. Python's lock is held in all of it. */
 
-typedef struct {
+typedef struct Reader Reader;
+
+typedef struct Run {
     PyObject_HEAD
-    Columns columns;
+    int64_t rows;
+    rd_kafka_message_t **messages; /* NULL once they were copied */
+    Columns columns;               /* without a block before */
+    Reader *reader;                /* while it has messages of it */
+    struct Run *before, *after;    /* among the runs of the reader that have messages */
 } Run;
+
+struct Reader {
+    PyObject_HEAD
+    Client client;
+    int64_t most_bytes, run_bytes;
+    Run *runs; /* that have messages */
+};
 
 static PyTypeObject *run_type;
 
-/* Return a run that takes over the block of a draft. */
-static PyObject *new_run(Columns *columns)
+/* Return a run that takes over the messages of a draft. */
+static PyObject *new_run(Reader *reader, Draft *draft)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(run_type, Py_tp_alloc);
     Run *run = (Run *)allocate(run_type, 0);
     if (run == NULL)
         return NULL;
-    run->columns = *columns;
-    columns->block = NULL;
+    run->rows = draft->count;
+    run->messages = draft->messages;
+    draft->messages = NULL;
+    draft->count = 0;
+    run->reader = reader;
+    run->after = reader->runs;
+    if (run->after != NULL)
+        run->after->before = run;
+    reader->runs = run;
     return (PyObject *)run;
+}
+
+/* Give the messages of a run back. A child process leaves them alone. */
+static void part_from_messages(Run *run)
+{
+    Reader *reader = run->reader;
+    rd_kafka_message_t **messages = run->messages;
+    run->messages = NULL;
+    run->reader = NULL;
+    if (reader == NULL)
+        return;
+    *(run->before == NULL ? &reader->runs : &run->before->after) = run->after;
+    if (run->after != NULL)
+        run->after->before = run->before;
+    if (!is_foreign(&reader->client))
+        give_back(messages, run->rows);
+}
+
+/* Copy the messages of a run, unless that was done. Return 0, or -1 with an error set. */
+static int ensure_columns(Run *run)
+{
+    Columns columns;
+    if (run->columns.block != NULL)
+        return 0;
+    if (run->messages == NULL || copy_messages(run->messages, run->rows, &columns) < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    run->columns = columns;
+    part_from_messages(run);
+    return 0;
+}
+
+/* Copy all messages that the runs of a reader still have, and give them back. */
+static void take_messages_back(Client *client)
+{
+    Reader *reader = (Reader *)((char *)client - offsetof(Reader, client));
+    while (reader->runs != NULL)
+        if (ensure_columns(reader->runs) < 0) {
+            PyErr_Clear(); /* the run raises it again when it is asked for anything */
+            part_from_messages(reader->runs);
+        }
 }
 
 static void free_run(PyObject *self)
 {
+    Run *run = (Run *)self;
     PyTypeObject *type = Py_TYPE(self);
-    free(((Run *)self)->columns.block);
+    part_from_messages(run);
+    free(run->columns.block);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
@@ -934,11 +1019,13 @@ static void free_run(PyObject *self)
 
 static Py_ssize_t run_length(PyObject *self)
 {
-    return (Py_ssize_t)((Run *)self)->columns.sizes.rows;
+    return (Py_ssize_t)((Run *)self)->rows;
 }
 
 static int run_buffer(PyObject *self, Py_buffer *view, int flags)
 {
+    if (ensure_columns((Run *)self) < 0)
+        return -1;
     const Columns *columns = &((Run *)self)->columns;
     return PyBuffer_FillInfo(view, self, columns->block, (Py_ssize_t)columns->starts[SECTIONS], 1, flags);
 }
@@ -946,6 +1033,8 @@ static int run_buffer(PyObject *self, Py_buffer *view, int flags)
 static PyObject *run_layout(PyObject *self, PyObject *unused)
 {
     (void)unused;
+    if (ensure_columns((Run *)self) < 0)
+        return NULL;
     const Columns *columns = &((Run *)self)->columns;
     PyObject *starts = PyTuple_New(SECTIONS + 1);
     for (int i = 0; starts != NULL && i <= SECTIONS; i++) {
@@ -957,19 +1046,25 @@ static PyObject *run_layout(PyObject *self, PyObject *unused)
                          PyBool_FromLong(columns->has_plain_names));
 }
 
-typedef PyObject *(*cell_maker)(const Columns *, int, int64_t);
+typedef PyObject *(*cell_maker)(const Run *, int, int64_t);
 
 /* Return a list of what `make` returns for each row. */
 static PyObject *list_of(PyObject *self, cell_maker make, int section)
 {
-    const Columns *columns = &((Run *)self)->columns;
-    PyObject *list = PyList_New((Py_ssize_t)columns->sizes.rows);
-    for (int64_t row = 0; list != NULL && row < columns->sizes.rows; row++) {
-        PyObject *cell = make(columns, section, row);
+    const Run *run = (Run *)self;
+    PyObject *list = PyList_New((Py_ssize_t)run->rows);
+    for (int64_t row = 0; list != NULL && row < run->rows; row++) {
+        PyObject *cell = make(run, section, row);
         if (cell == NULL || PyList_SetItem(list, (Py_ssize_t)row, cell) < 0)
             Py_CLEAR(list);
     }
     return list;
+}
+
+/* Return such a list, made from the columns. */
+static PyObject *list_of_columns(PyObject *self, cell_maker make, int section)
+{
+    return ensure_columns((Run *)self) < 0 ? NULL : list_of(self, make, section);
 }
 
 static PyObject *bytes_or_none(const Columns *columns, int bits, int64_t row)
@@ -980,17 +1075,39 @@ static PyObject *bytes_or_none(const Columns *columns, int bits, int64_t row)
     return PyBytes_FromStringAndSize(columns->block + columns->starts[bits + 2] + ends[row], ends[row + 1] - ends[row]);
 }
 
-static PyObject *number(const Columns *columns, int section, int64_t row)
+/* Return a key or a value. */
+static PyObject *bytes_of_row(const Run *run, int bits, int64_t row)
 {
-    return PyLong_FromLongLong(longs(columns, section)[row]);
+    if (run->messages == NULL)
+        return run->columns.block == NULL ? PyErr_NoMemory() : bytes_or_none(&run->columns, bits, row);
+    const rd_kafka_message_t *message = run->messages[row];
+    const void *bytes = bits == KEY_BITS ? message->key : message->value;
+    if (bytes == NULL)
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize(bytes, (Py_ssize_t)(bits == KEY_BITS ? message->key_size : message->value_size));
 }
 
-static PyObject *number_in_tuple(const Columns *columns, int section, int64_t row)
+static PyObject *time_of_row(const Run *run, int section, int64_t row)
 {
-    PyObject *made = PyTuple_New(1), *cell = number(columns, section, row);
-    if (made == NULL || cell == NULL || PyTuple_SetItem(made, 0, cell) < 0)
-        Py_CLEAR(made);
-    return made;
+    return PyLong_FromLongLong(longs(&run->columns, section)[row]);
+}
+
+/* Return 0, or -1 with an error set. */
+static int find_offset(const Run *run, int64_t row, int64_t *offset)
+{
+    if (run->messages == NULL && run->columns.block == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    *offset = run->messages == NULL ? longs(&run->columns, OFFSETS)[row] : run->messages[row]->offset;
+    return 0;
+}
+
+static PyObject *offset_in_tuple(const Run *run, int section, int64_t row)
+{
+    int64_t offset;
+    (void)section;
+    return find_offset(run, row, &offset) < 0 ? NULL : Py_BuildValue("(L)", (long long)offset);
 }
 
 /* Return (name, content) of a header. */
@@ -1004,8 +1121,9 @@ static PyObject *header_pair(const Columns *columns, int64_t header)
                                            : Py_BuildValue("(NN)", name, content);
 }
 
-static PyObject *headers_of_row(const Columns *columns, int section, int64_t row)
+static PyObject *headers_of_row(const Run *run, int section, int64_t row)
 {
+    const Columns *columns = &run->columns;
     const int32_t *ends = ints(columns, section);
     PyObject *made = PyTuple_New(ends[row + 1] - ends[row]);
     for (int32_t i = ends[row]; made != NULL && i < ends[row + 1]; i++) {
@@ -1019,38 +1137,38 @@ static PyObject *headers_of_row(const Columns *columns, int section, int64_t row
 static PyObject *run_keys(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return list_of(self, bytes_or_none, KEY_BITS);
+    return list_of(self, bytes_of_row, KEY_BITS);
 }
 
 static PyObject *run_values(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return list_of(self, bytes_or_none, VALUE_BITS);
+    return list_of(self, bytes_of_row, VALUE_BITS);
 }
 
 static PyObject *run_headers(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return list_of(self, headers_of_row, HEADER_ENDS);
+    return list_of_columns(self, headers_of_row, HEADER_ENDS);
 }
 
 static PyObject *run_coordinates(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return list_of(self, number_in_tuple, OFFSETS);
+    return list_of(self, offset_in_tuple, OFFSETS);
 }
 
 static PyObject *run_times(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return list_of(self, number, TIMES);
+    return list_of_columns(self, time_of_row, TIMES);
 }
 
 static PyObject *run_next_offset(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    const Columns *columns = &((Run *)self)->columns;
-    return PyLong_FromLongLong(longs(columns, OFFSETS)[columns->sizes.rows - 1] + 1);
+    int64_t offset;
+    return find_offset((Run *)self, ((Run *)self)->rows - 1, &offset) < 0 ? NULL : PyLong_FromLongLong(offset + 1);
 }
 
 static PyMethodDef run_methods[] = {
@@ -1081,12 +1199,6 @@ static PyType_Spec run_spec = {
 /* The type Reader: a consumer that is told which partitions to fetch. */
 
 enum { WAIT_SLICE_MS = 100 }; /* between two looks for signals */
-
-typedef struct {
-    PyObject_HEAD
-    Client client;
-    int64_t most_bytes, run_bytes;
-} Reader;
 
 static PyObject *new_reader(PyTypeObject *type, PyObject *arguments, PyObject *named)
 {
@@ -1124,7 +1236,9 @@ static void free_reader(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    destroy_client(&((Reader *)self)->client);
+    Reader *reader = (Reader *)self;
+    destroy_client(&reader->client);
+    take_messages_back(&reader->client); /* in a child process, which did not destroy the client */
     clear_reader(self);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
@@ -1149,10 +1263,10 @@ static int wait_for_messages(Reader *reader, Fetched *fetched, int timeout)
     }
 }
 
-/* Return (topic, partition, run) of a draft, which gives its block away. */
-static PyObject *name_and_run(Draft *draft)
+/* Return (topic, partition, run) of a draft, which gives its messages away. */
+static PyObject *name_and_run(Reader *reader, Draft *draft)
 {
-    PyObject *run = new_run(&draft->columns);
+    PyObject *run = new_run(reader, draft);
     return run == NULL ? NULL : Py_BuildValue("(siN)", rd_kafka_topic_name(draft->topic), draft->partition, run);
 }
 
@@ -1173,14 +1287,14 @@ static int append(PyObject *list, PyObject *made)
 }
 
 /* Return (runs, errors), each in the order in which they came. */
-static PyObject *runs_and_errors(Fetched *fetched)
+static PyObject *runs_and_errors(Reader *reader, Fetched *fetched)
 {
     PyObject *runs = PyList_New(0), *errors = PyList_New(0);
     int failed = runs == NULL || errors == NULL ? -1 : 0;
     for (int64_t i = 0; failed == 0 && i < fetched->draft_count; i++)
-        failed = append(runs, name_and_run(&fetched->drafts[i]));
+        failed = append(runs, name_and_run(reader, &fetched->drafts[i]));
     for (size_t i = 0; failed == 0 && i < fetched->count; i++)
-        if (fetched->messages[i]->err != 0)
+        if (fetched->messages[i] != NULL)
             failed = append(errors, error_of_partition(fetched->messages[i]));
     if (failed == 0)
         return Py_BuildValue("(NN)", runs, errors);
@@ -1195,11 +1309,9 @@ static PyObject *fetch(Reader *reader, Py_ssize_t most, int timeout)
     PyObject *result = NULL;
     int failed = open_fetched(&fetched, most);
     if (failed == 0 && wait_for_messages(reader, &fetched, timeout) == 0) {
-        Py_BEGIN_ALLOW_THREADS
-        failed = fill_drafts(&fetched, reader->run_bytes);
-        Py_END_ALLOW_THREADS
+        failed = gather(&fetched, reader->run_bytes);
         if (failed == 0)
-            result = runs_and_errors(&fetched);
+            result = runs_and_errors(reader, &fetched);
     }
     close_fetched(&fetched);
     return failed != 0 ? PyErr_NoMemory() : result;
@@ -1212,6 +1324,7 @@ static PyObject *reader_poll(PyObject *self, PyObject *arguments)
     double timeout;
     if (!PyArg_ParseTuple(arguments, "nd", &most, &timeout) || enter_client(&reader->client) < 0)
         return NULL;
+    take_messages_back(&reader->client); /* from runs that are still in use: the others need no copy */
     PyObject *result = fetch(reader, most, milliseconds(timeout));
     leave_client(&reader->client);
     return result;

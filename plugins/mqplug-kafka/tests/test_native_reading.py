@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import time
 
 import pyarrow as pa
@@ -147,6 +148,74 @@ def test_a_run_is_split_before_its_offsets_overflow(kafka_server, mq, topic):
     assert max(lengths) == 4
 
 
+def varied_runs(server, mq, topic):
+    """Return a reader, and runs of six polls: keys, values and headers of each length, with nulls."""
+    records = [
+        mqplug.Record(None if number % 7 == 0 else b"v" * (number % 3), key=b"k" if number % 2 else None,
+                      headers=[("name", b"content")] * (number % 4))
+        for number in range(60)
+    ]  # fmt: skip
+    with mq.producer(topic) as out:
+        out.send_many(records)
+    options = {"bootstrap.servers": server.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    reader, runs = native.Reader(options, 1 << 20), []
+    reader.assign([(topic, 0, 0)])
+    while sum(map(len, runs)) < 60:
+        runs += [run for _, _, run in reader.poll(10, 1)[0]]
+    return reader, runs, records
+
+
+def columns_of(run):
+    """Return what a run makes of the library's messages as long as it has them."""
+    return run.keys(), run.values(), run.coordinates(), run.next_offset()
+
+
+def test_a_run_is_the_same_when_it_is_copied(kafka_server, mq, topic):
+    """Keys, values and offsets come from the library's messages, and then from the copy, as headers do."""
+    reader, runs, records = varied_runs(kafka_server, mq, topic)
+    last = runs[-1]
+    before = columns_of(last)
+    assert last.headers() == [tuple(each.headers) for each in records[60 - len(last) :]]
+    assert columns_of(last) == before
+    lists = [columns_of(run)[:2] for run in runs]
+    keys, values = (list(itertools.chain.from_iterable(column)) for column in zip(*lists, strict=True))
+    assert keys == [each.key for each in records]
+    assert values == [each.value for each in records]
+    reader.close()
+
+
+@pytest.mark.parametrize("end", ["poll", "close", "forget"])
+def test_runs_outlive_their_reader(kafka_server, mq, topic, end):
+    """What they still have of the library is copied before the next poll, and before the reader ends."""
+    reader, runs, records = varied_runs(kafka_server, mq, topic)
+    before = [columns_of(run) for run in runs]
+    if end == "poll":
+        reader.poll(1, 0)
+    elif end == "close":
+        reader.close()
+    else:
+        del reader
+    assert [columns_of(run) for run in runs] == before
+    assert [each for run in runs for each in run.headers()] == [tuple(each.headers) for each in records]
+    assert all(bytes(run) for run in runs)
+
+
+def test_a_run_may_be_read_in_a_child_process(kafka_server, mq, topic):
+    """Its messages are copied there too, and left alone: their library belongs to the parent."""
+    reader, runs, _ = varied_runs(kafka_server, mq, topic)
+    before = columns_of(runs[-1])
+    child = os.fork()
+    if child == 0:
+        try:
+            is_equal = bool(runs[-1].headers()) and columns_of(runs[-1]) == before
+            del runs, reader
+        finally:
+            os._exit(7 if is_equal else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert columns_of(runs[-1]) == before
+    reader.close()
+
+
 def test_a_fetch_stops_at_its_bytes(kafka_server, mq, topic):
     """A poll takes one message more than fits, whatever number it may take."""
     fill(mq, topic, 200, prefix="x" * 1000)
@@ -235,13 +304,14 @@ def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unp
     """Where the plain client must not read, a check without an answer begins again, with messages fetched anew."""
     fill(mq, topic, 30)
     monkeypatch.setitem(native_part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
-    slow, began = first_messages_check._SecondReading.is_done, time.monotonic()
-    monkeypatch.setattr(first_messages_check, "ANSWER_S", 0.3)
-    monkeypatch.setattr(
-        first_messages_check._SecondReading,
-        "is_done",
-        lambda self, timeout: slow(self, timeout) and time.monotonic() - began > 1,
-    )
+    answered, first = first_messages_check._SecondReading.is_done, []
+
+    def is_done(self, timeout):
+        first[:] = first or [self]
+        return self is not first[0] and answered(self, timeout)
+
+    monkeypatch.setattr(first_messages_check, "ANSWER_S", 1.0)
+    monkeypatch.setattr(first_messages_check._SecondReading, "is_done", is_done)
     with mqplug.connect(kafka_server.url, native="required") as client:
         assert read(client, topic, 30) == [b"m%d" % number for number in range(30)]
     assert native_part._proven == {"reads"}

@@ -1,4 +1,4 @@
-"""Reads through the compiled part, which fills columns without an object for each message."""
+"""Reads through the compiled part, without a Python object for each message."""
 
 from __future__ import annotations
 
