@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
 
-from mqplug._consume.delivery import ACKED, OPEN, PENDING, Decide, Delivery, StillHolds, nothing
+from mqplug._consume.delivery import ACKED, OPEN, PENDING, Decide, Delivery, PassedTracker, StillHolds, nothing
 from mqplug._consume.nacked_messages import NackedMessages
 from mqplug._model.batch import Batch, empty_batch
 from mqplug._model.ids import MessageId
@@ -29,6 +29,7 @@ class Tracker:
 
     def __init__(self, owner: object, start: GroupPosition, *, keeps: bool) -> None:
         self.owner = owner  # distinguishes this consumer's messages from another's
+        self.log = start.position.log
         self._position = start.position
         self._restored = tidy(start).acked
         self._keeps = keeps
@@ -40,7 +41,9 @@ class Tracker:
         self._pending = self._taken = 0  # acks of a transaction that is not committed yet: made, and taken by it
         self.ranges = 0  # number of acked ranges in the last state
         self.folds = False  # whether acked messages behind an unacked one are let go of, which may take long
-        self.passed = nothing(start.position, self)  # the delivery of all messages that were acked and forgotten
+        self.passed = nothing(
+            start.position, PassedTracker(owner)
+        )  # the delivery of all messages that were acked and forgotten
 
     def without_acked(self, batch: Batch) -> Batch:
         """Return the batch without the messages that the group had acked before it was opened."""
@@ -67,15 +70,26 @@ class Tracker:
     @property
     def latest(self) -> Delivery | None:
         """The last delivery."""
-        return self._deliveries[-1] if self._deliveries else None
+        try:
+            return self._deliveries[-1]
+        except IndexError:  # looked at first, it might be forgotten by another thread meanwhile
+            return None
 
     def drop(self) -> None:
-        """Forget all deliveries."""
+        """Invalidate all deliveries."""
         for delivery in list(self._deliveries):
             delivery.drop()
         for again in self.returned:
-            if again.present is not None:
-                again.present.drop()
+            if (present := again.present) is not None:
+                present.drop()
+
+    def release(self) -> None:
+        """Forget all deliveries, which were dropped, so that they are freed at once: batches refer to them."""
+        gone = nothing(self._position, self)
+        for delivery in self._deliveries:
+            delivery.part_from_batch(gone)
+        self._deliveries = deque()
+        self.returned.release(gone)
 
     def find(self, message_id: MessageId) -> tuple[Delivery, int] | None:
         """Return the live delivery and row of a message that was handed out; None if there is none."""
@@ -164,7 +178,8 @@ class Tracker:
         for again in self.returned:
             if again.present is None:
                 return Position(self._position.log, again.coordinates)
-        return self._deliveries[-1].position if self._deliveries else self._position
+        latest = self.latest
+        return latest.position if latest is not None else self._position
 
     @property
     def unsettled(self) -> int:

@@ -152,11 +152,13 @@ class Assignment:
             before = held.tracker
             if not isinstance(before, Tracker):
                 return held
-            again = self._begin(before.state(), lenient=held.lenient)  # which drops the deliveries of the old one
+            before.drop()
+            state, unacked, due = before.state(), before.unacked(), before.returned.last_due()
+            again = self._begin(state, lenient=held.lenient)  # which forgets the deliveries of the old one
             again.tracker.dirty = before.dirty
-            again.waiting.extend([*before.unacked(), *held.waiting])
+            again.waiting.extend([*unacked, *held.waiting])
             again.paused, again.silenced, again.fault = held.paused, held.silenced, held.fault
-            again.due = before.returned.last_due()
+            again.due = due
             return again
 
     def accept(self, batch: Batch) -> HeldPartition | None:
@@ -222,4 +224,6 @@ class Assignment:
 
     def _drop(self, logs: Sequence[Log]) -> None:
         for log in logs:
-            self._held.pop(log).tracker.drop()
+            tracker = self._held.pop(log).tracker
+            tracker.drop()
+            tracker.release()

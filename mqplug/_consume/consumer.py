@@ -249,6 +249,7 @@ class Consumer(Closable):
     def close(self, timeout: float | None = 30) -> None:
         """Store acks, leave the group, and close. May be called twice. Wakes a blocked receive."""
         self._session.close(timeout)
+        self._messages = iter(())  # which would keep those of the last delivery
 
     def __repr__(self) -> str:
         return repr(self._session)

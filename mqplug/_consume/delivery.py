@@ -35,6 +35,7 @@ class DeliveryTracker(Protocol):
     owner: object
     dirty: bool
     awaited: bool
+    passed: Delivery
 
     def find(self, message_id: MessageId) -> tuple[Delivery, int] | None: ...
     def ack_through(self, delivery: Delivery, index: int) -> None: ...
@@ -135,7 +136,7 @@ class Delivery:
         self.hold_back()
 
     def part_from_batch(self, passed: Delivery) -> None:
-        """Point the batch of a settled delivery at the delivery of passed messages.
+        """Point the batch of a settled or invalid delivery at another one, of which acks are late, too.
 
         Batch and delivery refer to each other; otherwise only the garbage collector would free the pages.
         """
@@ -181,10 +182,19 @@ class Delivery:
             self.tracker.dirty = True
 
 
-def nothing(position: Position, tracker: DeliveryTracker) -> Delivery:
-    """Return an empty, settled delivery."""
-    delivery = Delivery(empty_batch(position), tracker)
-    delivery.live = False
+class PassedTracker:
+    """Stands for the tracker of messages that were settled and forgotten. No tracker refers to itself by it."""
+
+    awaited = dirty = False
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+
+
+def nothing(position: Position, tracker: DeliveryTracker | PassedTracker) -> Delivery:
+    """Return an empty delivery of which acks are late."""
+    delivery = Delivery(empty_batch(position), tracker)  # type: ignore[arg-type]  # nothing of it can be settled
+    delivery.live, delivery.batch.delivery = False, None
     return delivery
 
 

@@ -160,6 +160,14 @@ class Fetcher:
                 self.current = None
                 self._count([])
 
+    def forget(self) -> None:
+        """Let go of all that was fetched, at close: whoever keeps the consumer does not keep the messages."""
+        self.current = None
+        self._count([])
+        self._ready.clear()
+        self._touched.clear()
+        self._nursed.clear()
+
     @property
     def received(self) -> int:
         """The number of messages that were handed out."""
@@ -261,8 +269,9 @@ class Fetcher:
         self._ready.appendleft(held)
 
     def _see_through(self, *, more_wanted: bool = False) -> None:
-        if self.current is not None and self.current.live:
-            self.current.see_through(more_wanted=more_wanted)
+        delivery = self.current
+        if delivery is not None and delivery.live:
+            delivery.see_through(more_wanted=more_wanted)
 
     # polling -----------------------------------------------------------------------------------------------
 

@@ -27,7 +27,9 @@ class NackedMessages:
     def give_back(self, delivery: Delivery, row: int, delay: float, *, attempts: int = 1) -> NackedMessage:
         """Make a message due again after ``delay`` seconds, as one that had ``attempts`` more."""
         again = delivery.again
-        if again is None:
+        if again is not None:
+            delivery.part_from_batch(delivery.tracker.passed)
+        else:
             again = NackedMessage(delivery, row, delivery.batch.attempts[row], math.inf)
             insort(self._waiting, again, key=lambda each: each.coordinates)
         delivery.flags[row] = RETURNED
@@ -58,10 +60,20 @@ class NackedMessages:
         flags = again.delivery.flags
         if again.row < len(flags):  # the delivery may be folded by now
             flags[again.row] = ACKED
-        if again.present is not None:
-            again.present.flags[0] = ACKED
+        if (present := again.present) is not None:
+            present.flags[0] = ACKED
+            present.part_from_batch(present.tracker.passed)
+            again.present = None
         with suppress(ValueError):  # another thread removed it first
             self._waiting.remove(again)
+
+    def release(self, gone: Delivery) -> None:
+        """Forget all of them. Acks of what was delivered again are acks of this delivery."""
+        waiting, self._waiting = self._waiting, []
+        for again in waiting:
+            if (present := again.present) is not None:
+                present.part_from_batch(gone)
+                again.present = None
 
     def take_due(self, *, in_order: bool = True) -> Delivery | None:
         """Return a delivery of the first message, or of any if not ``in_order``, that is due; otherwise None."""
@@ -87,4 +99,5 @@ class NackedMessages:
     @property
     def unsettled(self) -> int:
         """The number of messages that were delivered again and are not settled."""
-        return sum(each.present is not None and each.present.flags[0] == OPEN for each in self._waiting)
+        presents = [each.present for each in self]  # another thread may nack or forget one meanwhile
+        return sum(present is not None and present.flags[0] == OPEN for present in presents)

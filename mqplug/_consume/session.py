@@ -215,6 +215,7 @@ class ConsumerSession(Session):
             of_driver = close_native(f"a consumer of {session.topic}", driver.close, deadline)
         self._on_closed(self)
         self.assignment.drop_all()
+        self.fetcher.forget()
         if failure is not None:
             raise CloseIncomplete(
                 f"the last acks could not be stored: {failure.message}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from mqplug._consume.delivery import ACKED, RETURNED, STORED, Decide, Delivery, StillHolds, nothing
+from mqplug._consume.delivery import ACKED, RETURNED, STORED, Decide, Delivery, PassedTracker, StillHolds, nothing
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Unsupported
 from mqplug._model.ids import MessageId
@@ -29,7 +29,8 @@ class SharedTracker:
         self._taken = Settlement()
         self._owed: list[Numbers] = []  # acks that could not be stored so far
         self._settled: deque[Numbers] = deque(maxlen=REMEMBERED_MESSAGES)
-        self.passed = nothing(start.position, self)
+        self._start = start.position
+        self.passed = nothing(start.position, PassedTracker(owner))
 
     def without_acked(self, batch: Batch) -> Batch:
         """Return the batch itself: the driver hands out no acked messages."""
@@ -48,9 +49,16 @@ class SharedTracker:
         return next(reversed(list(self._deliveries.values())), None)
 
     def drop(self) -> None:
-        """Forget all deliveries."""
+        """Invalidate all deliveries."""
         for delivery in list(self._deliveries.values()):
             delivery.drop()
+
+    def release(self) -> None:
+        """Forget all deliveries, which were dropped, so that they are freed at once: batches refer to them."""
+        gone = nothing(self._start, self)
+        deliveries, self._deliveries = self._deliveries, {}
+        for delivery in deliveries.values():
+            delivery.part_from_batch(gone)
 
     def find(self, message_id: MessageId) -> tuple[Delivery, int] | None:
         """Return the delivery and row of an unsettled message; None if there is none."""

@@ -59,7 +59,7 @@ class StepAcks:
     def note_late(self, delivery: Delivery) -> None:
         """Note an ack that changes nothing: if the message was handed over, the step cannot be committed."""
         tracker = delivery.tracker
-        if isinstance(tracker, Tracker) and not delivery.live and delivery is not tracker.passed:
+        if isinstance(tracker, Tracker) and not delivery.live:
             self._lost = delivery.batch.log
 
     # its end -----------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class StepAcks:
         if self._session.closed:
             raise Closed("the consumer of this transaction was closed", **self._session.where("commit"))
         current = {held.tracker for held in self._assignment.all}
-        lost = [self._lost] if self._lost else [each.passed.batch.log for each in self._acked - current]
+        lost = [self._lost] if self._lost else [each.log for each in self._acked - current]
         if lost:
             raise NotAssigned(
                 f"{lost[0]!r} was handed over before the transaction was committed", **self._session.where("commit"),

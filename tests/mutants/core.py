@@ -47,6 +47,11 @@ def _tell_at_once(_, callback, logs):
         callback(logs)
 
 
+def _only_forget(assignment, logs):
+    for log in logs:
+        del assignment._held[log]
+
+
 def _no_third_attempt(batch, attempts):
     batch.attempts = [min(each, 2) for each in attempts]
     return batch
@@ -116,7 +121,7 @@ WRONG = [
     ("ERR-08", Assignment, "_call_back", _tell_at_once, "tell"),
     ("ERR-09", Error, "__reduce__", _lose_state),
     ("GRP-03", Acknowledgements, "_refuse", lambda settler, message, operation: None),
-    ("GRP-10", Tracker, "drop", lambda tracker: None),
+    ("GRP-10", Assignment, "_drop", _only_forget),
     ("LIF-06", settings, "get_close_matches", lambda *_, **__: ["nothing"]),
     ("LIF-07", reading, "_exactly", lambda value, kind: value),
     ("TO-09", Timeout, "retryable", False),
