@@ -14,10 +14,10 @@ from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions, Numbers
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.partition_feed import PartitionFeed, R, TakeNow
+from mqplug_pulsar._consume.topic_checks import TopicChecks
 
 ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a native queue, which counts messages
 MAX_QUEUE_MESSAGES = 1000
-CONNECTION_CHECK_S = 2.0  # between two checks whether topics still exist
 REOPEN_S = 5.0
 
 Receive = Callable[[PartitionFeed[R], int], R | None]
@@ -45,7 +45,7 @@ class PartitionFeeds(Generic[R]):
         self._ready: SimpleQueue[PartitionFeed[R] | None] = SimpleQueue()
         self._paused: set[Log] = set()
         self._set_aside: dict[Log, PartitionFeed[R]] = {}  # paused feeds that have messages
-        self._next_check = time.monotonic() + CONNECTION_CHECK_S
+        self._checks = TopicChecks(connection)
 
     def __contains__(self, log: Log) -> bool:
         return log in self._feeds
@@ -81,10 +81,7 @@ class PartitionFeeds(Generic[R]):
             self._take_back(before)
             raise
         if away is not None and not batches:
-            raise mqplug.Timeout(
-                f"the broker cannot be reached, the client tries again: {away.message}",
-                fix="Check that the broker is up, or receive again",
-            ) from away
+            raise away
         return batches
 
     def _collect(
@@ -113,7 +110,7 @@ class PartitionFeeds(Generic[R]):
             feed.interrupt()
         for feed in self._feeds.values():
             self._ready.put(feed)  # one may just have left the queue
-        self._next_check = 0.0
+        self._checks.hasten()
 
     def wake(self) -> None:
         """End a poll that waits."""
@@ -150,30 +147,20 @@ class PartitionFeeds(Generic[R]):
         feed.wanted = run.behind
         return Batch(feed.log, Position(feed.log, feed.wanted), len(run), run)
 
-    def _check_connected(self) -> mqplug.Error | None:
-        """Check at intervals whether the topics exist: a native consumer of a deleted topic stays silent forever.
-
-        Return the error if that cannot be checked now. The native client goes on by itself.
-        """
-        if time.monotonic() < self._next_check:
+    def _check_connected(self) -> mqplug.Timeout | None:
+        """Check at intervals whether the topics exist. Return the error if that cannot be checked now."""
+        if not self._checks.due():
             return None
-        self._next_check = time.monotonic() + CONNECTION_CHECK_S
-        for topic in {log.topic for log, feed in self._feeds.items() if feed.closed or not feed.native.is_connected()}:
-            try:
-                self._connection.describe(topic, CONNECTION_CHECK_S)
-            except (mqplug.Timeout, mqplug.ConnectError) as error:
-                return error
-            except mqplug.Error as error:
-                error.at(topic=topic)  # one of several
-                raise
-        try:
-            if any(feed.interrupted for feed in self._feeds.values()):
-                self._connection.calls.run(self._reopen_interrupted, 2 * REOPEN_S)
-        except (mqplug.Timeout, mqplug.ConnectError) as error:
-            return error
+        lost = {log.topic for log, feed in self._feeds.items() if feed.closed or not feed.native.is_connected()}
+        if (away := self._checks.outage(lost, self._repair)) is not None:
+            return away  # the native client goes on by itself
         if closed := [log for log, feed in self._feeds.items() if feed.closed]:
             raise mqplug.ConnectError(f"the native client stopped reading {closed[0]!r}", fix="Open another consumer")
         return None
+
+    def _repair(self) -> None:
+        if any(feed.interrupted for feed in self._feeds.values()):
+            self._connection.calls.run(self._reopen_interrupted, 2 * REOPEN_S)
 
     def _reopen_interrupted(self) -> None:
         """Run on a thread: no interrupt reaches it, so that none leaves a native consumer without a feed."""

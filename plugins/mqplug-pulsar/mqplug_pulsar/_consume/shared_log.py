@@ -26,6 +26,7 @@ from mqplug_pulsar._cluster.errors import error_from_exception
 from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages
 from mqplug_pulsar._consume.permit_feed import PermitFeed
 from mqplug_pulsar._consume.taking import handing_out
+from mqplug_pulsar._consume.topic_checks import unreachable
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.batch_acks import Entry
 
@@ -170,10 +171,7 @@ class SharedLog:
             return
         error = native if isinstance(native, mqplug.Error) else error_from_exception(native, self.log.topic)
         if isinstance(error, mqplug.ConnectError):
-            raise mqplug.Timeout(
-                f"the broker cannot be reached, the next receive tries again: {error.message}",
-                topic=self.log.topic, fix="Check that the broker is up, or receive again",
-            ) from error  # fmt: skip
+            raise unreachable(error, retries="the next receive", topic=self.log.topic)
         raise error.at(topic=self.log.topic)
 
     def _arrived(self, feed: PermitFeed, message: Any, since: float) -> None:

@@ -24,9 +24,9 @@ from mqplug_pulsar._admin.group_seeks import seek_together
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
 from mqplug_pulsar._consume.shared_log import SharedLog, shared_subscriber
+from mqplug_pulsar._consume.topic_checks import TopicChecks
 from mqplug_pulsar._format import message_ids
 
-CONNECTION_CHECK_S = 2.0  # between two checks whether topics still exist
 CHECK_LASTS_S = 1.0  # from the check of a message to the poll that hands it out, which may be the next one
 SETTLING_S = 1.5  # the core may keep an ack for a second before it settles it
 KEEPER_WAIT_S = 60.0  # of the thread that returns messages, if nothing is due before
@@ -46,7 +46,7 @@ class PulsarSharedMember:
         self._name = f"mqplug-pid-{os.getpid()}-{uuid4().hex[:16]}"
         self._changed = Condition()
         self._woken = self._closed = False
-        self._next_check = time.monotonic() + CONNECTION_CHECK_S
+        self._checks = TopicChecks(connection)
         self._options = options
         self._logs: dict[Log, SharedLog] = {}
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
@@ -97,10 +97,7 @@ class PulsarSharedMember:
                     break
                 self._changed.wait(min(deadline.remaining(), self._until_due_locked()))
         if away is not None and not batches:
-            raise mqplug.Timeout(
-                f"the broker cannot be reached, the client tries again: {away.message}",
-                fix="Check that the broker is up, or receive again",
-            ) from away
+            raise away
         return batches
 
     def _take_locked(self, most: int, since: float, oldest: float) -> list[Batch]:
@@ -129,20 +126,11 @@ class PulsarSharedMember:
     def _until_due_locked(self) -> float:
         return max(0.0, min((each.next_due_locked() for each in self._logs.values()), default=inf) - time.monotonic())
 
-    def _check_connected(self) -> mqplug.Error | None:
+    def _check_connected(self) -> mqplug.Timeout | None:
         """Check at intervals whether the topics exist. Return the error if that cannot be checked now."""
-        if time.monotonic() < self._next_check:
+        if not self._checks.due():
             return None
-        self._next_check = time.monotonic() + CONNECTION_CHECK_S
-        for topic in {log.topic for log, each in self._logs.items() if each.is_lost}:
-            try:
-                self._connection.describe(topic, CONNECTION_CHECK_S)
-            except (mqplug.Timeout, mqplug.ConnectError) as error:
-                return error
-            except mqplug.Error as error:
-                error.at(topic=topic)  # one of several
-                raise
-        return None
+        return self._checks.outage({log.topic for log, each in self._logs.items() if each.is_lost})
 
     def wake(self) -> None:
         """End a poll that waits."""
