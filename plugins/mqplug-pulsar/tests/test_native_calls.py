@@ -5,13 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from threading import Event, Timer
+from types import SimpleNamespace
 
 import _pulsar
 import pytest
 from _pulsar import Result
 
 import mqplug
+from mqplug.spi import Capabilities
+from mqplug_pulsar import PulsarSettings
+from mqplug_pulsar._admin.topics import describe_all
+from mqplug_pulsar._cluster.connection import ClusterFacts, PulsarConnection
 from mqplug_pulsar._cluster.native_calls import CALL_THREADS, NativeCalls
+from mqplug_pulsar._format.topic_names import NamespaceTopics
 
 
 @pytest.fixture
@@ -77,6 +83,21 @@ def test_answers(calls):
     assert calls.answer(lambda callback: callback(Result.Ok), 1) is None
     with pytest.raises(_pulsar.ConsumerBusy):
         calls.answer(lambda callback: callback(Result.ConsumerBusy), 1)
+
+
+def test_many_topics_are_described_together():
+    """More topics than the pool has threads are described: no thread waits for another one of the pool."""
+
+    class Native:
+        def get_topic_partitions_async(self, full, callback):
+            callback(Result.Ok, [f"{full}-partition-0"])
+
+    client = SimpleNamespace(_client=Native(), _consumers=[], get_topic_partitions=lambda full: [f"{full}-partition-0"])
+    names, facts = NamespaceTopics("public", "default"), ClusterFacts("c", Capabilities())
+    connection = PulsarConnection(PulsarSettings(), names, client, None, facts, lambda _: None)
+    topics = [f"t{number}" for number in range(4 * CALL_THREADS)]
+    assert [info.name for info in describe_all(connection, topics, 10)] == topics
+    connection.calls.close()
 
 
 def test_an_answer_that_never_comes(calls):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -126,13 +127,16 @@ class PulsarConnection:
 
         The native client does not tell why a broker refuses its connections, for example because a token has expired.
         So if it gets no answer, a handshake raises the reason.
+
+        It runs on the threads of the pool, too, and needs none of them itself: questions would wait for each other.
         """
         try:
-            return self.calls.run(lambda: list(self.client.get_topic_partitions(full)), timeout)
+            found: list[str] = self.calls.ask(partial(self.client._client.get_topic_partitions_async, full), timeout)
         except (mqplug.Timeout, mqplug.ConnectError):
             with suppress(mqplug.ConnectError):
                 self._greet(Deadline(HANDSHAKE_S))
             raise
+        return found
 
     def forget(self, name: str) -> None:
         """Forget a topic that was deleted or created."""

@@ -75,6 +75,13 @@ class NativeCalls:
         except RuntimeError as error:
             raise mqplug.Closed("the connection was closed", fix="Connect again") from error
 
+    def ask(self, begin: Begin, timeout: float) -> Any:
+        """Return the answer to an asynchronous native call, or raise its error, translated."""
+        try:
+            return self.answer(begin, timeout)
+        except _pulsar.PulsarException as error:
+            raise error_from_exception(error) from error
+
     def answer(self, begin: Begin, timeout: float) -> Any:
         """Return the answer to an asynchronous native call."""
         answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
