@@ -77,6 +77,20 @@ def test_a_message_that_comes_again_is_dropped_or_acked_again(table):
     assert table.is_empty
 
 
+def test_a_message_that_waits_for_a_check_is_asked_for_since_the_first_time(table):
+    """Taking it in vain again does not make an earlier check too old; handed out and nacked, it begins anew."""
+    table.add(lease(1, index=0, size=2))
+    for now in (5.0, 6.0):
+        [taken] = table.take(1, now)
+        table.put_back([taken], now)
+    assert taken.asked_at == 5.0
+    [taken] = table.take(1, 7.0)
+    table.give_back(taken.place, 0.0, 8.0)
+    [taken] = table.take(1, 9.0)
+    table.put_back([taken], 9.0)
+    assert taken.asked_at == 9.0
+
+
 def test_acks_that_are_not_stored_keep_the_member_busy(table):
     """With a message in hand, or an ack that is not stored, nothing is idle; with what waits for its delay neither."""
     table.add(lease(1))

@@ -13,8 +13,10 @@ from pulsar_driver import fill, take
 
 import mqplug
 from mqplug import Retry
-from mqplug_pulsar._consume.shared_log import UNUSED_S
+from mqplug_pulsar._admin import group_notes
+from mqplug_pulsar._consume import shared_log, shared_member
 
+LIMIT_S = 30
 MODES = ("shared", "key_shared")
 
 
@@ -22,15 +24,6 @@ def drip(mq, topic, count, key=None):
     """Send messages one by one, each an entry of its own, and return their ids."""
     with mq.producer(topic) as out:
         return [out.send(b"%d" % number, key=key) for number in range(count)]
-
-
-def drain(member, seconds=0.5):
-    """Receive and ack until nothing comes for a while; return the ids and attempts."""
-    came = []
-    while (message := member.receive(seconds)) is not None:
-        member.ack(message)
-        came.append((message.id, message.attempt))
-    return came
 
 
 def test_an_ack_takes_no_neighbour_along(mq, topic):
@@ -42,7 +35,10 @@ def test_an_ack_takes_no_neighbour_along(mq, topic):
             member.ack(taken[index])
         member.commit()
     with mq.consumer(topic, group="g", mode="shared") as heir:
-        assert sorted(drain(heir, 1)) == [(ids[index], 1) for index in (0, 3, 4)]
+        left = take(heir, 3)
+        assert sorted((each.id, each.attempt) for each in left) == [(ids[index], 1) for index in (0, 3, 4)]
+        for message in left:
+            heir.ack(message)
     with mq.consumer(topic, group="g", mode="shared") as last:
         fresh = drip(mq, topic, 1)
         assert take(last, 1)[0].id == fresh[0]
@@ -125,7 +121,7 @@ def test_a_nacked_message_holds_back_its_key(mq, topic):
     with mq.consumer(topic, group="g", mode="key_shared") as member:
         first = take(member, 1)[0]
         assert first.id == ids[0]
-        member.nack(first, delay=1)
+        member.nack(first, delay=3)  # the other key comes from the broker meanwhile
         came = take(member, 4)
         assert [each.id for each in came if each.key == b"a"] == ids
         assert came[0].id == other[0]
@@ -169,6 +165,24 @@ def test_messages_in_hand_do_not_come_twice_after_an_unload(mq, topic, pulsar_se
         member.commit()
     with mq.consumer(topic, group="g", mode="shared") as heir:
         assert [each.id for each in take(heir, 1)] == fresh
+
+
+@pytest.mark.parametrize("lasts", [1.0, 0.0], ids=["within a second", "later"])
+def test_short_receives_get_what_has_to_be_checked(mq, topic, monkeypatch, lasts):
+    """However long a check takes whether others acked a message, receives that wait only for a moment get it."""
+    monkeypatch.setattr(shared_member, "CHECK_LASTS_S", lasts)
+    monkeypatch.setattr(shared_log, "FRESH_S", 0.0)
+    read = group_notes.read
+    monkeypatch.setattr(group_notes, "read", lambda *asked: (time.sleep(0.1), read(*asked))[1])
+    ids = drip(mq, topic, 5)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        came, end = [], time.monotonic() + LIMIT_S
+        while len(came) < len(ids):
+            assert time.monotonic() < end, came
+            if (message := member.receive(0.001)) is not None:
+                came.append(message.id)
+            time.sleep(0.05)
+    assert sorted(came) == ids
 
 
 HOLDS = """
@@ -243,8 +257,9 @@ def test_without_the_admin_interface(plain, mq, topic):
             member.seek(mqplug.before(third.id))
 
 
-def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server):
+def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server, monkeypatch):
     """Acks that a frozen broker did not confirm are stored when it goes on, though the member was away meanwhile."""
+    monkeypatch.setattr(shared_log, "UNUSED_S", 0.2)
     drip(mq, topic, 2)
     with mq.consumer(topic, group="g", mode="shared") as member:
         taken = take(member, 2)
@@ -254,7 +269,7 @@ def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server):
                 member.ack(message)
             with pytest.raises(mqplug.Timeout):
                 member.commit(timeout=1)
-            time.sleep(UNUSED_S + 1.5)  # so long may a member be away before it gives up what it does not use
+            time.sleep(shared_log.UNUSED_S + 1.5)  # then a member that is away gives up what it does not use
         finally:
             pulsar_server.unpause()
         member.commit(timeout=30)

@@ -56,7 +56,7 @@ class Lease:
         self.checked_at = since
         """Since when it is here, or when it was last found unacked: another member may have it too, and ack it."""
         self.asked_at = inf
-        """When it was to be handed out, but had to be checked first."""
+        """Since when it is to be handed out, and has to be checked first."""
         self.due = -inf
         self.ends = inf
 
@@ -125,7 +125,7 @@ class LeasedMessages:
     def put_back(self, leases: Iterable[Lease], now: float) -> None:
         """Return messages that were taken, to be handed out when they are checked."""
         for lease in leases:
-            lease.state, lease.asked_at = State.WAITING, now
+            lease.state, lease.asked_at = State.WAITING, min(now, lease.asked_at)
             self._wait(lease)
 
     def check(self, is_acked: Callable[[Numbers], bool], now: float) -> list[Any]:
@@ -176,7 +176,7 @@ class LeasedMessages:
         lease = self._leases.get(place)
         if lease is None or lease.state is not State.IN_HAND:
             return
-        lease.due = now + delay
+        lease.due, lease.asked_at = now + delay, inf
         if self._by_key or lease.size > 1:
             lease.attempt, lease.again, lease.state = lease.attempt + 1, True, State.WAITING
             self._wait(lease)

@@ -87,12 +87,13 @@ class PulsarSharedMember:
         """Return messages that no other member has, up to ``most``."""
         self._report_assigned()
         deadline, since = Deadline(timeout), time.monotonic()
-        oldest = since - CHECK_LASTS_S if timeout > 0 else -inf  # without waiting there is only the check before
         away = self._check_connected() if timeout > 0 else None
         while True:
             with self._changed:
+                # Who cannot wait for a check takes what was checked before, or would never get anything.
+                oldest = -inf if (expired := deadline.expired) else since - CHECK_LASTS_S
                 batches = self._take_locked(most, since, oldest)
-                if batches or self._woken or deadline.expired:
+                if batches or self._woken or expired:
                     self._woken = False
                     break
                 self._changed.wait(min(deadline.remaining(), self._until_due_locked()))
