@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +16,7 @@ from mqplug_devbrokers._pulsar_rest import PulsarRest, topic_path
 from mqplug_devbrokers._tools import run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
 Address = Literal["plain", "tls", "admin", "admin_tls"]
@@ -26,6 +27,7 @@ ADMIN = "admin"
 PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
 OPENSSL_TIMEOUT_S = 60.0
 REST_TIMEOUT_S = 30.0
+POLL_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,8 @@ class SecuredPulsar:
             raise BrokerError('a tenant has administrators alone: allow(role, "admin", tenant=...)')
         if tenant is None and (unknown := [each for each in actions if each not in ACTIONS]):
             raise BrokerError(f"there is no action {unknown[0]!r}: choose from {', '.join(ACTIONS)}")
-        rest = self._rest()
         for where in filter(None, (topic and topic_path(topic), namespace and f"namespaces/{namespace}")):
-            held = rest.ask("GET", f"{where}/permissions").get(role, [])
-            rest.ask("POST", f"{where}/permissions/{role}", sorted({*held, *actions}))
+            self._give(where, role, self._rights(where, role) | {*actions})
         if tenant is not None:
             self._change_administrators(tenant, {*self._administrators(tenant), role})
 
@@ -118,10 +118,10 @@ class SecuredPulsar:
             for namespace in rest.ask("GET", f"namespaces/{tenant}"):
                 granted = rest.ask("GET", f"namespaces/{namespace}")["auth_policies"]
                 if role in granted["namespace_auth"]:
-                    rest.ask("DELETE", f"namespaces/{namespace}/permissions/{role}")
+                    self._take_away(f"namespaces/{namespace}", role)
                 for topic, roles in granted["destination_auth"].items():
                     if role in roles:
-                        rest.ask("DELETE", f"{topic_path(topic)}/permissions/{role}")
+                        self._take_away(topic_path(topic), role)
 
     def settings(self) -> dict[str, str]:
         """Write the broker's files, and return its settings."""
@@ -145,6 +145,17 @@ class SecuredPulsar:
             "tlsTrustCertsFilePath": str(self.ca_file),
         }
 
+    def _rights(self, where: str, role: str) -> set[str]:
+        return set(self._rest().ask("GET", f"{where}/permissions").get(role, ()))
+
+    def _give(self, where: str, role: str, rights: set[str]) -> None:
+        self._rest().ask("POST", f"{where}/permissions/{role}", sorted(rights))
+        _wait_until(lambda: rights <= self._rights(where, role))
+
+    def _take_away(self, where: str, role: str) -> None:
+        self._rest().ask("DELETE", f"{where}/permissions/{role}")
+        _wait_until(lambda: not self._rights(where, role))
+
     def _administrators(self, tenant: str) -> set[str]:
         return set(self._rest().ask("GET", f"tenants/{tenant}")["adminRoles"])
 
@@ -153,9 +164,19 @@ class SecuredPulsar:
         info = rest.ask("GET", f"tenants/{tenant}")
         if roles != set(info["adminRoles"]):
             rest.ask("POST", f"tenants/{tenant}", {**info, "adminRoles": sorted(roles)})
+            _wait_until(lambda: self._administrators(tenant) == roles)
 
     def _rest(self) -> PulsarRest:
         return PulsarRest(self.address("admin"), REST_TIMEOUT_S, self.admin_token)
+
+
+def _wait_until(in_force: Callable[[], bool]) -> None:
+    """Wait for a change of rights: the broker answers when it is stored, and applies it a moment later."""
+    end = time.monotonic() + REST_TIMEOUT_S
+    while not in_force():
+        if time.monotonic() > end:
+            raise BrokerError(f"the broker did not apply a change of rights within {REST_TIMEOUT_S:g} s")
+        time.sleep(POLL_S)
 
 
 def _hash(password: str) -> str:

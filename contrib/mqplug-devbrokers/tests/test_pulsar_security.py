@@ -122,6 +122,34 @@ def test_rights_are_given_and_taken(secured: SecuredPulsar, topic: str) -> None:
         produce(plain, bob, topic)
 
 
+class LateRights:
+    """The administration of a broker that shows a change of rights only when it was asked for them a few times."""
+
+    def __init__(self) -> None:
+        self.stored: list[str] = []
+        self._shown: list[str] = []
+        self._looks = 0
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        if method != "GET":
+            self.stored, self._looks = body or [], 0
+            return None
+        self._looks += 1
+        if self._looks > 3:
+            self._shown = self.stored
+        return {"dave": self._shown}
+
+
+def test_rights_are_in_force_when_the_call_returns(secured: SecuredPulsar, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that stores a change before it applies it is waited for."""
+    late = LateRights()
+    monkeypatch.setattr(secured, "_rest", lambda: late)
+    secured.allow("dave", "produce", namespace="public/default")
+    assert late.ask("GET", "namespaces/public/default/permissions") == {"dave": ["produce"]}
+    secured._take_away("namespaces/public/default", "dave")
+    assert late.ask("GET", "namespaces/public/default/permissions") == {"dave": []}
+
+
 def test_a_tenant_gets_an_administrator(secured: SecuredPulsar) -> None:
     """It may create topics, until it is forbidden."""
     carol = PulsarRest(secured.address("admin"), 20, secured.token("carol"))
