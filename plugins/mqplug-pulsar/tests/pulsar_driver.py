@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import driver_seam
 
 import mqplug_pulsar
+
+LIMIT_S = 30
 
 
 def fill(mq, topic, count):
@@ -38,6 +41,14 @@ def check_exactly(mq, topic, ids):
         assert [message.id for message in take_all(member, len(ids))] == ids
         fresh = fill(mq, topic, 1)
         assert [message.id for message in take(member, 1)] == fresh
+
+
+def wait_until(condition):
+    """Wait until it is so."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
 
 
 def killed(server):

@@ -6,14 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from pulsar_driver import check_exactly, fill, take, take_all
+from pulsar_driver import check_exactly, fill, take, take_all, wait_until
 
 import mqplug
 from mqplug import EARLIEST
@@ -113,14 +112,6 @@ def prefetched(mq, topic):
     stats = admin.get(f"persistent/public/default/{topic}-partition-0/stats", 20)
     members = stats["subscriptions"]["g"]["consumers"] if "g" in stats["subscriptions"] else []
     return sum(member["msgOutCounter"] for member in members)
-
-
-def wait_until(true, timeout=30):
-    """Wait until this is true."""
-    end = time.monotonic() + timeout
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_a_group_moved_back_forgets_acks_inside_batches(mq, topic, pulsar_server):

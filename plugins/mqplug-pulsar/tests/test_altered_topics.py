@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import time
 
 import attrs
 import pytest
+from pulsar_driver import wait_until
 
 import mqplug
 from mqplug.spi import AlterTopic, Deadline
@@ -60,8 +60,7 @@ def test_a_topic_that_kept_nothing_that_was_acked(mq, name, rest):
         topic = f"{name}-{number}"
         rest.ask("PUT", rest.path(topic))
         rest.ask("POST", f"{rest.path(topic)}/retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0})
-        while limits(mq.describe(topic)) != (None, None):
-            time.sleep(0.02)
+        wait_until(lambda topic=topic: limits(mq.describe(topic)) == (None, None))
         assert limits(mq.alter_topic(topic, **given)) == expected
 
 

@@ -115,7 +115,7 @@ def test_missing_messages_are_requested_again(single, topic, monkeypatch):
         assert member.receive(0.5) is None
         ids = [*ids, *fill(single, topic, 1)]
         assert [message.id for message in take_all(member, 11)] == ids
-    assert len(requests) == 2
+    assert len(requests) >= 2
 
 
 @pytest.mark.usefixtures("skipping")

@@ -6,11 +6,10 @@ import time
 
 import pulsar
 import pytest
-from pulsar_driver import fill
+from pulsar_driver import LIMIT_S, fill, wait_until
 
 from mqplug_pulsar._consume.group_member import HAND_OVER_MESSAGES
 
-LIMIT_S = 30
 MESSAGES = 1500
 
 
@@ -35,14 +34,6 @@ def active(rest, topic, group, partition):
     """Return the name of the active member."""
     stats = rest.ask("GET", f"{rest.path(topic)}-partition-{partition}/stats")
     return stats["subscriptions"][group]["activeConsumerName"]
-
-
-def wait_until(condition):
-    """Wait until it is so."""
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("admin", [True, False])

