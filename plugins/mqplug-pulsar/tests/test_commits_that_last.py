@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Thread
 
 import pytest
-from pulsar_driver import check_exactly, fill, killed, take, take_all
+from pulsar_driver import LIMIT_S, check_exactly, fill, killed, take, take_all
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -32,44 +33,51 @@ def out_of_order(taken):
     return [taken[at + 1 : at + 4 : 2] for at in range(0, 4 * COMMITS, 4)], taken[::2]
 
 
-@pytest.mark.parametrize("choose", [single_messages, out_of_order])
-def test_single_messages(mq, topic, pulsar_server, choose):
-    """Messages that were sent one by one, and acked in order or with gaps, do not come again."""
-    with mq.producer(topic) as out:
-        for number in range(4 * COMMITS):
-            out.send(b"%d" % number)
-    member = mq.consumer(topic, group="g")
-    rounds, rest = choose(take_all(member, 4 * COMMITS))
-    commit_each(member, rounds)
-    killed(pulsar_server)
-    member.close()
-    check_exactly(mq, topic, [message.id for message in rest])
+def whole_batches(taken):
+    """Each commit stores a batch of ten messages."""
+    return [taken[at : at + 10] for at in range(0, 10 * COMMITS, 10)], taken[10 * COMMITS :]
 
 
-def test_whole_batches(mq, topic, pulsar_server):
-    """Batches that were acked whole do not come again."""
-    for _ in range(COMMITS + 1):
-        fill(mq, topic, 10)
-    member = mq.consumer(topic, group="g")
-    taken = take_all(member, 10 * (COMMITS + 1))
-    commit_each(member, [taken[at : at + 10] for at in range(0, 10 * COMMITS, 10)])
-    killed(pulsar_server)
-    member.close()
-    check_exactly(mq, topic, [message.id for message in taken[-10:]])
-
-
-def test_holes_in_batches(mq, topic, pulsar_server):
-    """Of batches that were acked whole and in part, only the gaps come again."""
-    for _ in range(COMMITS):
-        fill(mq, topic, 10)
-    member = mq.consumer(topic, group="g")
-    taken = take_all(member, 10 * COMMITS)
+def holes_in_batches(taken):
+    """Each commit stores a batch and a part of another one, or two parts."""
     rounds = [taken[at : at + 13] for at in range(0, 10 * COMMITS, 15)]
-    commit_each(member, rounds)
     acked = {message.id for messages in rounds for message in messages}
+    return rounds, [message for message in taken if message.id not in acked]
+
+
+SENT = {
+    single_messages: (40, 1),
+    out_of_order: (40, 1),
+    whole_batches: (COMMITS + 1, 10),
+    holes_in_batches: (COMMITS, 10),
+}
+"""How many batches are sent for each way to commit, and of how many messages."""
+
+
+def test_commits_outlive_a_kill(mq, name, pulsar_server):
+    """What was committed does not come again, and what was not does, whatever the commits stored."""
+    together = Barrier(len(SENT))
+
+    def commit(choose):
+        topic = f"{name}-{choose.__name__}"
+        mq.create_topic(topic)
+        batches, size = SENT[choose]
+        for _ in range(batches):
+            fill(mq, topic, size)
+        member = mq.consumer(topic, group="g")
+        rounds, rest = choose(take_all(member, batches * size))
+        commit_each(member, rounds[:-2])
+        together.wait(LIMIT_S)
+        commit_each(member, rounds[-2:])
+        return member, topic, [message.id for message in rest]
+
+    with ThreadPoolExecutor(len(SENT)) as threads:  # they end together, so that the kill comes right after each
+        committed = list(threads.map(commit, SENT))
     killed(pulsar_server)
-    member.close()
-    check_exactly(mq, topic, [message.id for message in taken if message.id not in acked])
+    for member, _, _ in committed:
+        member.close()
+    for _, topic, rest in committed:
+        check_exactly(mq, topic, rest)
 
 
 def test_a_close_right_after_a_commit(mq, topic, pulsar_server):

@@ -9,8 +9,6 @@ import pytest
 
 import mqplug
 from mqplug.testing import CASES, prove
-from mqplug_devbrokers import PulsarSecurity, PulsarServer
-from mqplug_devbrokers.pytest_plugin import started
 from mqplug_pulsar._harness import harness as shipped
 
 ADMINISTERING = (
@@ -22,28 +20,26 @@ IN_EACH_RUN = ("HP-01", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-
 
 
 @pytest.fixture(scope="session")
-def harness():
+def harness(secured):
     """A broker at which carol may send and receive, no more."""
-    with started(lambda: PulsarServer(security=PulsarSecurity(authorize=True))) as server:
-        secured = server.secured
-        secured.allow("carol", "produce", "consume", namespace="public/default")
-        query = f"admin_url={secured.address('admin_tls')}&tls_ca={secured.ca_file}"
-        broker = secured.address("tls").removeprefix("pulsar+ssl://")
+    secured.allow("carol", "produce", "consume", namespace="public/default")
+    query = f"admin_url={secured.address('admin_tls')}&tls_ca={secured.ca_file}"
+    broker = secured.address("tls").removeprefix("pulsar+ssl://")
 
-        def url(token):
-            return f"pulsar+ssl://:{token}@{broker}?{query}"
+    def url(token):
+        return f"pulsar+ssl://:{token}@{broker}?{query}"
 
-        with shipped(url(secured.token("carol"))) as over_any_broker:
-            yield attrs.evolve(
-                over_any_broker,
-                admin=lambda: mqplug.connect(server.url),
-                intruder=lambda timeout: mqplug.connect(url(secured.token("carol", lifetime=-60)), timeout=timeout),
-                enforce=lambda client, topic: None,
-                known_failures={
-                    **over_any_broker.known_failures,
-                    **dict.fromkeys(ADMINISTERING, "it administers, which this role may not"),
-                },
-            )
+    with shipped(url(secured.token("carol"))) as over_any_broker:
+        yield attrs.evolve(
+            over_any_broker,
+            admin=lambda: mqplug.connect(url(secured.admin_token)),
+            intruder=lambda timeout: mqplug.connect(url(secured.token("carol", lifetime=-60)), timeout=timeout),
+            enforce=lambda client, topic: None,
+            known_failures={
+                **over_any_broker.known_failures,
+                **dict.fromkeys(ADMINISTERING, "it administers, which this role may not"),
+            },
+        )
 
 
 AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"

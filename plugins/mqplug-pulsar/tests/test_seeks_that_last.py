@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pulsar_driver import fill, killed, take
 
@@ -21,37 +23,37 @@ def acked_with_gaps(mq, topic, group):
     return ids
 
 
-def check_nothing_skipped(mq, topic, group, ids):
-    """The next member gets all these messages, in order."""
-    with mq.consumer(topic, group=group) as member:
-        assert [message.id for message in take(member, len(ids))] == ids
-
-
-def test_a_seek(mq, topic, pulsar_server):
-    """After a seek backward and a kill, messages that were acked before the seek come again."""
-    ids = acked_with_gaps(mq, topic, "g")
-    member = mq.consumer(topic, group="g")
-    member.seek(mqplug.before(ids[0]))
-    killed(pulsar_server)
-    member.close()
-    check_nothing_skipped(mq, topic, "g", ids)
-
-
-def test_a_reset(mq, topic, pulsar_server):
-    """After ``reset_group`` and a kill, messages that were acked before come again."""
-    ids = acked_with_gaps(mq, topic, "g")
-    mq.reset_group("g", topic, mqplug.before(ids[0]))
-    killed(pulsar_server)
-    check_nothing_skipped(mq, topic, "g", ids)
-
-
-@pytest.mark.parametrize("mode", ["shared", "key_shared"])
-def test_a_seek_of_members_that_share(mq, topic, pulsar_server, mode):
-    """After a seek backward in a shared mode and a kill, messages that were acked before the seek come again."""
-    ids = acked_with_gaps(mq, topic, "g")
+def seek(mq, topic, mode, ids):
+    """Seek to the beginning as a member in this mode. Return the member."""
     member = mq.consumer(topic, group="g", mode=mode)
     member.seek(mqplug.before(ids[0]))
+    return member
+
+
+def reset(mq, topic, mode, ids):
+    """Reset the group to the beginning."""
+    mq.reset_group("g", topic, mqplug.before(ids[0]))
+
+
+MOVES = ((seek, "ordered"), (reset, "ordered"), (seek, "shared"), (seek, "key_shared"))
+
+
+def test_moves_outlive_a_kill(mq, name, pulsar_server):
+    """After a seek or ``reset_group`` backward and a kill, messages that were acked before the move come again."""
+    topics = [f"{name}-{number}-{move.__name__}-{mode}" for number, (move, mode) in enumerate(MOVES)]
+    for topic in topics:
+        mq.create_topic(topic)
+    ids = [acked_with_gaps(mq, topic, "g") for topic in topics]
+    with ThreadPoolExecutor(len(MOVES)) as threads:  # together, so that the kill comes right after each of them
+        started = [
+            threads.submit(move, mq, topic, mode, sent)
+            for (move, mode), topic, sent in zip(MOVES, topics, ids, strict=True)
+        ]
+        members = [each.result() for each in started]
     killed(pulsar_server)
-    member.close()
-    with mq.consumer(topic, group="g", mode=mode) as member:
-        assert sorted(message.id for message in take(member, len(ids))) == ids
+    for member in filter(None, members):
+        member.close()
+    for (_, mode), topic, sent in zip(MOVES, topics, ids, strict=True):
+        with mq.consumer(topic, group="g", mode=mode) as member:
+            found = [message.id for message in take(member, len(sent))]
+            assert (found if mode == "ordered" else sorted(found)) == sent, topic
