@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 from importlib import import_module
 
@@ -36,6 +37,7 @@ TEXTS = (
 )
 NAMES = ("a", "b", "a\0b", "é", "mqplug.headers", "mqplug.epoch", "mqplug.other", "mqplug.schema-version", "n" * 200)
 SIZES = (0, 0, 1, 5, 128, 1024, 70_000)
+SEEDS = range(8 if os.environ.get("MQPLUG_PROFILE") == "full" else 2)
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def check_arrow(batch):
     assert batch.to_arrow().validate(full=True) is None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_same_is_read(both, foreign, topic, seed):
     """Both paths deliver the same messages, from the beginning and from positions inside batches and chunks."""
     chance = random.Random(seed)
@@ -144,7 +146,7 @@ def test_the_same_is_read(both, foreign, topic, seed):
             assert contents(consumer.receive_many(1, timeout=20)) == [content]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS[: len(SEEDS) // 2])
 def test_members_get_the_same(both, foreign, topic, seed):
     """Members of groups get the same through both paths, and what was acked inside a batch does not come again."""
     chance = random.Random(seed)
