@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 
 import pytest
 from kafka_driver import new_name, take
+from waiting import wait_until
 
 import mqplug
 
-LIFETIME_S = 8.0
-LONGER_S = 600.0
+FORMER = "former"  # the user of a certificate that is renewed, who has rights as long as it is good
 
 
 @pytest.fixture
 def own(secured, tmp_path):
-    """Issue a certificate for alice, which replaces the one before in its files, and return the settings with it."""
+    """Issue a certificate, which replaces the one before in its files, and return the settings with it."""
+    cert, key = tmp_path / "own.pem", tmp_path / "own.key"
 
-    def issue(lifetime=LONGER_S):
-        files = secured.issue("alice", lifetime=lifetime, directory=tmp_path)
+    def issue(user="alice"):
+        issued = secured.issue(user)
+        for new, file in ((issued.key_file, key), (issued.cert_file, cert)):
+            shutil.copy(new, tmp_path / "next")
+            (tmp_path / "next").replace(file)
         return {
             "servers": [secured.address("mtls")], "tls": True, "ca_file": str(secured.ca_file),
-            "cert_file": str(files.cert_file), "key_file": str(files.key_file), "session_timeout": 6,
+            "cert_file": str(cert), "key_file": str(key), "session_timeout": 6,
         }  # fmt: skip
 
     return issue
+
+
+@pytest.fixture
+def former(secured, own):
+    """The settings with a certificate of another user, who may do everything."""
+    secured.allow(FORMER, "All", topic_prefix="", group_prefix="", cluster=True)
+    yield own(FORMER)
+    secured.forbid(FORMER)
 
 
 class Sender:
@@ -62,37 +75,40 @@ def received(consumer, ids, seconds, *, ack=False):
                 consumer.ack(message)
 
 
-def test_renewed_certificates_lose_nothing(secured_server, own):
-    """A client whose certificate was renewed goes on when the old one has expired and all connections were cut.
+def test_renewed_certificates_lose_nothing(secured_server, secured, former, own):
+    """A client whose certificate was renewed goes on when the old one is worth nothing and all connections were cut.
 
     Every send is stored once, a reader reads each once and in order, and a member gets all that it has not acked.
     """
-    settings = own(LIFETIME_S)
-    expires = time.monotonic() + LIFETIME_S
     topic = new_name()
-    with mqplug.connect("kafka", **settings) as mq:
+    with mqplug.connect("kafka", **former) as mq:
         mq.create_topic(topic, partitions=2)
-        read, acked = [], []
+        read, acked, credentials = [], [], mq._connection.credentials
         with (
             mq.producer(topic) as out,
             mq.consumer(topic, start=mqplug.EARLIEST) as reader,
             mq.consumer(topic, group=topic) as member,
         ):
+
+            def receive(seconds):
+                received(reader, read, seconds)
+                received(member, acked, seconds, ack=True)
+
             with Sender(out) as sender:
-                received(reader, read, 1)
-                received(member, acked, 1, ack=True)
+                receive(1)
                 own()
-                while time.monotonic() < expires + 1:
-                    received(reader, read, 0.5)
-                    received(member, acked, 0.5, ack=True)
+                wait_until(lambda: credentials.generation and credentials._seen == credentials._look(), 60)
+                receive(0.5)  # which moves both
+                moved = len(sender.handles)
+                wait_until(lambda: len(sender.handles) > moved, 60)
+                wait_until(lambda: all(handle.done for handle in sender.handles[: moved + 1]), 60)
+                secured.forbid(FORMER)
                 secured_server.restart()
-                received(reader, read, 2)
-                received(member, acked, 2, ack=True)
+                receive(2)
             sent = [handle.result(timeout=30) for handle in sender.handles]
             end = time.monotonic() + 30
             while (len(read) < len(sent) or len(set(acked)) < len(sent)) and time.monotonic() < end:
-                received(reader, read, 0.3)
-                received(member, acked, 0.3, ack=True)
+                receive(0.3)
         for partition in (0, 1):
             of_partition = [each for each in sent if each.log.partition == partition]
             assert [each for each in read if each.log.partition == partition] == of_partition
@@ -132,7 +148,7 @@ def test_certificates_that_are_no_good_are_not_used(own, tmp_path):
             for spoil in (lambda file: file.write_text("no certificate"), lambda file: file.unlink()):
                 credentials = mq._connection.credentials
                 before = credentials.generation
-                spoil(tmp_path / "alice.pem")
+                spoil(tmp_path / "own.pem")
                 end = time.monotonic() + 20
                 while credentials.generation == before:
                     assert time.monotonic() < end
