@@ -1,15 +1,19 @@
-"""One broker for each worker, with a second listener that asks for a password; a client and a topic for each test.
+"""One broker for each worker, with a listener that asks for a password; a client and a topic for each test.
 
-Workers of pytest-xdist do not share brokers here, since tests stop, kill and freeze them.
+Workers of pytest-xdist do not share brokers here, since tests stop, kill and freeze them. The topics of a test are
+deleted after it: a broker with some hundred of them takes long to stop and to start.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
-from kafka_driver import free_ports, new_name
+from kafka_driver import free_ports, new_name, new_names
 
 import mqplug
-from mqplug_devbrokers import KafkaCluster, KafkaSecurity, KafkaServer, TokenServer
+from mqplug_devbrokers import BrokerError, KafkaCluster, KafkaSecurity, KafkaServer, TokenServer
+from mqplug_devbrokers._kafka_wire import KafkaWire
 from mqplug_devbrokers.pytest_plugin import started
 
 USERS = {"alice": "alice-pw", "bob": "bob-pw", "carol": "carol-pw"}
@@ -17,19 +21,24 @@ USERS = {"alice": "alice-pw", "bob": "bob-pw", "carol": "carol-pw"}
 
 @pytest.fixture(scope="session")
 def kafka_server():
-    """A running broker; ``kafka_server.login`` is the address that wants the user bob."""
-    (port,) = free_ports(1)
-    with started(lambda: KafkaServer(settings=_login(port))) as server:
-        server.login = f"127.0.0.1:{port}"
+    """A running broker.
+
+    ``kafka_server.login`` is the address that wants the user bob. ``kafka_server.front`` is a port that the broker
+    advertises to those who come through it, for a test to listen at, and to pass on to the port ``behind``.
+    """
+    login, behind, front = free_ports(3)
+    with started(lambda: KafkaServer(settings=_listeners(login, behind, front))) as server:
+        server.login = f"127.0.0.1:{login}"
+        server.front, server.behind = front, behind
         yield server
 
 
-def _login(port):
+def _listeners(login, behind, front):
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return {
-        "listeners": f"LOGIN://127.0.0.1:{port}",
-        "advertised.listeners": f"LOGIN://127.0.0.1:{port}",
-        "listener.security.protocol.map": "LOGIN:SASL_PLAINTEXT",
+        "listeners": f"LOGIN://127.0.0.1:{login},FRONT://127.0.0.1:{behind}",
+        "advertised.listeners": f"LOGIN://127.0.0.1:{login},FRONT://127.0.0.1:{front}",
+        "listener.security.protocol.map": "LOGIN:SASL_PLAINTEXT,FRONT:PLAINTEXT",
         "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.login.plain.sasl.jaas.config": f'{module} required user_bob="bob-pw";',
     }
@@ -65,6 +74,18 @@ def tokens():
     """A token endpoint that knows the client alice."""
     with TokenServer({"alice": "s3cret"}) as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def tidy(request):
+    """Delete the topics of each test."""
+    new_names.clear()
+    yield
+    for fixture in {"kafka_server", "secured_server"} & set(request.fixturenames) if new_names else ():
+        with KafkaWire(request.getfixturevalue(fixture).port, timeout=30) as kafka:
+            for name in new_names:
+                with suppress(BrokerError):  # it is the name of a group, or was deleted
+                    kafka.delete_topic(name)
 
 
 @pytest.fixture

@@ -15,10 +15,14 @@ import mqplug_kafka
 
 _numbers = itertools.count()
 
+new_names = []
+"""The names of the test that runs now."""
+
 
 def new_name():
     """Return a name that no other test has."""
-    return f"t{os.getpid()}-{next(_numbers)}"
+    new_names.append(f"t{os.getpid()}-{next(_numbers)}")
+    return new_names[-1]
 
 
 def fill(mq, topic, count, prefix="m"):
@@ -40,14 +44,17 @@ def take(consumer, count, seconds=30):
 
 
 def free_ports(count):
-    """Return free loopback ports that no outgoing connection gets by chance."""
-    free = filter(_is_free, random.sample(range(10000, 15000), 200))
-    return list(itertools.islice(free, count))
+    """Return free loopback ports that no outgoing connection, and no other test or worker, gets by chance."""
+    return list(itertools.islice(_free_ports, count))
 
 
 def _is_free(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10
+_free_ports = filter(_is_free, random.sample(range(10_000 + 500 * _worker, 10_500 + 500 * _worker), 500))
 
 
 def time_limit(server, milliseconds):

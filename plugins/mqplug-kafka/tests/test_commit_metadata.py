@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mqplug_kafka._admin.commit_metadata import (
     MAX_METADATA_BYTES,
@@ -48,6 +48,7 @@ LENGTHS = st.lists(
 )
 
 
+@settings(max_examples=25)  # of some hundred numbers each
 @given(st.integers(0, 2**62), LENGTHS)
 def test_so_many_ranges_always_fit(offset, lengths):
     """What the capabilities say fits into a commit, as far as the span reaches, whatever the lengths."""

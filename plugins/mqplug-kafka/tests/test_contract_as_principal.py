@@ -16,7 +16,7 @@ ADMINISTERING = (
     "TOP-15", "TOP-17", "TOP-19", "TOP-20", "TOP-21", "TOP-22", "TOP-23", "TOP-24", "TOP-25",
 )  # fmt: skip
 """The cases that administer with the client under test, which lacks the right to."""
-IN_EACH_RUN = ("HP", "WM", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "TOP-03", "TOP-08", "ERR-10")
+IN_EACH_RUN = ("HP", "WM-01", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "TOP-03", "TOP-08", "ERR-10")
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ def test_a_reader_leaves_no_trace(mq, topic):
         reader.seek(mqplug.EARLIEST)
         take(reader, 3)
     mq.bounds(topic)
-    assert groups(mq) == before
+    assert groups(mq) <= before  # those of other tests may go
 
 
 def groups(mq):
@@ -41,7 +41,7 @@ def groups(mq):
     from confluent_kafka.admin import AdminClient
 
     found = mq.unwrap(AdminClient).list_consumer_groups(request_timeout=10).result(10)
-    return sorted(each.group_id for each in found.valid)
+    return {each.group_id for each in found.valid}
 
 
 def test_the_start_is_stored_before_open_returns(mq, topic):

@@ -20,8 +20,8 @@ from mqplug import spi
 from mqplug_devbrokers import KafkaServer
 from mqplug_kafka._cluster import group_offsets
 
-RESTARTS = int(os.environ.get("MQPLUG_RESTARTS", "3"))
-MOVES = int(os.environ.get("MQPLUG_COORDINATOR_MOVES", "2"))
+RESTARTS = int(os.environ.get("MQPLUG_RESTARTS", "1"))
+MOVES = int(os.environ.get("MQPLUG_COORDINATOR_MOVES", "1"))
 GROUP_CLIENT_PROGRAM = Path(__file__).with_name("group_client_program.py")
 PATIENCE = 120.0  # seconds that a process has for one round after a restart, on however busy a machine
 

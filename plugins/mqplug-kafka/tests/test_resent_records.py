@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from kafka_driver import free_ports, new_name
+from kafka_driver import new_name
 from leaderless_relay import LeaderlessRelay
 
 import mqplug
-from mqplug_devbrokers import KafkaServer
-from mqplug_devbrokers.pytest_plugin import started
 
 VALUES = [b"first", *(b"%d" % number for number in range(12))]
 
 
 @pytest.fixture(scope="module")
-def relayed():
+def relayed(kafka_server):
     """A broker that advertises a relay in front of it, the relay, and the address of the relay."""
-    behind, before = free_ports(2)
-    settings = {
-        "listeners": f"VIA://127.0.0.1:{behind}",
-        "advertised.listeners": f"VIA://127.0.0.1:{before}",
-        "listener.security.protocol.map": "VIA:PLAINTEXT",
-    }
-    with started(lambda: KafkaServer(settings=settings)) as server:
-        relay = LeaderlessRelay(before, behind)
-        yield server, relay, f"kafka://127.0.0.1:{before}"
-        relay.close()
+    relay = LeaderlessRelay(kafka_server.front, kafka_server.behind)
+    yield kafka_server, relay, f"kafka://127.0.0.1:{kafka_server.front}"
+    relay.close()
 
 
 def interrupted(relayed, native="auto", **options):

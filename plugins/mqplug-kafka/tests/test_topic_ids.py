@@ -13,10 +13,9 @@ import threading
 import attrs
 import pytest
 from confluent_kafka import Uuid
-from kafka_driver import fill, free_ports, new_name, take
+from kafka_driver import fill, new_name, take
 
 import mqplug
-from mqplug_devbrokers import KafkaServer
 from mqplug_kafka._cluster.topic_ids import incarnation, is_other
 
 METADATA_KEY = 3
@@ -93,18 +92,11 @@ async def _age(reader, writer):
 
 
 @pytest.fixture(scope="module")
-def old_url():
+def old_url(kafka_server):
     """The address of a real broker, seen through a network in which it has no topic ids."""
-    behind, front = free_ports(2)
-    settings = {
-        "listeners": f"OLD://127.0.0.1:{behind}",
-        "advertised.listeners": f"OLD://127.0.0.1:{front}",
-        "listener.security.protocol.map": "OLD:PLAINTEXT",
-    }
-    with KafkaServer(settings=settings):
-        face = OldFace(front, behind)
-        yield f"kafka://127.0.0.1:{front}"
-        face.close()
+    face = OldFace(kafka_server.front, kafka_server.behind)
+    yield f"kafka://127.0.0.1:{kafka_server.front}"
+    face.close()
 
 
 def test_no_id_is_an_empty_incarnation():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka_driver import fill, new_name, take
 
 import mqplug
@@ -109,3 +110,17 @@ def test_topics_of_a_cluster_are_usable_at_once(kafka_cluster):
                 out.send(b"x")
             assert sum(each.count for each in mq.watermarks(name).values()) == 1
             mq.delete_topic(name)
+
+
+def test_every_broker_describes_a_change_at_once(kafka_cluster):
+    """Whichever broker a client asks next, it describes the topic as changed."""
+    with mqplug.connect(kafka_cluster.url) as mq:
+        topic, admin = new_name(), mq.unwrap(AdminClient)
+        mq.create_topic(topic)
+        wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        nodes = [node.id for node in admin.describe_cluster().result(30).nodes]
+        assert len(nodes) == 3
+        for seconds in range(100, 120):
+            assert mq.alter_topic(topic, retention=seconds).retention == seconds
+            found = [admin.describe_configs([wanted], broker=node)[wanted].result(30) for node in nodes]
+            assert [each["retention.ms"].value for each in found] == [f"{seconds}000"] * 3
