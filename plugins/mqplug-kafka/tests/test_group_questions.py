@@ -218,12 +218,12 @@ def test_a_question_is_bounded(kafka_server, mq, topic):
         began = time.monotonic()
         with pytest.raises((mqplug.Timeout, mqplug.ConnectError)):
             mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroup(group, (log,)), 1.0)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20  # and not the minute of a native request
         began = time.monotonic()
         _interrupt_soon()
         with pytest.raises(KeyboardInterrupt):
-            mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroup(group, (log,)), 30.0)
-        assert time.monotonic() - began < 5
+            mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroup(group, (log,)), 60.0)
+        assert time.monotonic() - began < 20
     finally:
         kafka_server.unpause()
     assert administer(mq, spi.DescribeGroup(group, (log,)))[log].position.coordinates == (0,)

@@ -206,7 +206,7 @@ def test_an_interrupt_ends_each_wait(kafka_server, mq, topic, what):
         kafka_server.pause()
         try:
             began = interrupted(calls[what])
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 20  # and not the 30 seconds of the call
         finally:
             kafka_server.unpause()
     with Holder(mq, name) as holder:
@@ -242,7 +242,7 @@ def test_a_close_is_bounded_while_the_broker_is_silent(kafka_server, mq, topic):
         began = time.monotonic()
         with suppress(mqplug.Timeout):
             holder.driver.close(2)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 20  # and not the 30 seconds that are usual
     finally:
         kafka_server.unpause()
     with Holder(mq, name) as again:
