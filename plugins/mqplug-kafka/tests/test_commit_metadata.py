@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from mqplug_kafka._admin.commit_metadata import (
     MAX_METADATA_BYTES,
@@ -13,6 +13,7 @@ from mqplug_kafka._admin.commit_metadata import (
     unpack_acked,
 )
 
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 RUNS = st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)), max_size=50)
 
 
@@ -26,6 +27,7 @@ def ranges(offset, runs):
     return tuple(found)
 
 
+@BUSY
 @given(st.integers(0, 2**62), RUNS)
 def test_ranges_come_back(offset, runs):
     """What fits is read back as it was."""
@@ -48,7 +50,7 @@ LENGTHS = st.lists(
 )
 
 
-@settings(max_examples=25)  # of some hundred numbers each
+@settings(BUSY, max_examples=25)  # of some hundred numbers each
 @given(st.integers(0, 2**62), LENGTHS)
 def test_so_many_ranges_always_fit(offset, lengths):
     """What the capabilities say fits into a commit, as far as the span reaches, whatever the lengths."""
