@@ -12,11 +12,17 @@ import mqplug
 
 pytest.importorskip("textual", reason="mqplug[top] is not installed")
 
+from textual.events import Key
+
 from mqplug.cli._top.app import TopApp
+from mqplug.cli._top.overview import Overview
+from mqplug.cli._top.parts import Answer, SearchField
+from mqplug.cli._top.sample import EMPTY
 from mqplug.cli._top.subject import Subject
 
 EVERY_S = 0.1
-WAIT_S = 20
+WAIT_S = 60
+LOOK_S = 0.05
 
 
 @pytest.fixture
@@ -37,17 +43,55 @@ def texts(app):
     return unescape(" ".join(found)).replace("\xa0", " ")
 
 
-async def until_seen(pilot, *wanted):
-    """Wait until all of these texts are on the screen."""
+async def until(pilot, true, what):
+    """Wait until something is true."""
 
     async def look():
-        while any(each not in texts(pilot.app) for each in wanted):
-            await pilot.pause(0.02)
+        while not true():
+            await pilot.pause(LOOK_S)
 
     try:
         await asyncio.wait_for(look(), WAIT_S)
     except TimeoutError:
-        pytest.fail(f"{wanted} is not in {texts(pilot.app)}")
+        pytest.fail(f"not {what}, but {texts(pilot.app)}")
+
+
+async def until_seen(pilot, *wanted):
+    """Wait until all of these texts are on the screen."""
+    await until(pilot, lambda: all(each in texts(pilot.app) for each in wanted), wanted)
+
+
+async def until_unseen(pilot, text):
+    """Wait until a text has left the screen."""
+    await until(pilot, lambda: text not in texts(pilot.app), f"without {text}")
+
+
+async def press(pilot, *keys, into="topics"):
+    """Press keys when the part that gets them has the focus: one with this id, or of this class.
+
+    The pilot's own ``press`` takes the process for idle when it gets no time on a busy machine.
+    """
+
+    def ready():
+        focused = pilot.app.focused
+        return focused is not None and into in {focused.id, type(focused)}
+
+    await until(pilot, ready, f"in {into}")
+    _post(pilot.app, keys)
+
+
+async def retype(pilot, *keys, into):
+    """Press keys in a field that is emptied first. Letters typed at once would overtake keys with a binding."""
+    await press(pilot, into=into)
+    field = pilot.app.focused
+    _post(pilot.app, ["backspace"] * len(field.value))
+    await until(pilot, lambda: not field.value, "emptied")
+    _post(pilot.app, keys)
+
+
+def _post(app, keys):
+    for key in keys:
+        app.post_message(Key(key, key if len(key) == 1 else None))
 
 
 def drive(mq, steps, *, size=(110, 30), read_only=False):
@@ -59,6 +103,7 @@ def drive(mq, steps, *, size=(110, 30), read_only=False):
         async with app.run_test(size=size) as pilot:
             await until_seen(pilot, "orders")
             await steps(pilot)
+        app.on_top_app_sampled(TopApp.Sampled(EMPTY))  # one that came too late
 
     asyncio.run(run())
     return app.return_value
@@ -72,7 +117,8 @@ def test_topics_groups_and_lag_are_seen(mq):
         with mq.producer("orders") as out:
             out.send_many([b"x"] * 1000)
         await until_seen(pilot, "1,030", "█")
-        await pilot.press("q")
+        await press(pilot, "q")
+        await until(pilot, lambda: pilot.app.return_value is not None, "ended")
 
     assert drive(mq, steps) == 0
 
@@ -81,12 +127,11 @@ def test_names_are_filtered_while_they_are_typed(mq):
     """A slash opens a field; rows without its text disappear, and Escape brings them back."""
 
     async def steps(pilot):
-        await pilot.press("slash", *"refund")
-        await pilot.pause()
-        assert [row.key for row in pilot.app.screen.topics.rows] == ["refunds"]
-        await pilot.press("escape")
-        await pilot.pause()
-        assert [row.key for row in pilot.app.screen.topics.rows] == ["orders", "refunds"]
+        await press(pilot, "slash")
+        await press(pilot, *"refund", into=SearchField)
+        await until(pilot, lambda: [row.key for row in pilot.app.screen.topics.rows] == ["refunds"], "filtered")
+        await press(pilot, "escape", into=SearchField)
+        await until(pilot, lambda: [row.key for row in pilot.app.screen.topics.rows] == ["orders", "refunds"], "all")
 
     drive(mq, steps)
 
@@ -96,7 +141,7 @@ def test_the_order_is_seen(mq):
 
     async def steps(pilot):
         for order in ("in", "out", "lag"):
-            await pilot.press("o")
+            await press(pilot, "o")
             await until_seen(pilot, f"by {order}")
 
     drive(mq, steps)
@@ -106,7 +151,8 @@ def test_the_cursor_stays_on_its_topic(mq):
     """New topics above the cursor do not move it to another name."""
 
     async def steps(pilot):
-        await pilot.press("down")
+        await press(pilot, "down")
+        await until(pilot, lambda: pilot.app.screen.topics.cursor_key == "refunds", "on refunds")
         mq.create_topic("aaa")
         await until_seen(pilot, "aaa")
         assert pilot.app.screen.topics.cursor_key == "refunds"
@@ -135,7 +181,7 @@ def test_a_defect_ends_it_and_is_told(mq, monkeypatch):
     monkeypatch.setattr(mq, "describe", lambda *_, **__: 1 / 0)
 
     async def steps(pilot):
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await until_seen(pilot, "never")
 
     with pytest.raises(ZeroDivisionError):
@@ -149,7 +195,7 @@ def test_a_thousand_topics_are_scrolled_line_by_line(mq):
 
     async def steps(pilot):
         await until_seen(pilot, "1,002 topics")
-        await pilot.press("end")
+        await press(pilot, "end")
         await until_seen(pilot, "topic0999")
         assert "topic0001" not in texts(pilot.app)
 
@@ -170,9 +216,9 @@ def test_a_topic_is_looked_at(mq):
     """Enter opens a topic: its settings, its groups, its partitions; Escape goes back."""
 
     async def steps(pilot):
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await until_seen(pilot, "PARTITION", "retention", "billing is 30 behind")
-        await pilot.press("escape")
+        await press(pilot, "escape", into="partitions")
         await until_seen(pilot, "2 topics")
 
     drive(mq, steps)
@@ -182,7 +228,8 @@ def test_a_group_is_looked_at(mq):
     """Tab goes to the groups, and Enter opens one: its members, and where it stands in each partition."""
 
     async def steps(pilot):
-        await pilot.press("tab", "enter")
+        await press(pilot, "tab")
+        await press(pilot, "enter", into="groups")
         await until_seen(pilot, "billing on orders", "POSITION", "members: none")
 
     drive(mq, steps)
@@ -192,16 +239,17 @@ def test_a_topic_is_followed(mq):
     """The key t shows the last messages and those that come; a search shows those that contain a text."""
 
     async def steps(pilot):
-        await pilot.press("down", "t")
+        await press(pilot, "down", "t")
         await until_seen(pilot, "no message yet")
         with mq.producer("refunds") as out:
             out.send(b"two chairs", key=b"alice", headers=[("trace", b"abc")])
             out.send(b"a table\n", key=b"bob")
         await until_seen(pilot, "two chairs", "alice", "a table⏎")
-        await pilot.press("slash", *"ABC", "enter")
+        await press(pilot, "slash", into="messages")
+        await press(pilot, *"ABC", "enter", into=SearchField)
         await until_seen(pilot, "only what contains 'ABC'")
-        assert "a table" not in texts(pilot.app)
-        await pilot.press("enter")
+        await until_unseen(pilot, "a table")
+        await press(pilot, "enter", into="messages")
         await until_seen(pilot, "header     trace: abc", "10 bytes", "key        alice")
 
     drive(mq, steps)
@@ -211,35 +259,42 @@ def test_a_tail_stands_still(mq):
     """Space holds the rows while messages come, and lets them go on."""
 
     async def steps(pilot):
-        await pilot.press("down", "t")
+        await press(pilot, "down", "t")
         await until_seen(pilot, "no message yet")
-        await pilot.press("space")
+        await press(pilot, "space", into="messages")
         await until_seen(pilot, "held")
         with mq.producer("refunds") as out:
             out.send(b"late")
         with mq.consumer("refunds", start=mqplug.EARLIEST) as probe:
             assert probe.receive(timeout=10).value == b"late"
         assert "late" not in texts(pilot.app)
-        await pilot.press("space")
+        await press(pilot, "space", into="messages")
         await until_seen(pilot, "late")
 
     drive(mq, steps)
+
+
+async def open_seek(pilot, *keys):
+    """Choose the group, press the key to move it, and these keys."""
+    await press(pilot, "tab")
+    await press(pilot, "s", into="groups")
+    await press(pilot, *keys, into="to")
 
 
 def test_a_group_is_moved_after_its_dry_run(mq):
     """The key s shows from where to where, and the command that does the same; the typed name does it."""
 
     async def steps(pilot):
-        await pilot.press("tab", "s", *"latest", "enter")
+        await open_seek(pilot, *"latest", "enter")
         await until_seen(pilot, "0 messages come again, and 30 are passed over")
         await until_seen(pilot, "mqplug seek memory://test billing --topic orders --to latest")
-        await pilot.press(*"orders", "enter")
+        await press(pilot, *"orders", "enter", into="confirmation")
         await until_seen(pilot, "nothing is done: this is not billing")
         assert sum(mq.lag("orders", group="billing").values()) == 30
-        await pilot.press(*["backspace"] * 6, *"billing", "enter")
+        await retype(pilot, *"billing", "enter", into="confirmation")
         await until_seen(pilot, "moved billing on orders")
         assert sum(mq.lag("orders", group="billing").values()) == 0
-        await pilot.press("escape")
+        await press(pilot, "escape", into="confirmation")
         await until_seen(pilot, "2 topics")
         assert pilot.app.commands == ["mqplug seek memory://test billing --topic orders --to latest"]
 
@@ -250,10 +305,10 @@ def test_a_group_with_members_is_not_moved(mq):
     """While a member lives its name is shown, and there is nothing to confirm."""
 
     async def steps(pilot):
-        await pilot.press("tab", "s", *"latest", "enter")
+        await open_seek(pilot, *"latest", "enter")
         await until_seen(pilot, "refused while it has members")
-        await pilot.press(*"billing", "enter")
-        await pilot.press("escape")
+        await press(pilot, *"billing", "enter", "escape", into="to")
+        await until_seen(pilot, "2 topics")
         assert pilot.app.commands == []
 
     with mq.consumer("orders", group="billing"):
@@ -264,9 +319,10 @@ def test_a_topic_is_trimmed_after_its_dry_run(mq):
     """The key x shows how many messages go, and removes them when the topic's name is typed."""
 
     async def steps(pilot):
-        await pilot.press("x", *"-5", "enter")
+        await press(pilot, "x")
+        await press(pilot, *"-5", "enter", into="before")
         await until_seen(pilot, "20 messages will be removed", "mqplug trim memory://test orders --before -5")
-        await pilot.press(*"orders", "enter")
+        await press(pilot, *"orders", "enter", into="confirmation")
         await until_seen(pilot, "removed 20 messages from orders")
         assert sum(marks.count for marks in mq.watermarks("orders").values()) == 10
 
@@ -277,9 +333,10 @@ def test_a_topic_is_altered_after_its_dry_run(mq):
     """The key a shows the settings now and then, and changes them when the topic's name is typed."""
 
     async def steps(pilot):
-        await pilot.press("a", *"7d", "enter")
+        await press(pilot, "a")
+        await press(pilot, *"7d", "enter", into="retention")
         await until_seen(pilot, "mqplug alter memory://test orders --retention 7d", "--retention")
-        await pilot.press(*"orders", "enter")
+        await press(pilot, *"orders", "enter", into="confirmation")
         await until_seen(pilot, "altered orders")
         assert mq.describe("orders").retention == 7 * 86400
 
@@ -290,13 +347,13 @@ def test_what_was_typed_wrongly_is_told(mq):
     """A place that is none is told with the ways to write one; a plan is forgotten when its field changes."""
 
     async def steps(pilot):
-        await pilot.press("tab", "s", *"soon", "enter")
+        await open_seek(pilot, *"soon", "enter")
         await until_seen(pilot, "'soon' is not a place in a log")
-        await pilot.press(*["backspace"] * 4, *"earliest", "enter")
+        await retype(pilot, *"earliest", "enter", into="to")
         await until_seen(pilot, "come again")
-        await pilot.press("shift+tab", "x")
-        await pilot.pause()
-        assert "come again" not in texts(pilot.app)
+        await press(pilot, "shift+tab", into="confirmation")
+        await press(pilot, "x", into="to")
+        await until_unseen(pilot, "come again")
 
     drive(mq, steps)
 
@@ -305,9 +362,70 @@ def test_read_only_offers_no_change(mq):
     """With --read-only the keys for changes do nothing."""
 
     async def steps(pilot):
-        await pilot.press("tab", "s", "x", "a")
-        await pilot.pause()
-        assert "2 topics" in texts(pilot.app)
+        await press(pilot, "tab")
+        await press(pilot, "s", "x", "a", "o", into="groups")
+        await until_seen(pilot, "2 topics", "by in")
         assert "Trim" not in texts(pilot.app)
 
     drive(mq, steps, read_only=True)
+
+
+SCREENS = {
+    "overview": [],
+    "topic": [("topics", "enter")],
+    "group": [("topics", "tab"), ("groups", "enter")],
+    "tail": [("topics", "t")],
+    "change": [("topics", "x")],
+}
+
+
+@pytest.mark.parametrize("keys", SCREENS.values(), ids=SCREENS)
+def test_what_comes_while_a_screen_is_removed_is_no_failure(mq, keys):
+    """At the end a screen loses its parts before it goes; samples, answers and keys that come then do nothing."""
+
+    async def steps(pilot):
+        app, first = pilot.app, pilot.app.screen
+        for into, key in keys:
+            await press(pilot, key, into=into)
+        await until(pilot, lambda: not keys or app.screen is not first, "opened")
+        await app.screen.remove_children()
+        for question in ("describe", "apply", "plan 0"):
+            app.screen.post_message(Answer(question, mqplug.ConnectError("the server is gone")))
+        for action in (app.action_seek, app.action_tail, app.action_hurry, app.action_leave_screen):
+            app.post_message(TopApp.Sampled(EMPTY))
+            await pilot.pause(0)
+            action()
+        await pilot.pause(0)
+
+    drive(mq, steps)
+
+
+def test_what_comes_before_a_screen_is_drawn_is_no_failure(mq):
+    """A sample and keys may come when a screen is opened, and has no parts yet."""
+
+    async def steps(pilot):
+        for open_next in (pilot.app.action_trim, pilot.app.action_tail):
+            open_next()
+            pilot.app.on_top_app_sampled(TopApp.Sampled(EMPTY))
+            pilot.app.action_leave_screen()
+            pilot.app.on_top_app_sampled(TopApp.Sampled(EMPTY))
+        pilot.app.push_screen(Overview("memory://test"))
+        pilot.app.on_top_app_sampled(TopApp.Sampled(EMPTY))
+        pilot.app.action_seek()
+        pilot.app.action_trim()
+        await until(pilot, lambda: pilot.app.screen.topics.rows, "drawn")
+
+    drive(mq, steps)
+
+
+def test_the_first_screen_is_not_left(mq):
+    """Escape typed twice on a topic goes back to the first screen, and not behind it."""
+
+    async def steps(pilot):
+        await press(pilot, "enter")
+        await until_seen(pilot, "retention")
+        pilot.app.action_leave_screen()
+        pilot.app.action_leave_screen()
+        await until_seen(pilot, "2 topics")
+
+    drive(mq, steps)

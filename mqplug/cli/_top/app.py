@@ -7,12 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import ClassVar, Final, cast
 
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.css.query import NoMatches
 from textual.message import Message
 from textual.pilot import Pilot
 
@@ -24,7 +22,7 @@ from mqplug.cli._top.changes import Alter, Change, Seek, Trim
 from mqplug.cli._top.detail import OneGroup, OneTopic
 from mqplug.cli._top.model import Model
 from mqplug.cli._top.overview import Overview
-from mqplug.cli._top.parts import ModelScreen
+from mqplug.cli._top.parts import ModelScreen, tell
 from mqplug.cli._top.probe import Probe
 from mqplug.cli._top.sample import GroupKey, Sample
 from mqplug.cli._top.sampler import Sampler
@@ -69,13 +67,13 @@ class TopApp(App[int]):
         timeout = min(subject.timeout, SAMPLE_TIMEOUT_S)
         self._probe = Probe(subject.client, timeout=timeout, group_seconds=every / 2)
         self._sampler = Sampler(take or self._probe.take, self._tell, every)
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event_loop: asyncio.AbstractEventLoop | None = None
         self._ending: int | None = None
 
     def on_mount(self) -> None:
         """Begin to look."""
         self.theme = THEME
-        self._loop = asyncio.get_running_loop()
+        self._event_loop = asyncio.get_running_loop()
         self.push_screen(Overview(self._subject.shown, self._bars))
         self._sampler.start()
         self.set_interval(TERMINAL_CHECK_S, self._end_with_terminal)
@@ -84,6 +82,7 @@ class TopApp(App[int]):
 
     def on_unmount(self) -> None:
         """Stop looking."""
+        self._event_loop = None
         self._sampler.end(0)
 
     def picture(self, size: tuple[int, int]) -> str:
@@ -105,8 +104,8 @@ class TopApp(App[int]):
     def end_soon(self, code: int) -> None:
         """End with this exit code; for signal handlers, at any moment."""
         self._ending = code
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self.exit, code)
+        if self._event_loop is not None:
+            self._event_loop.call_soon_threadsafe(self.exit, code)
 
     def _end_with_terminal(self) -> None:
         """End if the terminal is gone. The process gets no signal where the terminal does not control it."""
@@ -114,7 +113,7 @@ class TopApp(App[int]):
             signal.raise_signal(signal.SIGHUP)
 
     def _tell(self, outcome: Sample | Exception) -> None:
-        self.post_message(self.Sampled(outcome))
+        tell(self, self.Sampled(outcome))
 
     def on_top_app_sampled(self, message: Sampled) -> None:
         """Take in what the thread found, and draw it."""
@@ -128,16 +127,15 @@ class TopApp(App[int]):
         self._show()
 
     def _show(self) -> None:
-        """Draw what is known on the screen that is seen."""
-        screen = self.screen
+        """Draw what is known on the screen that is seen. At the end there is none, and messages still come."""
+        screen = self.screen if self.is_running else None
         if not isinstance(screen, ModelScreen) or not screen.live:
             return
         if isinstance(screen, Overview):
             self._probe.wanted = screen.visible_groups()
         elif key := screen.chosen_group():
             self._probe.wanted = {key[0]}
-        with suppress(NoMatches):  # a part of a screen that closes is gone
-            screen.show(self.model, time.monotonic())
+        screen.show(self.model, time.monotonic())
 
     def _handle_exception(self, error: Exception) -> None:
         """End because of a defect, which the command tells in one line instead of textual's traceback."""
@@ -203,9 +201,10 @@ class TopApp(App[int]):
             self._sampler.hurry()
 
     def action_leave_screen(self) -> None:
-        """Return to the screen before."""
-        self.pop_screen()
-        self._show()
+        """Return to the screen before. A key that was typed twice does not leave the first screen, too."""
+        if not isinstance(self.screen, Overview):
+            self.pop_screen()
+            self._show()
 
     def action_hurry(self) -> None:
         """Take a sample now."""

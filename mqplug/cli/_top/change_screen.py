@@ -40,27 +40,35 @@ class ChangeScreen(Screen[str | None]):
         self._asked = 0  # a plan of what was typed before is no answer
         self._applying = False
         self._applied: str | None = None
+        self._status = StatusLine()
+        self._typed = {field.name: Input(id=field.name, compact=True) for field in change.fields}
+        self._outcome = Static(id="outcome", classes="part", markup=False)
+        self._planned = Vertical(id="plan")
+        self._summary = Static(id="summary", classes="part", markup=False)
+        self._command = Static(id="command", markup=False)
+        self._confirmation = Input(id="confirmation", compact=True)
+        self._rows = Vertical(id="rows", classes="part")
 
     def compose(self) -> ComposeResult:
-        """Make the parts."""
-        yield StatusLine()
+        """Show the parts."""
+        yield self._status
         for field in self._change.fields:
             yield Label(f"{field.name}: {field.hint}", markup=False)
-            yield Input(id=field.name, compact=True)
-        yield Static(id="outcome", classes="part", markup=False)
-        with Vertical(id="plan"):
-            yield Static(id="summary", classes="part", markup=False)
+            yield self._typed[field.name]
+        yield self._outcome
+        with self._planned:
+            yield self._summary
             yield Static("The same on the command line:", classes="part")
-            yield Static(id="command", markup=False)
+            yield self._command
             yield Label(f"Type {self._change.confirmation} and Enter to do it:", classes="part", markup=False)
-            yield Input(id="confirmation", compact=True)
-            yield Vertical(id="rows", classes="part")
+            yield self._confirmation
+            yield self._rows
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin in the first field."""
-        self.query_one(StatusLine).say(self._change.title)
-        self.query(Input).first().focus()
+        self._status.say(self._change.title)
+        self.set_focus(next(iter(self._typed.values())))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Go on: to the next field, to the plan, or to the change itself."""
@@ -69,8 +77,7 @@ class ChangeScreen(Screen[str | None]):
         if event.input.id == "confirmation":
             self._confirm(event.value)
             return
-        names = [field.name for field in self._change.fields]
-        if event.input.id != names[-1] and not event.value:
+        if event.input is not [*self._typed.values()][-1] and not event.value:
             self.focus_next()
             return
         self._ask_plan()
@@ -80,10 +87,10 @@ class ChangeScreen(Screen[str | None]):
         if event.input.id != "confirmation" and not self._applying:
             self._asked += 1
             self._plan = None
-            self.query_one("#plan").display = False
+            self._planned.display = False
 
     def _ask_plan(self) -> None:
-        typed = {field.name: self.query_one(f"#{field.name}", Input).value.strip() for field in self._change.fields}
+        typed = {name: field.value.strip() for name, field in self._typed.items()}
         self._say("asking …")
         self._asked += 1
         ask(self, f"plan {self._asked}", lambda: self._change.plan(typed))
@@ -99,10 +106,14 @@ class ChangeScreen(Screen[str | None]):
         self._say("doing it …")
         ask(self, "apply", plan.apply)
 
+    @property
+    def _live(self) -> bool:
+        return self.app.is_running and self in self.app.screen_stack
+
     def on_answer(self, answer: Answer) -> None:
         """Show the plan, what was done, or why not."""
         outcome = answer.outcome
-        if answer.question not in {"apply", f"plan {self._asked}"} or self not in self.app.screen_stack:
+        if answer.question not in {"apply", f"plan {self._asked}"} or not self._live:
             return
         if isinstance(outcome, Exception):
             self._applying = False
@@ -116,21 +127,19 @@ class ChangeScreen(Screen[str | None]):
     def _show(self, plan: Plan) -> None:
         self._plan = plan
         self._say(plan.obstacle or "")
-        self.query_one("#summary", Static).update(plan.summary)
-        self.query_one("#command", Static).update(plan.command)
-        rows = self.query_one("#rows", Vertical)
-        rows.remove_children()
+        self._summary.update(plan.summary)
+        self._command.update(plan.command)
+        self._rows.remove_children()
         table = Table(plan.columns)
-        rows.mount(table)
+        self._rows.mount(table)
         table.show_rows(plan.rows)
-        self.query_one("#plan").display = True
-        confirmation = self.query_one("#confirmation", Input)
-        confirmation.value = ""
-        confirmation.disabled = plan.obstacle is not None
-        confirmation.focus()
+        self._planned.display = True
+        self._confirmation.value = ""
+        self._confirmation.disabled = plan.obstacle is not None
+        self._confirmation.focus()
 
     def _say(self, text: str) -> None:
-        self.query_one("#outcome", Static).update(text)
+        self._outcome.update(text)
 
     def action_copy(self) -> None:
         """Put the command line into the terminal's clipboard."""

@@ -23,7 +23,7 @@ from mqplug.cli._top.detail_rows import (
 )
 from mqplug.cli._top.layout import Column, Row
 from mqplug.cli._top.model import Model
-from mqplug.cli._top.parts import Answer, ModelScreen, StatusLine, ask
+from mqplug.cli._top.parts import Answer, ModelScreen, ask
 from mqplug.cli._top.sample import GroupKey
 from mqplug.cli._top.subject import Subject
 from mqplug.cli._top.table import Table
@@ -39,19 +39,21 @@ class Detail(ModelScreen):
         super().__init__()
         self.subject = subject
         self.bars = bars
+        self._facts = Static(id="facts", markup=False)
+        self._table = Table(self.COLUMNS, id="partitions")
         self._described = "…"
         self._known: tuple[Model, float] = (Model(), 0.0)
 
     def compose(self) -> ComposeResult:
-        """Make the parts."""
-        yield StatusLine()
-        yield Static(id="facts", markup=False)
-        yield Table(self.COLUMNS, id="partitions")
+        """Show the parts."""
+        yield self.status
+        yield self._facts
+        yield self._table
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin in the partitions."""
-        self.query_one(Table).focus()
+        self.set_focus(self._table)
 
     def on_screen_resume(self) -> None:
         """Ask again after a change."""
@@ -71,8 +73,8 @@ class Detail(ModelScreen):
         """Draw what is known."""
         self._known = (model, now)
         self.say_status(model, now, f"{self.heading()}  {self.subject.shown}")
-        self.query_one("#facts", Static).update(f"{self._described}\n{self.facts(model)}")
-        self.query_one(Table).show_rows(self.rows(model))
+        self._facts.update(f"{self._described}\n{self.facts(model)}")
+        self._table.show_rows(self.rows(model))
 
     def heading(self) -> str:
         """Return what is looked at."""

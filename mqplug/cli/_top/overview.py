@@ -12,7 +12,7 @@ from textual.widgets import Footer, Input
 
 from mqplug.cli._top.model import Model
 from mqplug.cli._top.overview_rows import GROUP_COLUMNS, ORDERS, TOPIC_COLUMNS, View, group_rows, summary, topic_rows
-from mqplug.cli._top.parts import ModelScreen, SearchField, StatusLine
+from mqplug.cli._top.parts import ModelScreen, SearchField
 from mqplug.cli._top.sample import GroupKey
 from mqplug.cli._top.sparkline import BARS
 from mqplug.cli._top.table import Table
@@ -32,30 +32,22 @@ class Overview(ModelScreen):
         self._shown = shown
         self._view = View(bars=bars)
         self._model = Model()
-        self._table: Table | None = None  # where the cursor is
+        self.topics = Table(TOPIC_COLUMNS, id="topics", empty="asking …")
+        self.groups = Table(GROUP_COLUMNS, id="groups", empty="asking …")
+        self._search = SearchField(placeholder="names that contain", compact=True)
+        self._table = self.topics  # where the cursor is
 
     def compose(self) -> ComposeResult:
-        """Make the parts."""
-        yield StatusLine()
-        yield Table(TOPIC_COLUMNS, id="topics", empty="asking …")
-        yield Table(GROUP_COLUMNS, id="groups", empty="asking …")
-        yield SearchField(placeholder="names that contain", compact=True)
+        """Show the parts."""
+        yield self.status
+        yield self.topics
+        yield self.groups
+        yield self._search
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin in the topics."""
-        self._table = self.topics
         self.set_focus(self._table)
-
-    @property
-    def topics(self) -> Table:
-        """The table of topics."""
-        return self.query_one("#topics", Table)
-
-    @property
-    def groups(self) -> Table:
-        """The table of groups."""
-        return self.query_one("#groups", Table)
 
     def chosen_topic(self) -> str | None:
         """Return the topic under the cursor, or that of the group there."""
@@ -90,7 +82,7 @@ class Overview(ModelScreen):
 
     def action_search(self) -> None:
         """Type what names are to contain."""
-        self.query_one(SearchField).open()
+        self._search.open()
 
     def action_order(self) -> None:
         """Order the rows by the next column."""

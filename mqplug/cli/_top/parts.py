@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -72,6 +74,10 @@ class ModelScreen(Screen[None]):
     class Complete(Message):
         """The parts of a screen are there, and can be drawn."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.status = StatusLine()  # subclasses keep their parts, too: a query fails where the screen is being removed
+
     def on_mount(self) -> None:
         """Tell that the parts are there."""
         self.complete = True
@@ -79,8 +85,8 @@ class ModelScreen(Screen[None]):
 
     @property
     def live(self) -> bool:
-        """Whether its parts are there: they come after it, and go before it."""
-        return self.complete and self in self.app.screen_stack
+        """Whether it is there to be drawn, with its parts, which come after it."""
+        return self.complete and self.app.is_running and self in self.app.screen_stack
 
     def chosen_topic(self) -> str | None:
         """Return the topic that is looked at."""
@@ -96,11 +102,16 @@ class ModelScreen(Screen[None]):
 
     def say_status(self, model: Model, now: float, text: str) -> None:
         """Show a text in the first line; while there is an outage, since when and why."""
-        status = self.query_one(StatusLine)
         if model.outage is None:
-            status.say(text)
+            self.status.say(text)
         else:
-            status.say(f"no answer for {int(now - model.outage.since)} s: {model.outage.reason}", outage=True)
+            self.status.say(f"no answer for {int(now - model.outage.since)} s: {model.outage.reason}", outage=True)
+
+
+def tell(receiver: MessagePump, message: Message) -> None:
+    """Post a message from a thread, unless the program ends at this very moment, and its event loop is gone."""
+    with suppress(RuntimeError, AttributeError):
+        receiver.post_message(message)
 
 
 class Answer(Message):
@@ -121,6 +132,6 @@ def ask(widget: Widget, question: str, work: Callable[[], object]) -> None:
             outcome = work()
         except Exception as error:  # noqa: BLE001 - shown by the widget
             outcome = error
-        widget.post_message(Answer(question, outcome))
+        tell(widget, Answer(question, outcome))
 
     threading.Thread(target=run, name=f"mqplug-top-{question}", daemon=True).start()

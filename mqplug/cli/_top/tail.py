@@ -32,6 +32,8 @@ class Tail(ModelScreen):
 
     def __init__(self, subject: Subject, topic: str) -> None:
         super().__init__()
+        self.messages = Table(TAIL_COLUMNS, id="messages", empty="no message yet")
+        self._search = SearchField(placeholder="messages that contain", compact=True)
         self._topic = topic
         self._shown = subject.shown
         self._reader = TailReader(subject.client, topic, subject.timeout)
@@ -42,10 +44,10 @@ class Tail(ModelScreen):
         self._known: tuple[Model, float] = (Model(), 0.0)
 
     def compose(self) -> ComposeResult:
-        """Make the parts."""
-        yield StatusLine()
-        yield Table(TAIL_COLUMNS, id="messages", empty="no message yet")
-        yield SearchField(placeholder="messages that contain", compact=True)
+        """Show the parts."""
+        yield self.status
+        yield self.messages
+        yield self._search
         yield Footer()
 
     def on_mount(self) -> None:
@@ -57,11 +59,6 @@ class Tail(ModelScreen):
     def on_unmount(self) -> None:
         """Stop reading."""
         self._reader.end()
-
-    @property
-    def messages(self) -> Table:
-        """The table of messages."""
-        return self.query_one("#messages", Table)
 
     def chosen_topic(self) -> str:
         """Return the topic."""
@@ -98,7 +95,7 @@ class Tail(ModelScreen):
 
     def action_search(self) -> None:
         """Type what messages are to contain."""
-        self.query_one(SearchField).open()
+        self._search.open()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search while it is typed."""
