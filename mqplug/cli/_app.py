@@ -7,22 +7,16 @@ reads the output any more, 143 terminated.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import NoReturn
 
 import click
 
 import mqplug
 from mqplug.cli._exit_codes import FAILED, INTERRUPTED, OUTPUT_CLOSED, TERMINATED
+from mqplug.cli._interrupts import Terminated, raise_interrupts
 from mqplug.cli._output.error_text import DEBUG_VARIABLE, error_line
 from mqplug.cli._plugin_commands import CommandGroup
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: what Ctrl-C ends, it ends in the same way."""
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -37,7 +31,7 @@ def app() -> None:
 
 def run_program(arguments: Sequence[str]) -> int:
     """Run one command line as this process's own, and return its exit code. SIGTERM ends it as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, _terminate)
+    raise_interrupts()
     return run_command(arguments)
 
 
@@ -63,7 +57,3 @@ def run_command(arguments: Sequence[str]) -> int:
         click.echo(f"error: {error_line(error)}", err=True)
         return FAILED
     return code if isinstance(code, int) else 0
-
-
-def _terminate(signal_number: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated

@@ -22,7 +22,7 @@ QUICK = ["--count", "300", "--latencies", "5", "--rounds", "2"]
 @pytest.fixture
 def url(request):
     """The URL of a store in memory, which stays open meanwhile."""
-    url = f"memory://{request.node.name}"
+    url = f"memory://{request.function.__name__}"
     with mqplug.connect(url):
         yield url
 
@@ -165,6 +165,34 @@ def test_interrupted_it_prints_the_rounds_that_are_done(capsys, url, monkeypatch
     assert topics(url) == []
 
 
+@pytest.mark.parametrize("verb", ["create_topic", "delete_topic"])
+def test_interrupted_at_its_topic_it_leaves_none(capsys, url, monkeypatch, verb):
+    """Ctrl-C while the topic is made or deleted waits for that; then the topic is deleted, and the code is 130."""
+    called = getattr(mqplug.Client, verb)
+
+    def interrupted(*arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        return called(*arguments, **options)
+
+    monkeypatch.setattr(mqplug.Client, verb, interrupted)
+    assert run_command(["bench", url, *QUICK]) == 130
+    assert capsys.readouterr().err.startswith("interrupted after 0 complete rounds")
+    assert topics(url) == []
+
+
+def test_interrupted_again_it_names_the_topic_that_is_left(capsys, url, monkeypatch):
+    """A second Ctrl-C ends the deletion, and the topic that is left is named."""
+
+    def interrupted(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(mqplug.Client, "delete_topic", interrupted)
+    assert run_command(["bench", url, *QUICK]) == 130
+    (name,) = topics(url)
+    assert f"the topic {name} was not deleted: interrupted again" in capsys.readouterr().err
+
+
 @pytest.mark.skipif("rocksmq" not in mqplug._plugins.discovery.installed(), reason="mqplug-rocksmq is not installed")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_no_topic_on_disk(tmp_path, number, code):
@@ -173,9 +201,9 @@ def test_a_signal_leaves_no_topic_on_disk(tmp_path, number, code):
     with mqplug.connect(url) as mq:
         arguments = [sys.executable, "-m", "mqplug.cli", "bench", url, "--seconds", "60s"]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            wait_until(lambda: any(mq.watermarks(each)[0].count for each in mq.topics()))
+            wait_until(lambda: any(mq.watermarks(each)[0].count for each in mq.topics()), 60)
             process.send_signal(number)
-            _, complaint = process.communicate(timeout=30)
+            _, complaint = process.communicate(timeout=60)
         assert (process.returncode, complaint.strip()) == (code, "interrupted after 0 complete rounds")
         assert mq.topics() == []
 

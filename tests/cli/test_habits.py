@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -226,15 +225,37 @@ def test_signals_end_what_lasts(tmp_path, name, number, code):
         [*MQPLUG, *LASTING[name]], cwd=tmp_path, env=env, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
-        wait_until(lambda: len(list(marks.iterdir())) == (2 if name == "test" else 1))
+        wait_until(lambda: len(list(marks.iterdir())) == (2 if name == "test" else 1), 60)
         process.send_signal(number)
         try:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            if process.poll() is None:  # Python drops an interrupt in a weak reference's callback
-                process.send_signal(number)
-            ended = process.wait(20)
+            ended = process.wait(30)
             complaint = process.stderr.read()  # as long as any process of it has it
         finally:
             process.kill()
     assert (ended, "Traceback" in complaint) == (code, False)
+
+
+DROPS_AN_INTERRUPT = """
+import signal, sys, time, weakref
+from mqplug.cli._interrupts import raise_interrupts
+
+class Thing:
+    pass
+
+raise_interrupts()
+thing = Thing()
+reference = weakref.ref(thing, lambda _: signal.raise_signal(int(sys.argv[1])))
+try:
+    del thing
+    time.sleep(60)
+except KeyboardInterrupt as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "Terminated")])
+def test_an_interrupt_is_not_dropped(number, name):
+    """A signal that comes in a weak reference's callback, which can raise nothing, is raised after it."""
+    arguments = [sys.executable, "-c", DROPS_AN_INTERRUPT, str(int(number))]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=50)
+    assert (done.stdout.strip(), done.stderr) == (name, "")

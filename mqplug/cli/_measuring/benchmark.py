@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import chain
@@ -12,6 +13,7 @@ from uuid import uuid4
 import attrs
 
 import mqplug
+from mqplug.cli._interrupts import HeldInterrupts
 from mqplug.cli._measuring.bar_chart import Bar, Chart, Panel
 from mqplug.cli._measuring.loads import (
     Latencies,
@@ -98,17 +100,24 @@ class Benchmark:
 
     @contextmanager
     def _own_topic(self, mq: mqplug.Client) -> Iterator[str]:
-        """Yield a new topic, which is deleted afterwards, whatever happens."""
-        name = f"mqplug-bench-{uuid4().hex[:8]}"
-        try:
-            mq.create_topic(name, partitions=self._partitions, timeout=self._load.timeout)
-            yield name
-        finally:
+        """Yield a new topic, which is deleted afterwards, whatever happens. Its name has the number of the process."""
+        name = f"mqplug-bench-{os.getpid()}-{uuid4().hex[:8]}"
+        with HeldInterrupts() as interrupts:
             try:
-                with suppress(mqplug.TopicNotFound):
-                    mq.delete_topic(name, timeout=DELETE_S)
-            except (mqplug.Error, KeyboardInterrupt) as error:
-                self._warn(f"the topic {name} was not deleted: {error}")
+                mq.create_topic(name, partitions=self._partitions, timeout=self._load.timeout)
+                with interrupts.let_through():
+                    yield name
+            finally:
+                self._delete(mq, name)
+
+    def _delete(self, mq: mqplug.Client, topic: str) -> None:
+        try:
+            with suppress(mqplug.TopicNotFound):
+                mq.delete_topic(topic, timeout=DELETE_S)
+        except (mqplug.Error, KeyboardInterrupt) as error:
+            self._warn(f"the topic {topic} was not deleted: {str(error) or 'interrupted again'}")
+            if isinstance(error, KeyboardInterrupt):
+                raise
 
     def report(self) -> dict[str, Any]:
         """Return the results of all complete rounds, as JSON has them."""

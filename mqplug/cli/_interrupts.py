@@ -1,0 +1,89 @@
+"""Ctrl-C and SIGTERM: raised in the main thread, raised again where Python dropped one, and held back for a while."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Final, NoReturn, Self
+
+AGAIN_S: Final = 0.01
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what Ctrl-C ends, it ends in the same way."""
+
+
+def raise_interrupts() -> None:
+    """Raise SIGTERM as Ctrl-C is raised, and both once more if they came in the midst of what drops exceptions.
+
+    Python calls signal handlers between any two of its steps, also in a callback of the garbage collector, which can
+    raise nothing: the interrupt would be printed and lost.
+    """
+    before = sys.unraisablehook
+
+    def unraisable(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            before(dropped)
+        elif threading.main_thread().is_alive():  # it is not once the interpreter ends
+            number = signal.SIGTERM if isinstance(dropped.exc_value, Terminated) else signal.SIGINT
+            again = threading.Timer(AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, number))
+            again.daemon = True
+            again.start()
+
+    sys.unraisablehook = unraisable
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+class HeldInterrupts:
+    """Within the block a first interrupt waits until the end, or until it is let through; a second one does not."""
+
+    def __init__(self) -> None:
+        self._holding = True
+        self._noted: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            handlers = {number: signal.getsignal(number) for number in SIGNALS}
+            self._before = {number: handler for number, handler in handlers.items() if callable(handler)}
+        for number in self._before:
+            signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._holding = False
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._raise_noted()
+
+    @contextmanager
+    def let_through(self) -> Iterator[None]:
+        """Raise what was held, and each interrupt that comes within the block."""
+        self._holding = False
+        try:
+            self._raise_noted()
+            yield
+        finally:
+            self._holding = True
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._holding and self._noted is None:
+            self._noted = number
+        else:
+            self._before[number](number, frame)
+
+    def _raise_noted(self) -> None:
+        number, self._noted = self._noted, None
+        if number is not None:
+            self._before[number](number, None)
