@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
-import pty
-import subprocess
 import sys
 from contextlib import contextmanager
 
 import pytest
+from pseudo_terminal import TerminalProgram
 
 import mqplug
 from mqplug.cli._app import run_command
@@ -200,24 +198,27 @@ def test_without_a_terminal_nothing_is_destroyed(capsys, mq, url, monkeypatch, a
 
 PROGRAM = """
 import sys, mqplug
-from mqplug.cli._app import run_command
+from mqplug.cli._app import run_program
 with mqplug.connect("memory://asked") as mq:
     mq.create_topic("orders")
-    code = run_command(["delete", "memory://asked", "orders"])
-    sys.exit(code or len(mq.topics()))
+    code = run_program(["delete", "memory://asked", "orders"])
+    print("there are", len(mq.topics()), "topics")
+    sys.exit(code)
 """
+CTRL_C, CTRL_D = "\x03", "\x04"
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 1), (b"\n", 1)])
+@pytest.mark.parametrize(
+    ("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1), (CTRL_D, 1), (CTRL_C, 130), ("SIGTERM", 143)]
+)
 def test_a_question_on_a_terminal(answer, code):
-    """A yes does it; a no, and anything else, ends the command with 1 and changes nothing."""
-    leader, follower = pty.openpty()
-    command = ["setsid", "--ctty", "--wait", sys.executable, "-c", PROGRAM]
-    with subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower) as process:
-        os.close(follower)
-        seen = b""
-        while b"[y/N]" not in seen:
-            seen += os.read(leader, 1000)
-        os.write(leader, answer)
-        assert process.wait(30) == code
-    os.close(leader)
+    """A yes does it; anything else ends the command with 1 and changes nothing, and so do Ctrl-C and SIGTERM."""
+    with TerminalProgram([sys.executable, "-c", PROGRAM], TERM="xterm") as program:
+        program.read_until("[y/N]")
+        if answer == "SIGTERM":
+            program.process.terminate()
+        else:
+            program.type(answer)
+        assert program.wait(60) == code
+        assert f"there are {int(code != 0)} topics" in program.output
+        assert "Traceback" not in program.output

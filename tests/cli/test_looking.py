@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import contextmanager
 
 import pytest
+from pseudo_terminal import TerminalProgram
 
 import mqplug
 from mqplug.cli._app import run_command
@@ -166,3 +168,29 @@ def test_a_missing_group(capsys, url, verb):
     """A group that is not there is one line that names the nearest; the exit code is 1."""
     assert run_command([verb, url, "biling"]) == 1
     assert "Did you mean 'billing'?" in capsys.readouterr().err
+
+
+WATCHES = """
+import sys, mqplug
+from mqplug.cli._app import run_program
+with mqplug.connect("memory://watched") as mq:
+    mq.create_topic("orders")
+    mq.reset_group("billing", "orders", mqplug.EARLIEST)
+    with mq.producer("orders") as out:
+        out.send(b"x")
+    sys.exit(run_program(["lag", "memory://watched", "billing", "--watch", "0.1s"]))
+"""
+CLEARS_THE_SCREEN = "\x1b[2J\x1b[1;1H"
+
+
+def test_watching_draws_a_terminal_anew():
+    """On a terminal each look begins on an empty screen, until Ctrl-C."""
+    with TerminalProgram([sys.executable, "-c", WATCHES], TERM="xterm") as program:
+        assert program.read_until(CLEARS_THE_SCREEN) == CLEARS_THE_SCREEN
+        for _ in range(2):
+            seen = program.read_until(CLEARS_THE_SCREEN)
+            assert seen.count("orders") == 1
+            assert "billing is 1 behind" in seen
+        program.type("\x03")
+        assert program.wait(60) == 130
+        assert "Traceback" not in program.output

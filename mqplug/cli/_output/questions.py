@@ -22,6 +22,17 @@ def confirm(what: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError(f"{what}: this asks first, and there is no terminal to ask on. Add --yes")
-    if not click.confirm(f"{what}?", err=True):
+    if not _agreed(what):
         click.echo("nothing was changed", err=True)
         raise click.exceptions.Exit(FAILED)
+
+
+def _agreed(what: str) -> bool:
+    """Ask. The end of the input is a no; Ctrl-C and SIGTERM end the command as they do anywhere."""
+    try:
+        return click.confirm(f"{what}?", err=True)
+    except click.Abort as ended:
+        if isinstance(ended.__context__, KeyboardInterrupt):
+            raise ended.__context__ from None
+        click.echo(err=True)
+        return False
