@@ -1,4 +1,4 @@
-"""``mqplug top`` in a pseudo-terminal, over each backend, and through an outage of a real Kafka."""
+"""``mqplug top`` in a pseudo-terminal, over each backend, and through an outage of a real Kafka and a real Pulsar."""
 
 from __future__ import annotations
 
@@ -66,12 +66,14 @@ def test_a_topic_is_followed(cluster, topic):
         assert program.wait() == 0
 
 
-def test_an_outage_passes():
-    """While Kafka is dead the first line says so, and when it lives again top goes on; q ends it in between, too."""
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", ["KafkaServer", "PulsarServer"])
+def test_an_outage_passes(kind):
+    """While a server is dead the first line says so, and when it lives again top goes on; q ends it in between, too."""
     devbrokers = pytest.importorskip("mqplug_devbrokers")
     from mqplug_devbrokers.pytest_plugin import started
 
-    with started(devbrokers.KafkaServer) as server:
+    with started(getattr(devbrokers, kind)) as server:
         with mqplug.connect(server.url) as mq:
             mq.create_topic("orders")
         with TerminalProgram([*TOP, server.url], TERM="xterm") as program:
