@@ -223,6 +223,8 @@ class Fetcher:
                 return again
             if not tracker.returned:
                 self._nursed.discard(held)
+                if tracker.returned:  # another thread nacked a message meanwhile
+                    self._nursed.add(held)
         return None
 
     def _until_due(self) -> float:

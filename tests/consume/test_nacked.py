@@ -10,6 +10,8 @@ from waiting import wait_until
 
 import mqplug
 from mqplug import EARLIEST, LATEST, Retry
+from mqplug._consume.assignment import HeldPartition
+from mqplug._consume.consumer import session_of
 
 
 @pytest.fixture
@@ -310,3 +312,35 @@ def test_nacks_from_another_thread_lose_nothing(mq: mqplug.Client) -> None:
         jobs.commit()
     assert mq.lag("jobs", group="g")[0] == 0
     wait_until(lambda: mq.lag("jobs", group="g") == {0: 0, 1: 0})
+
+
+def test_a_nack_as_a_receive_finds_none_comes_again(mq: mqplug.Client) -> None:
+    """A nack by another thread, just after a receive found that no nacked one is left, comes again."""
+    fill(mq, 2)
+    waiting: list[mqplug.Message] = []
+
+    class Nursed(set[HeldPartition]):
+        """The partitions with nacked messages. A nack comes just before one is taken out."""
+
+        def discard(self, held: HeldPartition) -> None:
+            if waiting:
+                jobs.nack(waiting.pop(), delay=0)
+            super().discard(held)
+
+    with mq.consumer("jobs", group="g") as jobs:
+        fetcher = session_of(jobs).fetcher
+        fetcher._nursed = Nursed()
+        first = jobs.receive(timeout=5)
+        assert first is not None
+        jobs.nack(first, delay=0)
+        again = jobs.receive(timeout=5)
+        assert again is not None
+        jobs.ack(again)
+        second = jobs.receive(timeout=5)
+        assert second is not None
+        assert fetcher._nursed == set()
+        fetcher._nursed.update(session_of(jobs).assignment.all)
+        waiting.append(second)
+        found = jobs.receive(timeout=5)
+        assert found is not None
+        assert (found.id, found.attempt) == (second.id, 2)
