@@ -2,7 +2,7 @@
  *
  * It links nothing of the library. `load` opens the client's extension module, which has the library as a dependency,
  * and takes the functions from it, so that the process has one copy. Functions are called without Python's lock
- * wherever they may wait.
+ * wherever they may wait, and while messages are copied.
  *
  * Sections: the library's functions; what both halves share; reading; sending; the module.
  */
@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -923,7 +924,8 @@ static void close_fetched(Fetched *fetched)
     Py_END_ALLOW_THREADS
 }
 
-/* The type Run. It offers its block as a buffer, and its columns as lists. Python's lock is held in all of it. */
+/* The type Run. It offers its block as a buffer, and its columns as lists. Python's lock is held in all of it, but for
+ * the copying. Meanwhile the messages stay the run's, and others that need the columns wait. */
 
 typedef struct Reader Reader;
 
@@ -933,6 +935,7 @@ typedef struct Run {
     rd_kafka_message_t **messages; /* NULL once they were copied */
     Columns columns;               /* without a block before */
     Reader *reader;                /* while it has messages of it */
+    pid_t copier;                  /* the process that copies them at present, or 0 */
     struct Run *before, *after;    /* among the runs of the reader that have messages */
 } Run;
 
@@ -980,13 +983,32 @@ static void part_from_messages(Run *run)
         give_back(messages, run->rows);
 }
 
-/* Copy the messages of a run, unless that was done. Return 0, or -1 with an error set. */
+/* Wait while another thread copies the messages of a run. After a fork that thread is not there. */
+static void wait_for_copier(const Run *run)
+{
+    while (run->copier == getpid()) {
+        Py_BEGIN_ALLOW_THREADS
+        sched_yield();
+        Py_END_ALLOW_THREADS
+    }
+}
+
+/* Copy the messages of a run, unless that was done. Return 0, or -1 with an error set. The caller has a reference. */
 static int ensure_columns(Run *run)
 {
     Columns columns;
+    int failed = -1;
+    wait_for_copier(run);
     if (run->columns.block != NULL)
         return 0;
-    if (run->messages == NULL || copy_messages(run->messages, run->rows, &columns) < 0) {
+    if (run->messages != NULL) {
+        run->copier = getpid();
+        Py_BEGIN_ALLOW_THREADS
+        failed = copy_messages(run->messages, run->rows, &columns);
+        Py_END_ALLOW_THREADS
+        run->copier = 0;
+    }
+    if (failed < 0) {
         PyErr_NoMemory();
         return -1;
     }
@@ -999,11 +1021,15 @@ static int ensure_columns(Run *run)
 static void take_messages_back(Client *client)
 {
     Reader *reader = (Reader *)((char *)client - offsetof(Reader, client));
-    while (reader->runs != NULL)
-        if (ensure_columns(reader->runs) < 0) {
+    while (reader->runs != NULL) {
+        Run *run = reader->runs;
+        Py_INCREF((PyObject *)run); /* its user may drop it meanwhile */
+        if (ensure_columns(run) < 0) {
             PyErr_Clear(); /* the run raises it again when it is asked for anything */
-            part_from_messages(reader->runs);
+            part_from_messages(run);
         }
+        Py_DECREF((PyObject *)run);
+    }
 }
 
 static void free_run(PyObject *self)

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -198,6 +199,22 @@ def test_runs_outlive_their_reader(kafka_server, mq, topic, end):
     assert [columns_of(run) for run in runs] == before
     assert [each for run in runs for each in run.headers()] == [tuple(each.headers) for each in records]
     assert all(bytes(run) for run in runs)
+
+
+@pytest.mark.parametrize("end", ["poll", "close"])
+def test_many_threads_may_ask_for_columns(kafka_server, mq, topic, end):
+    """While some copy the messages of a run, and another polls or closes its reader, each gets the same."""
+    reader, runs, _ = varied_runs(kafka_server, mq, topic)
+    run, before = runs[-1], columns_of(runs[-1])
+    with ThreadPoolExecutor(6) as threads:
+        copies = [threads.submit(bytes, run) for _ in range(4)]
+        ended = threads.submit(reader.poll, 1, 0) if end == "poll" else threads.submit(reader.close)
+        seen = threads.submit(columns_of, run)
+        assert len({each.result(10) for each in copies}) == 1
+        assert seen.result(10) == before
+        ended.result(10)
+    assert columns_of(run) == before
+    reader.close()
 
 
 def test_a_run_may_be_read_in_a_child_process(kafka_server, mq, topic):
