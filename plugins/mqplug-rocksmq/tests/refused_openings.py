@@ -14,9 +14,9 @@ import mqplug
 QUICK = 20.0  # seconds: less than the timeouts that the tests say
 
 
-def connect(path: Path | str, **settings: Any) -> mqplug.Client:
-    """Connect, and give up soon."""
-    return mqplug.connect("rocksmq", path=str(path), timeout=2, **settings)
+def connect(path: Path | str, timeout: float = 60, **settings: Any) -> mqplug.Client:
+    """Connect. What is refused is refused at once, as soon as a busy machine comes to it."""
+    return mqplug.connect("rocksmq", path=str(path), timeout=timeout, **settings)
 
 
 def files(path: Path) -> list[tuple[str, int, int]]:

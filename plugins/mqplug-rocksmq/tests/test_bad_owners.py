@@ -83,14 +83,14 @@ def test_a_socket_that_says_nothing(closed: Path) -> None:
     ended = threading.Event()
     with answering(closed, lambda _: ended.wait(30) and None), untouched(closed):
         with pytest.raises(mqplug.Timeout, match="did not answer"):
-            connect(closed)
+            connect(closed, timeout=2)
         ended.set()
 
 
 def test_a_socket_that_hangs_up(closed: Path) -> None:
     """Where everybody is hung up on, as by an owner that is just ending, it is tried until the timeout."""
     with answering(closed, lambda _: None), untouched(closed), pytest.raises(AlreadyOpen, match="owned by process 1"):
-        connect(closed)
+        connect(closed, timeout=2)
 
 
 def test_an_owner_of_an_older_version(closed: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_owner_of_an_older_version(closed: Path) -> None:
 def test_an_owner_that_cannot_be_reached(closed: Path, said: object) -> None:
     """Whatever the file of a live owner says, who cannot reach it gets ``AlreadyOpen`` when the timeout is over."""
     with held(closed, said), untouched(closed), pytest.raises(AlreadyOpen, match="is owned by"):
-        mqplug.connect("rocksmq", path=str(closed), timeout=0.3)
+        mqplug.connect("rocksmq", path=str(closed), timeout=2)
 
 
 @pytest.mark.parametrize("said", ["", "[]", '{"pid": 1, "socket": 5}', '{"pid": 1, "socket": "/nowhere"}'])

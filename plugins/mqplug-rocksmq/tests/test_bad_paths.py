@@ -158,7 +158,7 @@ def test_a_directory_in_place_of_a_file(closed: Path, name: str) -> None:
 TRY = """
 import sys, mqplug
 try:
-    mqplug.connect("rocksmq", path=sys.argv[1], timeout=2)
+    mqplug.connect("rocksmq", path=sys.argv[1], timeout=60)
 except mqplug.Error as error:
     print(type(error).__name__, error)
 """
@@ -240,7 +240,7 @@ with tempfile.TemporaryDirectory() as folder, mqplug.connect("rocksmq", path=fol
 if os.getuid() == 0:
     os.seteuid(65534)
 try:
-    mqplug.connect("rocksmq", path=sys.argv[1], timeout=2)
+    mqplug.connect("rocksmq", path=sys.argv[1], timeout=60)
 except mqplug.Error as error:
     print(type(error).__name__, "Check" in str(error), flush=True)
 os.seteuid(os.getuid())
@@ -261,7 +261,7 @@ def test_a_directory_of_another(mode: int) -> None:
                 store.chmod(mode)
                 try:
                     with python(NOBODY, path) as process:
-                        assert process.communicate(timeout=30)[0].strip() == "AccessDenied True"
+                        assert process.communicate(timeout=100)[0].strip() == "AccessDenied True"
                 finally:
                     store.chmod(0o700)
 

@@ -12,7 +12,7 @@ from refused_openings import connect, held, untouched
 from rocksmq_stores import python
 
 import mqplug
-from mqplug import AlreadyOpen, ConfigError
+from mqplug import AlreadyOpen, ConfigError, Timeout
 from mqplug_rocksmq import RocksMQSettings
 
 
@@ -77,7 +77,7 @@ def test_settings_of_a_guest(path: Path) -> None:
     with connect(path) as mq:
         mq.create_topic("orders")
         with python(code, path) as guest:
-            assert guest.communicate(timeout=30)[0].strip() == "['orders']"
+            assert guest.communicate(timeout=100)[0].strip() == "['orders']"
 
 
 def test_it_is_still_the_store(closed: Path) -> None:
@@ -85,7 +85,7 @@ def test_it_is_still_the_store(closed: Path) -> None:
     for settings in ({"disk_max_bytes": 1}, {"sync_interval": 1.0}):
         with suppress(ConfigError):
             connect(closed, **settings)
-    with held(closed, ""), suppress(AlreadyOpen):
+    with held(closed, ""), suppress(AlreadyOpen, Timeout):
         mqplug.connect("rocksmq", path=str(closed), timeout=0.1)
     with connect(closed) as mq:
         assert [message.value for message in mq.read("orders")] == [b"a"]

@@ -21,8 +21,8 @@ from mqplug_rocksmq._format.page import PageColumns
 
 
 def connect(path: Path, **settings: Any) -> mqplug.Client:
-    """Connect, and give up soon."""
-    return mqplug.connect("rocksmq", path=str(path), timeout=2, **settings)
+    """Connect, also on a busy machine."""
+    return mqplug.connect("rocksmq", path=str(path), timeout=60, **settings)
 
 
 # a full disk ---------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_an_owner_that_serves_nobody(path: Path) -> None:
     ownership = Ownership(path)
     try:
         with pytest.raises(AlreadyOpen, match=str(os.getpid())):
-            mqplug.connect("rocksmq", path=str(path), timeout=2)
+            mqplug.connect("rocksmq", path=str(path), timeout=5)
     finally:
         ownership.release()
 

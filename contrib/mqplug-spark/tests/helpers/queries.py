@@ -112,7 +112,7 @@ def started(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
     """
     while True:
         query = begin()
-        wait_until(lambda: not query.isActive or query.lastProgress is not None or _waits(query))  # noqa: B023
+        wait_until(lambda: not query.isActive or query.lastProgress is not None or _waits(query), 120)  # noqa: B023
         if query.isActive or "failed to connect back" not in str(query.exception()):
             return query
 
