@@ -52,6 +52,7 @@ def of(records, partition):
     return [each for each in records if each.partition == partition]
 
 
+@settings(deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
 def test_json_values_keep_their_document(value):
     """With --decode json a value comes back as the same document."""

@@ -69,6 +69,7 @@ class TopApp(App[int]):
         self._sampler = Sampler(take or self._probe.take, self._tell, every)
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._ending: int | None = None
+        self._sampled = self._full = False  # whether a sample was taken, and drawn with those before it
 
     def on_mount(self) -> None:
         """Begin to look."""
@@ -90,7 +91,7 @@ class TopApp(App[int]):
         drawn: list[str] = []
 
         async def draw(pilot: Pilot[object]) -> None:
-            while self.model.samples < FULL_SAMPLES and self.model.failure is None:
+            while not self._full and self.defect is None:
                 await pilot.pause(_LOOK_S)
             await pilot.pause()
             drawn.append(self.export_screenshot(title="mqplug top"))
@@ -118,6 +119,7 @@ class TopApp(App[int]):
     def on_top_app_sampled(self, message: Sampled) -> None:
         """Take in what the thread found, and draw it."""
         outcome = message.outcome
+        self._sampled = True
         if isinstance(outcome, Sample):
             self.model.add(outcome)
         elif isinstance(outcome, mqplug.Error):
@@ -136,6 +138,7 @@ class TopApp(App[int]):
         elif key := screen.chosen_group():
             self._probe.wanted = {key[0]}
         screen.show(self.model, time.monotonic())
+        self._full = self._sampled and (self.model.samples >= FULL_SAMPLES or self.model.failure is not None)
 
     def _handle_exception(self, error: Exception) -> None:
         """End because of a defect, which the command tells in one line instead of textual's traceback."""
