@@ -209,7 +209,8 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 @pytest.mark.parametrize(
-    ("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1), (CTRL_D, 1), (CTRL_C, 130), ("SIGTERM", 143)]
+    ("answer", "code"),
+    [("y\n", 0), ("perhaps\nYes\n", 0), ("n\n", 1), ("\n", 1), (CTRL_D, 1), (CTRL_C, 130), ("SIGTERM", 143)],
 )
 def test_a_question_on_a_terminal(answer, code):
     """A yes does it; anything else ends the command with 1 and changes nothing, and so do Ctrl-C and SIGTERM."""

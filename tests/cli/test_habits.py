@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -213,10 +214,9 @@ LASTING = {
 }
 
 
-@pytest.mark.parametrize("name", LASTING)
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_what_lasts(tmp_path, name, number, code):
-    """Ctrl-C and SIGTERM end a verb that is at work with 130 and 143, soon, and with the process that it runs."""
+@contextmanager
+def lasting(tmp_path, name):
+    """Yield the process of a verb that is at work. Its end waits for the processes that it runs."""
     (tmp_path / "sitecustomize.py").write_text(MARKS_CONNECTIONS)
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -225,14 +225,33 @@ def test_signals_end_what_lasts(tmp_path, name, number, code):
         [*MQPLUG, *LASTING[name]], cwd=tmp_path, env=env, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
-        wait_until(lambda: len(list(marks.iterdir())) == (2 if name == "test" else 1), 60)
-        process.send_signal(number)
         try:
-            ended = process.wait(30)
-            complaint = process.stderr.read()  # as long as any process of it has it
+            wait_until(lambda: len(list(marks.iterdir())) == (2 if name == "test" else 1), 60)
+            yield process
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("name", LASTING)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_what_lasts(tmp_path, name, number, code):
+    """Ctrl-C and SIGTERM end a verb that is at work with 130 and 143, soon, and with the process that it runs."""
+    with lasting(tmp_path, name) as process:
+        process.send_signal(number)
+        ended = process.wait(60)
+        complaint = process.stderr.read()  # as long as any process of it has it
     assert (ended, "Traceback" in complaint) == (code, False)
+
+
+def test_impatience_ends_the_kit_too(tmp_path):
+    """Ctrl-C again and again ends ``mqplug test``, and leaves no pytest behind."""
+    with lasting(tmp_path, "test") as process:
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.3)
+        process.stderr.read()  # as long as any process of it has it
+    assert process.returncode != 0
 
 
 DROPS_AN_INTERRUPT = """

@@ -18,10 +18,11 @@ import click
 from mqplug.cli._arguments.client_options import ClientOptions, checked_target, timeout_option
 from mqplug.cli._arguments.durations import duration_option
 from mqplug.cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
+from mqplug.cli._interrupts import SIGNALS
 
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
 
-INTERRUPTS, INTERRUPT_S = 3, 5.0
+INTERRUPTS, INTERRUPT_S = 3, 20.0  # deleting topics may take long, and a second one cuts it off
 
 file_type = click.Path(dir_okay=False, path_type=Path)
 
@@ -83,14 +84,23 @@ def _run_cases(url: str, options: dict[str, Any]) -> int:
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """End pytest, which then deletes its topics. Now and then a library swallows a Ctrl-C, so it gets several."""
-    for _ in range(INTERRUPTS):
-        os.killpg(process.pid, signal.SIGINT)
+    """End pytest, which then deletes its topics. Now and then a library swallows a Ctrl-C, so it gets several.
+
+    Each further one of the user is passed on at once, and kills it in the end.
+    """
+    left = [signal.SIGINT] * INTERRUPTS
+
+    def pass_on(*_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, left.pop() if left else signal.SIGKILL)
+
+    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    while process.returncode is None:
+        pass_on()
         with suppress(subprocess.TimeoutExpired):
             process.wait(INTERRUPT_S)
-            return
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def _arguments(url: str, options: dict[str, Any]) -> Iterator[str]:

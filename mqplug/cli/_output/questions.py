@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import select
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from mqplug.cli._exit_codes import FAILED
+
+SLICE_S: Final = 0.1
 
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,11 +31,26 @@ def confirm(what: str, yes: bool) -> None:
 
 
 def _agreed(what: str) -> bool:
-    """Ask. The end of the input is a no; Ctrl-C and SIGTERM end the command as they do anywhere."""
-    try:
-        return click.confirm(f"{what}?", err=True)
-    except click.Abort as ended:
-        if isinstance(ended.__context__, KeyboardInterrupt):
-            raise ended.__context__ from None
-        click.echo(err=True)
-        return False
+    """Ask until the answer is a yes or a no. The end of the input is a no."""
+    while True:
+        click.echo(f"{what}? [y/N]: ", nl=False, err=True)
+        _wait_for_line()
+        match sys.stdin.readline().strip(" ").lower():
+            case "y\n" | "yes\n":
+                return True
+            case "n\n" | "no\n" | "\n":
+                return False
+            case "":
+                click.echo(err=True)
+                return False
+            case _:
+                click.echo("Answer y or n.", err=True)
+
+
+def _wait_for_line() -> None:
+    """Wait for a line of the terminal, in slices.
+
+    A signal that comes just before Python begins to read is told only once it has read.
+    """
+    while not select.select([sys.stdin], [], [], SLICE_S)[0]:
+        pass
