@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from mqplug.cli._exit_codes import INTERRUPTED
+from mqplug.cli._exit_codes import INTERRUPTED, TERMINATED
+from mqplug.cli._interrupts import was_terminated
 
 
 def main() -> NoReturn:
@@ -15,7 +16,7 @@ def main() -> NoReturn:
 
         code = run_program(sys.argv[1:])
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = TERMINATED if was_terminated() else INTERRUPTED
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise

@@ -14,7 +14,7 @@ import click
 
 import mqplug
 from mqplug.cli._exit_codes import FAILED, INTERRUPTED, OUTPUT_CLOSED, TERMINATED
-from mqplug.cli._interrupts import Terminated, raise_interrupts
+from mqplug.cli._interrupts import raise_interrupts, was_terminated
 from mqplug.cli._output.error_text import DEBUG_VARIABLE, error_line
 from mqplug.cli._plugin_commands import CommandGroup
 
@@ -43,9 +43,8 @@ def run_command(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt) as error:
-        cause = error.__cause__ if isinstance(error, click.Abort) else error
-        return TERMINATED if isinstance(cause, Terminated) else INTERRUPTED
+    except (click.Abort, KeyboardInterrupt):
+        return TERMINATED if was_terminated() else INTERRUPTED
     except SystemExit as end:  # raised by click, after completion, or because nothing reads the output any more
         return OUTPUT_CLOSED if end.code == FAILED else 0
     except BrokenPipeError:

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, Self
 
 AGAIN_S: Final = 0.01
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_seen: Final[set[int]] = set()
 
 
 class Terminated(KeyboardInterrupt):
@@ -37,9 +38,16 @@ def raise_interrupts() -> None:
 
     sys.unraisablehook = unraisable
     signal.signal(signal.SIGTERM, _terminate)
+    _seen.clear()
+
+
+def was_terminated() -> bool:
+    """Return whether SIGTERM came, also where a client library made a Ctrl-C of it in a native call: Pulsar's does."""
+    return signal.SIGTERM in _seen
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    _seen.add(number)
     raise Terminated
 
 

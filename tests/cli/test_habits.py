@@ -278,3 +278,24 @@ def test_an_interrupt_is_not_dropped(number, name):
     arguments = [sys.executable, "-c", DROPS_AN_INTERRUPT, str(int(number))]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=50)
     assert (done.stdout.strip(), done.stderr) == (name, "")
+
+
+TURNS_AN_INTERRUPT = """
+import signal, sys
+from mqplug.cli import _app
+
+def main(*arguments, **options):
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except KeyboardInterrupt:
+        signal.raise_signal(signal.SIGINT)
+
+_app.app.main = main
+sys.exit(_app.run_program(["topics"]))
+"""
+
+
+def test_a_client_that_makes_another_interrupt_of_sigterm():
+    """SIGTERM ends a verb with 143, also where a client library raises Ctrl-C instead, as Pulsar's does."""
+    done = subprocess.run([sys.executable, "-c", TURNS_AN_INTERRUPT], capture_output=True, check=False, timeout=50)
+    assert (done.returncode, done.stderr) == (143, b"")
