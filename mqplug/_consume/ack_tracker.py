@@ -41,9 +41,8 @@ class Tracker:
         self._pending = self._taken = 0  # acks of a transaction that is not committed yet: made, and taken by it
         self.ranges = 0  # number of acked ranges in the last state
         self.folds = False  # whether acked messages behind an unacked one are let go of, which may take long
-        self.passed = nothing(
-            start.position, PassedTracker(owner)
-        )  # the delivery of all messages that were acked and forgotten
+        # The delivery of all messages that were acked and forgotten.
+        self.passed = nothing(start.position, PassedTracker(owner))
 
     def without_acked(self, batch: Batch) -> Batch:
         """Return the batch without the messages that the group had acked before it was opened."""

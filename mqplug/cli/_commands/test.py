@@ -22,7 +22,7 @@ from mqplug.cli._interrupts import SIGNALS
 
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
 
-INTERRUPTS, INTERRUPT_S = 3, 20.0  # deleting topics may take long, and a second one cuts it off
+INTERRUPTS, INTERRUPT_S = 3, 20.0  # after the first, topics are deleted, which the next one cuts off
 
 file_type = click.Path(dir_okay=False, path_type=Path)
 
