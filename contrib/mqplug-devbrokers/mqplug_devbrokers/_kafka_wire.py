@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 PRODUCE, CREATE_TOPICS, DELETE_TOPICS = (0, 8), (19, 4), (20, 3)
+COMMIT_OFFSETS, DELETE_GROUPS = (8, 5), (42, 1)
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = (29, 1), (30, 1), (31, 1)
 OPERATIONS = {
     "All": 2, "Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Alter": 7, "Describe": 8, "ClusterAction": 9,
@@ -76,6 +77,14 @@ class KafkaWire:
                 break
             time.sleep(RETRY_PAUSE_S)
         _raise_for(code, "produce")
+
+    def store_position(self, group: str, topic: str) -> None:
+        """Store a position of a group in partition 0 of a topic, and delete the group again."""
+        position = _array(_text(topic) + _array(struct.pack(">iq", 0, 0) + _text("")))
+        answer = self.ask(COMMIT_OFFSETS, _text(group) + struct.pack(">i", -1) + _text("") + position)  # as no member
+        _raise_for(_number(answer, ">h", 4 + 4 + len(_text(topic)) + 4 + 4), f"store a position of {group}")
+        answer = self.ask(DELETE_GROUPS, _array(_text(group)))
+        _raise_for(_number(answer, ">h", 4 + 4 + len(_text(group))), f"delete the group {group}")
 
     def create_acls(self, rules: Sequence[AclRule]) -> None:
         """Give users these rights, and wait until the broker grants them."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT_S = 60.0  # long enough to write a class archive on a busy machine
 START_AFTER_KILL_S = 30.0  # for the first start of a broker that was killed
+GIVE_UP_S = 10.0  # for the orderly end of a broker that did not become ready
 LOG_TAIL_LINES = 25
 PROBE_TOPIC = "mqplug-devbrokers-ready"
 
@@ -160,7 +161,7 @@ class BrokerServer(StartedInBlock):
             return
         process = self._prepare()
         if self._in_use.exists():
-            # A killed broker sometimes hangs at its next start, but not at the one after.
+            # A killed broker sometimes hangs at its next start, or a part of it does, but not at the one after.
             with suppress(BrokerError):
                 self._launch(process, min(START_AFTER_KILL_S, self._timeout))
                 return
@@ -305,7 +306,7 @@ class BrokerServer(StartedInBlock):
             except (OSError, BrokerError) as error:
                 if time.monotonic() > deadline:
                     tail = self._log_tail()
-                    self.kill()
+                    self._give_up()
                     raise BrokerError(
                         f"the {self.name} server acknowledged no message within {timeout:g} s "
                         f"(last: {error}); give it more with timeout=; {tail}"
@@ -314,6 +315,14 @@ class BrokerServer(StartedInBlock):
             else:
                 self.check()  # raises if another process answered
                 return
+
+    def _give_up(self) -> None:
+        """End a broker that did not become ready: in order if it can, so that its next start has less to mend."""
+        self._signal(signal.SIGTERM)
+        if self._ended_within(GIVE_UP_S):
+            self._pid = None
+        else:
+            self.kill()
 
     def _ended_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 VERSION_VARIABLE = "MQPLUG_DEVBROKERS_KAFKA"
+OFFSETS_TOPIC = "__consumer_offsets"
 WITHOUT_SECURITY = ("3.3.2",)  # a directory is formatted with users from 3.5 on
 
 
@@ -135,4 +137,34 @@ class KafkaServer(BrokerServer):
         with KafkaWire(self.port, timeout=10) as kafka:
             kafka.create_topic(PROBE_TOPIC)
             kafka.produce(PROBE_TOPIC, b"ready")
+            for group in one_group_each(self._offsets_partitions()):
+                kafka.store_position(group, PROBE_TOPIC)
             kafka.delete_topic(PROBE_TOPIC)
+
+    def _offsets_partitions(self) -> int:
+        """Return how many partitions store the positions of groups; none before the first group.
+
+        A killed Kafka 4 leads them at its start as before, loses them when its former session ends, and gets them
+        again. If it still loads the first time when it begins the second, it takes the end of the one for that of
+        the other, and may refuse to coordinate these groups (NOT_COORDINATOR) until it is started again.
+        """
+        folders = (self.directory / "data").glob(f"{OFFSETS_TOPIC}-*")
+        return sum(each.name.removeprefix(f"{OFFSETS_TOPIC}-").isdigit() for each in folders)
+
+
+def one_group_each(partitions: int) -> list[str]:
+    """Return names of groups, one for each partition that stores positions."""
+    found: dict[int, str] = {}
+    names = (f"{PROBE_TOPIC}-{number}" for number in itertools.count())
+    while len(found) < partitions:
+        name = next(names)
+        found.setdefault(java_hash(name) % partitions, name)
+    return list(found.values())
+
+
+def java_hash(text: str) -> int:
+    """Return the hash by which Kafka chooses the partition of a group."""
+    code = 0
+    for character in text:
+        code = 31 * code + ord(character) & 0x7FFFFFFF
+    return code
