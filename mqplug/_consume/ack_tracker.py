@@ -61,8 +61,8 @@ class Tracker:
         if not self._keeps:
             self._forget_exhausted()
         delivery = Delivery(batch, self, still_holds=still_holds)
-        self._deliveries.append(delivery)
         self.kept += len(delivery.flags)
+        self._deliveries.append(delivery)
         self.dirty |= self._keeps and not delivery.flags
         return delivery
 
@@ -179,6 +179,17 @@ class Tracker:
                 return Position(self._position.log, again.coordinates)
         latest = self.latest
         return latest.position if latest is not None else self._position
+
+    @property
+    def first_unacked(self) -> Position:
+        """The position before which all is acked; without a group, the one behind all that was delivered."""
+        return self.state().position if self._keeps else self.end
+
+    @property
+    def end(self) -> Position:
+        """The position behind all that was delivered."""
+        latest = self.latest
+        return latest.end if latest is not None else self._position
 
     @property
     def unsettled(self) -> int:

@@ -27,10 +27,13 @@ class HeldPartition:
 
     ``waiting`` has the batches that were fetched and not delivered yet. The partition is ``paused`` by the user,
     ``busy`` while a handler works on a batch of it, and ``silenced`` while the driver pauses it. Nothing is handed out
-    before the time ``due``. With ``aborted``, all that is not acked is to be delivered again.
+    before the time ``due``. With ``aborted``, all that is not acked is to be delivered again. What the driver fetches
+    again before ``seen`` was delivered already.
     """
 
-    __slots__ = ("aborted", "busy", "due", "fault", "lenient", "log", "paused", "silenced", "tracker", "waiting")
+    __slots__ = (
+        "aborted", "busy", "due", "fault", "lenient", "log", "paused", "seen", "silenced", "tracker", "waiting",
+    )  # fmt: skip
 
     def __init__(self, log: Log, tracker: Tracker | SharedTracker, *, lenient: bool) -> None:
         self.log = log
@@ -40,12 +43,23 @@ class HeldPartition:
         self.waiting: deque[Batch] = deque()
         self.paused = self.busy = self.silenced = self.aborted = False
         self.due = 0.0
+        self.seen: Position | None = None
 
     def put_back(self) -> None:
         """Put the messages of the last delivery that were not handed out back in front of those waiting."""
         latest = self.tracker.latest
         if latest is not None and latest.live and latest.left:
             self.waiting.appendleft(latest.split())
+
+    def fetch_again(self) -> Position | None:
+        """Forget what was fetched and not handed out. Return where to go on; None with a fault, which stays."""
+        if self.fault is not None or not isinstance(self.tracker, Tracker):
+            return None
+        self.put_back()
+        self.waiting.clear()
+        self.tracker.returned.take_back_unseen()
+        self.seen, self.silenced = self.tracker.end, False
+        return self.tracker.first_unacked
 
 
 class Assignment:
@@ -71,17 +85,21 @@ class Assignment:
         self._failed_callbacks: deque[Exception] = deque()
         self.before_state: Callable[[], None] | None = None  # adds acks before a state is taken
         self.committing = Lock()
+        self.changing = False  # while a report of the driver is taken in, and after a Ctrl-C in its midst
 
     # reports of the driver
 
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
         """Hold these logs from now on."""
+        self.changing = True
         for position in positions.values():
             self._begin(position, lenient=self._lenient)
         self._call_back(self._on_assigned, list(positions))
+        self.changing = False
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
         """Release these logs. Return the states to be stored."""
+        self.changing = True
         mine = [log for log in logs if log in self._held]
         self._call_back(self._on_revoked, mine)
         with self.committing:
@@ -89,14 +107,17 @@ class Assignment:
             trackers = {log: self._held[log].tracker for log in mine}
             states = {log: each.state() for log, each in trackers.items() if isinstance(each, Tracker) and each.dirty}
             self._drop(mine)
+        self.changing = False
         return states
 
     def lost(self, logs: Sequence[Log]) -> None:
         """Release these logs, which another member may have already."""
+        self.changing = True
         mine = [log for log in logs if log in self._held]
         with self.committing:
             self._drop(mine)
         self._call_back(self._on_revoked, mine)
+        self.changing = False
 
     def _call_back(self, callback: OnChange | None, logs: Sequence[Log]) -> None:
         """Call the user's callback. The next receive raises its error, so that no hand-over is left half done."""
@@ -167,6 +188,11 @@ class Assignment:
         held = self._held.get(log)
         if held is None or held.fault is not None:
             return None
+        if held.seen is not None:
+            if batch.next_position <= held.seen:
+                return None
+            batch = batch[bisect_left(batch.coordinates, held.seen.coordinates) :]
+            held.seen = None
         if len(batch):
             held.lenient = self._lenient
         end = self._until.get(log)

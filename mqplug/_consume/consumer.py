@@ -40,8 +40,7 @@ class Consumer(Closable):
     def __init__(self, session: ConsumerSession) -> None:
         self.group = session.group
         self._session = session
-        self._fetcher = session.fetcher  # these three spare each call a look at the session
-        self._receiving = session.driver_session.lock.receiving
+        self._fetcher = session.fetcher  # these two spare each call a look at the session
         self._fetch_messages = session.fetch_messages
         self._messages: Iterator[Message] = iter(())
         self.ack = session.acks.ack  # type: ignore[method-assign]  # one call less for each message
@@ -63,13 +62,8 @@ class Consumer(Closable):
     def receive_many(self, most: int, timeout: float | None = None) -> Batch:
         """Return up to ``most`` messages of one partition as soon as there are any; an empty batch at the timeout."""
         check_most(most)
-        deadline = Deadline(timeout)
-        with self._receiving:
-            self._fetcher.return_rest()
-            while (delivery := self._fetcher.next_delivery(deadline, most)) is not None:
-                if batch := delivery.hand_out_all():
-                    return batch
-            return EMPTY_BATCH
+        batch = self._fetcher.next_batch(Deadline(timeout), most)
+        return EMPTY_BATCH if batch is None else batch
 
     def batches(self, most: int = POLL_MESSAGES) -> Iterator[Batch]:
         """Iterate over batches of one partition each. Ends as iteration over messages does."""
@@ -82,7 +76,7 @@ class Consumer(Closable):
                 batch = self.receive_many(most)
             except Closed:
                 return
-            if not batch:
+            if batch is EMPTY_BATCH:
                 return
             yield batch
 
@@ -116,8 +110,7 @@ class Consumer(Closable):
             yield delivery.messages
 
     def _next_delivery(self, deadline: Deadline) -> Delivery | None:
-        with self._receiving:
-            delivery = self._fetcher.next_delivery(deadline, self._fetch_messages)
+        delivery = self._fetcher.next_delivery(deadline, self._fetch_messages, anew=True)
         if delivery is not None:
             self._messages = delivery.messages
         return delivery

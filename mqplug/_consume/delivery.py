@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from itertools import repeat
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mqplug._model.batch import Batch, ListColumns, empty_batch, row_numbers
 from mqplug._model.message import Message, messages_of
@@ -52,7 +51,7 @@ class Delivery:
     """
 
     __slots__ = (
-        "_end", "_held_back", "_left", "_messages", "_untaken", "again", "batch", "flags", "folded", "live",
+        "_end", "_held_back", "_left", "_messages", "_taken", "_untaken", "again", "batch", "flags", "folded", "live",
         "still_holds", "tracker", "whole",
     )  # fmt: skip
 
@@ -72,9 +71,11 @@ class Delivery:
         self.whole = False
         self.again = again
         self._end = batch.next_position
-        self._held_back = 0
-        self._left: Any = row_numbers(size)
-        self._untaken = [batch] if size else []  # the thread that pops it has the batch, or the rest of it
+        self._held_back: list[int] = []
+        self._left = row_numbers(size)
+        # The thread that takes the batch from here has it, or the rest of it. No step of that is lost to a Ctrl-C.
+        self._untaken = iter((batch,) if size else ())
+        self._taken: list[Batch] = []  # the batch, if it is handed out as a whole
         self.still_holds = still_holds
         self._messages: Iterator[Message] | None = None
         batch.delivery = self
@@ -92,7 +93,9 @@ class Delivery:
     @property
     def left(self) -> int:
         """The number of messages that were not handed out."""
-        return length_hint(self._left) + self._held_back
+        if self._taken:
+            return 0 if self.whole else len(self.flags)
+        return length_hint(self._left) + len(self._held_back)
 
     @property
     def handed_out(self) -> int:
@@ -125,10 +128,10 @@ class Delivery:
 
     def hold_back(self) -> None:
         """End the hand-out here. One step of the interpreter uses up the rest: no thread takes any of it meanwhile."""
-        if self._untaken:
-            with suppress(IndexError):  # it was just handed out as a whole
-                self._untaken.pop()
-                self._held_back += len(tuple(self._left))
+        for _ in self._untaken:
+            pass
+        if not self._taken:
+            self._held_back.extend(self._left)
 
     def drop(self) -> None:
         """Invalidate this delivery: acks of it are late, and nothing more is handed out."""
@@ -154,23 +157,22 @@ class Delivery:
     def split(self) -> Batch:
         """Keep the messages that were handed out. Return the others as a batch of their own."""
         self.hold_back()
-        cut = len(self.flags) - self._held_back
-        rest, self._end = self.batch[cut:], self.position
+        cut = len(self.flags) - self.left
+        rest, none = self.batch[cut:], row_numbers(0)
+        self._end = self.position
+        self._held_back, self._taken, self._left = [], [], none  # from here on without a call: no Ctrl-C comes
         del self.flags[cut:]
-        self._held_back = 0
         return rest
 
     def hand_out_all(self) -> Batch | None:
         """Return the whole batch as handed out; None if another thread took it back, or its log is lost."""
         if self.still_holds is not None and not self.still_holds():
             return None
-        self.whole = True
-        try:
-            batch = self._untaken.pop()
-        except IndexError:
+        self._taken.extend(self._untaken)
+        if not self._taken:
             return None
-        self._left.__setstate__(len(self.flags))  # nothing is left
-        return batch
+        self.whole = True  # now it is handed out
+        return self.batch
 
     def see_through(self, *, more_wanted: bool) -> None:
         """Ack the messages that the caller had before it asked for more."""

@@ -26,103 +26,79 @@ if TYPE_CHECKING:
 
 
 class DriverLock:
-    """Guards the calls of a consumer driver that may not overlap."""
+    """Guards the calls of a consumer driver that may not overlap.
+
+    ``receiver`` and ``holder`` are set to None in a ``finally`` that calls nothing before: Python raises Ctrl-C only
+    where a function begins or has returned, and where a loop starts over.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._changed = Condition(self._lock)
-        self._sleepers = 0  # waiting threads: without any, no poll pays for a notification
-        self._holder: int | None = None
+        self.sleepers = 0  # waiting threads: without any, no poll pays for a notification
+        self.holder: int | None = None  # the thread that calls the driver
+        self.receiver: object = None  # the call that receives
         self._waiting = 0
-        self._receiver = Lock()
-        self.receiving = _Receiving(self._receiver)
-        """A context for receiving: one caller at a time. A second thread gets ``ConcurrentUse`` at once."""
-        self.polling = _Polling(self._enter_to_poll, self._release)
-        """A context that holds the driver for one poll. Others who wait for the driver come first."""
 
     @property
     def busy(self) -> bool:
         """Whether a thread is receiving now."""
-        return self._receiver.locked()
+        return self.receiver is not None
 
-    def _enter_to_poll(self) -> None:
-        me = get_ident()  # which may hold it already, after a Ctrl-C just as it was taken
+    def begin_receive(self, call: object) -> None:
+        """Make this call the only one that receives. Raise ``ConcurrentUse`` at once if another one does."""
         with self._lock:
-            if self._waiting or self._holder not in {None, me}:
-                self._sleep_until(lambda: self._holder in {None, me} and not self._waiting, None)
-            self._holder = me
+            if self.receiver is not None:
+                raise ConcurrentUse("another thread is receiving from this consumer", operation="receive")
+            self.receiver = call
+
+    def enter_to_poll(self, me: int) -> None:
+        """Hold the driver for one poll of this thread. Others who wait for the driver come first."""
+        with self._lock:  # this thread may hold the driver already, after a Ctrl-C just as it was taken
+            if self._waiting or self.holder not in {None, me}:
+                self._changed.notify_all()
+                self._sleep_until(lambda: self.holder in {None, me} and not self._waiting, None)
+            self.holder = me
 
     @contextmanager
     def entering(self, wake: Callable[[], None], deadline: Deadline) -> Iterator[None]:
         """Hold the driver for any other call. A running poll is woken, and the next one waits."""
-        if self._holder == get_ident():  # a callback of ours runs inside this thread's poll
+        if self.holder == get_ident():  # a callback of ours runs inside this thread's poll
             yield
             return
         self._enter(wake, deadline)
         try:
             yield
         finally:
-            self._release()
+            self.holder = None
+            self.notify()
 
     def _enter(self, wake: Callable[[], None], deadline: Deadline) -> None:
-        with self._changed:
+        with self._lock:
             self._waiting += 1
         try:
-            if self._holder is not None:
+            if self.holder is not None:
                 wake()
-            with self._changed:
-                if not self._sleep_until(lambda: self._holder is None, deadline.remaining(1e6)):
+            with self._lock:
+                if not self._sleep_until(lambda: self.holder is None, deadline.remaining(1e6)):
                     raise Timeout("the consumer's driver is busy, and its call did not return in time", fix="Try again")
-                self._holder = get_ident()
+                self.holder = get_ident()
         finally:
-            with self._changed:
+            with self._lock:
                 self._waiting -= 1
                 self._changed.notify_all()
 
     def _sleep_until(self, possible: Callable[[], bool], timeout: float | None) -> bool:
-        self._sleepers += 1
+        self.sleepers += 1
         try:
             return self._changed.wait_for(possible, timeout)
         finally:
-            self._sleepers -= 1
+            self.sleepers -= 1
 
-    def _release(self) -> None:
+    def notify(self) -> None:
+        """Have the threads that wait look whether the driver is free."""
         with self._lock:
-            self._holder = None
-            if self._sleepers:
-                self._changed.notify_all()
-
-
-class _Receiving:
-    """The context of ``receiving``. Made once: a generator for each call would cost more than the lock."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self, lock: Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise ConcurrentUse("another thread is receiving from this consumer", operation="receive")
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-
-class _Polling:
-    """The context of ``polling``. Made once, too."""
-
-    __slots__ = ("_enter", "_leave")
-
-    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
-        self._enter = enter
-        self._leave = leave
-
-    def __enter__(self) -> None:
-        self._enter()
-
-    def __exit__(self, *_: object) -> None:
-        self._leave()
+            self._changed.notify_all()
 
 
 class DriverSession:

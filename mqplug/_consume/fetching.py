@@ -7,14 +7,14 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from threading import Event
+from threading import Event, get_ident
 from typing import TYPE_CHECKING
 
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import Delivery
 from mqplug._model.batch import empty_batch
-from mqplug._model.errors import Timeout, TopicNotFound
+from mqplug._model.errors import NotAssigned, Timeout, TopicNotFound
 from mqplug._model.position import PositionLost
 from mqplug.spi._drivers import passes_over
 
@@ -53,7 +53,9 @@ class Fetcher:
         self.between: Callable[[], None] | None = None  # called before each poll
         self.sift: Callable[[HeldPartition, Batch], Batch] | None = None  # filters fetched batches
         self.look_for_topics: Callable[[], bool] | None = None  # where a pattern chooses them: one may be gone
+        self.leave_group: Callable[[], None] | None = None  # the next fetch joins again
         self.stopping = False
+        self._interrupted = False  # whether a Ctrl-C ended a fetch: what it had polled may be lost
         self.in_order = True  # whether a nacked message holds back all that follow in its partition
         self.last_poll = self.last_handled = time.monotonic()
         self._unanswered = False  # whether a poll raised Timeout, and none brought messages since
@@ -64,12 +66,52 @@ class Fetcher:
         if auto_ack:
             assignment.before_state = self._see_through
 
-    def next_delivery(self, deadline: Deadline, most: int) -> Delivery | None:
-        """Return the next delivery, as soon as there is one; None at the deadline, after stop, and at the end."""
+    def next_batch(self, deadline: Deadline, most: int) -> Batch | None:
+        """Put what an iteration left back, and return the next batch; None as ``next_delivery``."""
+        lock, call = self._driver_session.lock, object()
+        try:
+            lock.begin_receive(call)
+            self.return_rest()
+            while (delivery := self._fetch(deadline, most)) is not None:
+                if (batch := delivery.hand_out_all()) is not None:
+                    return batch
+            return None
+        except Exception:
+            raise
+        except BaseException:
+            self._interrupted = True
+            raise
+        finally:  # without a call, as ``DriverLock`` says
+            if lock.receiver is call:
+                lock.receiver = None
+
+    def next_delivery(self, deadline: Deadline, most: int, *, anew: bool = False) -> Delivery | None:
+        """Return the next delivery, as soon as there is one; None at the deadline, after stop, and at the end.
+
+        With ``anew``, put what is left of the last one back before.
+        """
+        lock, call = self._driver_session.lock, object()
+        try:
+            lock.begin_receive(call)
+            if anew:
+                self.return_rest()
+            return self._fetch(deadline, most)
+        except Exception:
+            raise
+        except BaseException:
+            self._interrupted = True
+            raise
+        finally:
+            if lock.receiver is call:
+                lock.receiver = None
+
+    def _fetch(self, deadline: Deadline, most: int) -> Delivery | None:
         if self.auto_ack:
             self._see_through(more_wanted=True)
+        lock, me = self._driver_session.lock, get_ident()
         while not self.stopping:
-            with self._driver_session.lock.polling:
+            try:
+                lock.enter_to_poll(me)
                 self._driver_session.check_open()
                 self._assignment.check()
                 if self.between is not None:
@@ -82,6 +124,11 @@ class Fetcher:
                 self._poll(most, deadline.remaining(min(POLL_SLICE_S, self._until_due())))
                 if delivery := self._take(most):
                     return delivery
+            finally:
+                if lock.holder == me:
+                    lock.holder = None
+                    if lock.sleepers:
+                        lock.notify()
             if deadline.expired:
                 return None
         self._driver_session.check_open()
@@ -91,6 +138,8 @@ class Fetcher:
 
     def _take(self, most: int) -> Delivery | None:
         """Begin to hand out the next batch that may be. The lock is held."""
+        if self._interrupted:
+            return None
         while self._touched:
             self._put_back(self._touched.popleft())
         still_holds = self._driver_session.still_holds
@@ -151,11 +200,9 @@ class Fetcher:
         if delivery is None or delivery.left or not delivery.live:
             return
         tracker, committing = delivery.tracker, self._assignment.committing
-        if isinstance(tracker, Tracker) and committing.acquire(blocking=False):
-            try:
+        if isinstance(tracker, Tracker) and not committing.locked():
+            with committing:  # seldom waits: another thread just took it
                 tracker.let_go()
-            finally:
-                committing.release()
             if delivery.batch.delivery is not delivery:
                 self.current = None
                 self._count([])
@@ -203,11 +250,9 @@ class Fetcher:
         gaps = tracker.unsettled
         if 2 * gaps <= self._most_ranges:
             return math.inf
-        if tracker.dirty and self._assignment.committing.acquire(blocking=False):
-            try:
+        if tracker.dirty and not self._assignment.committing.locked():
+            with self._assignment.committing:
                 tracker.state()
-            finally:
-                self._assignment.committing.release()
         return 2 * (self._most_ranges - min(gaps, tracker.ranges))
 
     def _take_returned(self) -> Delivery | None:
@@ -259,6 +304,9 @@ class Fetcher:
         if delivery is not None and delivery.live and delivery.left:
             held = self._assignment.get(delivery.batch.log)
             if held is not None and held.tracker is delivery.tracker:
+                if delivery.again is not None:
+                    delivery.hold_back()
+                    delivery.again.present = None
                 self.hold_back(held)
 
     def _put_back(self, held: HeldPartition) -> None:
@@ -305,6 +353,8 @@ class Fetcher:
 
     def _polled(self, driver: ConsumerDriver, wanted: int, timeout: float) -> Sequence[Batch]:
         try:
+            if self._interrupted and not self._fetch_again(driver):
+                return ()
             batches = driver.poll(wanted, timeout)
             if self._unanswered and batches:
                 self._unanswered = False
@@ -326,9 +376,47 @@ class Fetcher:
             with self._driver_session.context("receive"):  # only errors pay for it
                 raise
 
+    def _fetch_again(self, driver: ConsumerDriver) -> bool:
+        """Go back to what the caller has seen, or else leave the group, which returns False.
+
+        What an interrupted fetch polled is lost, and so is where it was. There is no way back where members share a
+        log, nor during a hand-over.
+        """
+        assignment, back = self._assignment, False
+        if self.leave_group is None or (assignment and not assignment.changing and not self._driver_session.shares):
+            try:
+                self._seek_back(driver)
+                back = True
+            except NotAssigned:
+                if self.leave_group is None:
+                    raise
+        if not back and self.leave_group is not None:
+            self.leave_group()
+        self._interrupted = False
+        return back
+
+    def _seek_back(self, driver: ConsumerDriver) -> None:
+        """Have the driver fetch again: for a member from its first unacked message, as its group moves."""
+        for held in self._assignment.all:
+            self._put_back(held)
+        self._ready.clear()
+        with self._assignment.committing:
+            found = {held.log: held.fetch_again() for held in self._assignment.all}
+            positions = {log: position for log, position in found.items() if position is not None}
+            if positions:
+                driver.resume(list(positions))
+                driver.seek(positions, DRIVER_CALL_S)
+        self.quieten(driver)
+
     def poll_once(self, timeout: float) -> None:
         """Poll to receive an assignment. The lock is held."""
-        self._poll(POLL_MESSAGES, timeout)
+        try:
+            self._poll(POLL_MESSAGES, timeout)
+        except Exception:
+            raise
+        except BaseException:
+            self._interrupted = True
+            raise
 
     def _appetite(self, most: int) -> int:
         """Return how many messages to poll. Messages that a member of a shared group takes are lost to the others."""

@@ -87,6 +87,12 @@ class NackedMessages:
         again.present = Delivery(once_more, again.delivery.tracker, again, again.delivery.still_holds)
         return again.present
 
+    def take_back_unseen(self) -> None:
+        """Deliver those once more of which the caller did not get the present delivery."""
+        for again in self:
+            if again.present is not None and again.present.left:
+                again.present = None
+
     def wait(self, *, in_order: bool = True) -> float:
         """Return the seconds until the first message, or any if not ``in_order``, is due."""
         due = min((each.due for each in self._among(in_order) if each.present is None), default=math.inf)

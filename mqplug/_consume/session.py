@@ -56,6 +56,8 @@ class ConsumerSession(Session):
         self.fetcher = fetcher
         self.acks = acks
         self.fetch_messages = 1 if self.shares else POLL_MESSAGES  # a message taken from a shared log is lost to others
+        if self.group is not None:
+            fetcher.leave_group = self._leave_group
         self._seeker = seeker
         self._dead_letters = dead_letters
         self._follower = follower
@@ -68,8 +70,7 @@ class ConsumerSession(Session):
 
     def next_delivery(self, deadline: Deadline, most: int) -> Delivery | None:
         """Return the next messages, as soon as there are any; None at the deadline, after stop, and at the end."""
-        with self.driver_session.lock.receiving:
-            return self.fetcher.next_delivery(deadline, most)
+        return self.fetcher.next_delivery(deadline, most)
 
     def check_read_to_end(self, timeout: float | None) -> None:
         """Raise ``Timeout`` if the messages did not all come up to ``until``."""

@@ -80,8 +80,9 @@ class MemoryConsumer:
                 continue
             batches.append(batch)
             most -= len(batch)
+            behind = batch.next_position.coordinates
             del self._positions[log]  # move it to the end, so that every log gets its turn
-            self._positions[log] = batch.next_position.coordinates
+            self._positions[log] = behind  # without a call in between, so that no Ctrl-C comes there
             if most <= 0:
                 break
         return batches

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import re
 import zlib
@@ -26,6 +25,7 @@ from mqplug._consume import dead_letters, driver_session, opening, seeking, star
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment
+from mqplug._consume.fetching import Fetcher
 from mqplug._consume.nacked_messages import NackedMessages
 from mqplug._consume.seeking import Seeker
 from mqplug._model import ids, message, text
@@ -105,12 +105,13 @@ WRONG = [
     ("LIF-04", Client, "health", lambda client, timeout=30: None),
     ("PRO-08", Producer, "send_many", lambda producer, records: records[0]),
     ("PRO-24", SendQueue, "unseen", _calls_the_unknown_failed),
+    ("CON-23", Fetcher, "_seek_back", lambda fetcher, driver: None),
     ("KEY-06", routing, "cycle", lambda order: repeat(order[0])),
     ("TOP-02", topics, "_differences", lambda wanted, there: []),
     ("ERR-06", urls, "shown", lambda url: url),
     ("SEEK-26", starts, "check_log", lambda log, logs, *, whole=False: None),
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
-    ("CC-02", driver_session, "_Receiving", lambda lock: contextlib.nullcontext(), "receiving"),
+    ("CC-02", driver_session.DriverLock, "begin_receive", lambda lock, call: None, "receiving"),
     ("TO-02", deadline, "check_timeout", lambda timeout: None),
     ("ERR-01", topic_settings, "check_new_topic", lambda name, most=249: name),
     ("ERR-02", Error, "at", lambda error, **_: error),

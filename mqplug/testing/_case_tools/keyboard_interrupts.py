@@ -1,16 +1,16 @@
-"""An extension that raises ``KeyboardInterrupt`` while a producer's driver accepts messages."""
+"""An extension that raises ``KeyboardInterrupt`` while a driver accepts messages or is polled."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from mqplug.spi import ProducerDriver, Run, Sending, hookimpl
-from mqplug.spi.proxies import ProducerProxy
+from mqplug.spi import Batch, ConsumerDriver, ProducerDriver, Run, Sending, hookimpl
+from mqplug.spi.proxies import ConsumerProxy, ProducerProxy
 
 
 class Interrupts:
-    """Raises ``KeyboardInterrupt`` once, just before or just after the driver of a producer accepts messages."""
+    """Raises ``KeyboardInterrupt`` once, just before or just after a driver accepts messages, or is polled for some."""
 
     def __init__(self, *, late: bool) -> None:
         self.late = late
@@ -19,6 +19,10 @@ class Interrupts:
     @hookimpl(wrapper=True)
     def mqplug_open_producer(self) -> Generator[None, ProducerDriver, ProducerDriver]:
         return _Interrupted((yield), self)
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_consumer(self) -> Generator[None, ConsumerDriver, ConsumerDriver]:
+        return _InterruptedPoll((yield), self)
 
     def press(self, late: bool) -> None:
         """Raise ``KeyboardInterrupt``, if it is armed for this side of the call."""
@@ -42,3 +46,16 @@ class _Interrupted(ProducerProxy):
         inner: Any = self.inner
         inner.send_run(run) if hasattr(inner, "send_run") else inner.send(run.sendings())
         self._interrupts.press(True)
+
+
+class _InterruptedPoll(ConsumerProxy):
+    def __init__(self, inner: ConsumerDriver, interrupts: Interrupts) -> None:
+        super().__init__(inner)
+        self._interrupts = interrupts
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        self._interrupts.press(False)
+        batches = super().poll(most, timeout)
+        if any(map(len, batches)):
+            self._interrupts.press(True)
+        return batches

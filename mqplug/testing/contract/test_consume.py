@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import Queue
 from threading import Event, Thread
+from typing import Any
 
 from mqplug import EARLIEST, LATEST, Closed, Consumer, Message, MessageId, Record, after, before
 from mqplug.testing._case_tools.bench import Bench
 from mqplug.testing._case_tools.child_process import ChildProcess
+from mqplug.testing._case_tools.keyboard_interrupts import Interrupts
 from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("CON")
@@ -284,3 +287,25 @@ def test_woken_each_time(bench: Bench) -> None:
 def _get_at(queue: Queue[None]) -> float:
     queue.get()
     return time.perf_counter()
+
+
+@case(23, hooks=("extended",))
+def test_interrupted(bench: Bench) -> None:
+    """What was polled when Ctrl-C came is received after it, once and in order, and what was in hand can be acked."""
+    readers: list[dict[str, Any]] = [{"start": EARLIEST}]
+    if bench.client.capabilities.ordered:
+        readers.append({"group": bench.name()})
+    for options in readers:
+        for late in (False, True):
+            interrupts, (topic, ids) = Interrupts(late=late), bench.filled(2)
+            assert bench.harness.extended is not None
+            consumer = bench.connect(partial(bench.harness.extended, [interrupts])).consumer(topic, **options)
+            first = bench.delivers(consumer, ids)[0]
+            interrupts.armed = True
+            ids = bench.fill(topic, 3)
+            with bench.raises(KeyboardInterrupt):
+                consumer.receive(bench.patience)
+            bench.delivers(consumer, ids)
+            if "group" in options:
+                consumer.ack(first)
+                bench.equal(consumer.late_acks, 0)
