@@ -47,7 +47,8 @@ def _members(connection: KafkaConnection, deadline: Deadline) -> dict[str, int]:
     def ask(left: float) -> Future[list[Any]]:
         return connection.worker.run(lambda: _list_groups(connection.admin, left))
 
-    listed = connection.requests.ask("list groups", ask, _left(deadline), _complete)
+    requests = connection.requests
+    listed = requests.insist(lambda left: requests.ask("list groups", ask, left, _complete), _left(deadline))
     listed = [each for each in listed if each.protocol_type in {"consumer", ""}]
     members = {each.id: len(each.members) for each in listed if each.state != DEAD}
     others = [each.id for each in listed if each.state == DEAD]

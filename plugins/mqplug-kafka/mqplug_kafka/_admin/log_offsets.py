@@ -14,10 +14,10 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-from mqplug import Bounds, Error, Log, MessageId, Position, Timeout, Watermarks
+from mqplug import Bounds, ConnectError, Error, Log, MessageId, Position, Timeout, Watermarks
 from mqplug.spi import AtTime, Deadline, Earliest, Last, Latest, SymbolicStart
 from mqplug_kafka._admin.offset_scan import OffsetScan
-from mqplug_kafka._cluster.admin_requests import RETRY_PAUSE_S
+from mqplug_kafka._cluster.admin_requests import FIRST_ATTEMPT_S, RETRY_PAUSE_S, UNANSWERED_PAUSE_S
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of
 
@@ -49,16 +49,22 @@ def look_up(
         asked[:] = [connection.admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=level)] if wanted else []
 
     def answer(timeout: float) -> LogOffsets:
-        deadline = Deadline(timeout)
+        deadline, attempt_s = Deadline(timeout), FIRST_ATTEMPT_S
         while True:
+            began = time.monotonic()
             cause: Error | None = None
             try:
                 futures = list(map(asked[0].__getitem__, wanted)) if wanted else []
-                found = connection.requests.wait_for_all("offsets", futures, deadline.remaining())
+                found = connection.requests.wait_for_all("offsets", futures, deadline.remaining(attempt_s))
                 offsets = {log: each.offset for log, each in zip(wanted.values(), found, strict=True)}
                 # A broker that has just come back may answer -1 for an end that every log has.
                 if spec not in (LOG_START, LOG_END) or all(offset >= 0 for offset in offsets.values()):
                     return offsets
+            except (ConnectError, Timeout):  # as ``AdminRequests.insist`` does
+                if deadline.remaining() <= UNANSWERED_PAUSE_S or connection.requests.is_refused(began):
+                    raise
+                attempt_s *= 2
+                time.sleep(UNANSWERED_PAUSE_S)
             except Error as error:
                 if code_of(error) not in _RETRIED_CODES:
                     raise

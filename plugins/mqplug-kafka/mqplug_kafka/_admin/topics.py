@@ -9,6 +9,7 @@ from contextlib import suppress
 import attrs
 from confluent_kafka import OFFSET_END, KafkaError, TopicPartition
 from confluent_kafka.admin import (
+    ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
     ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     NewPartitions,  # pyright: ignore[reportPrivateImportUsage]
     NewTopic,  # pyright: ignore[reportPrivateImportUsage]
@@ -87,12 +88,16 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, d
 
 def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
     """Return a topic, with its retention if the broker lets this client read its configuration."""
-    return connection.while_new([topic], timeout, lambda left: _describe(connection, topic, left))
+
+    def ask(left: float) -> TopicInfo:
+        return connection.requests.insist(lambda some: _describe(connection, topic, some), left)
+
+    return connection.while_new([topic], timeout, ask)
 
 
 def _describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
     wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    config = connection.admin.describe_configs([wanted], request_timeout=max(timeout, 0.01))[wanted]
+    config = connection.admin.describe_configs([wanted], request_timeout=timeout)[wanted]
     info = connection.describe([topic], timeout)[topic]
     try:
         return attrs.evolve(info, **retention_from_config(connection.requests.wait("describe", config, timeout)))
@@ -128,8 +133,11 @@ def all_partitions(connection: KafkaConnection, timeout: float) -> list[tuple[st
 
 
 def _listed(connection: KafkaConnection, timeout: float) -> dict[str, TopicMetadata]:
-    listed = connection.worker.run(lambda: connection.admin.list_topics(timeout=max(timeout, 0.01)))
-    found = connection.requests.wait("list topics", listed, timeout).topics
+    def ask(left: float) -> ClusterMetadata:
+        listed = connection.worker.run(lambda: connection.admin.list_topics(timeout=left))
+        return connection.requests.wait("list topics", listed, left)
+
+    found = connection.requests.insist(ask, timeout).topics
     return {name: topic for name, topic in found.items() if name[:2] != "__"}
 
 

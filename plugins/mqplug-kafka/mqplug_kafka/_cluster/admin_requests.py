@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from mqplug import Error
+from mqplug import ConnectError, Error, Timeout
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.connection_failures import ConnectionFailures
 from mqplug_kafka._cluster.credentials import Credentials
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 WAIT_SLICE_S = 0.05  # between two looks whether waiting still makes sense
 RETRY_PAUSE_S = 0.02  # before a request is repeated that a broker was not ready for
+UNANSWERED_PAUSE_S = 0.1  # before a question is repeated that got no answer
+FIRST_ATTEMPT_S = 10.0  # for the answer to a question; each further attempt gets twice as long
 MIN_TIMEOUT_S = 0.01  # the native client refuses a request timeout of 0
 MIN_CLIENT_AGE_S = 10.0  # an outage makes a new native admin client no more often than this
 REPLACED_CLIENT_S = 90.0  # until a replaced client is released: by then its requests have ended, earlier is unsafe
@@ -121,6 +123,27 @@ class AdminRequests:
                 time.sleep(RETRY_PAUSE_S)
             else:
                 return answer
+
+    def insist(self, ask: Callable[[float], T], timeout: float) -> T:
+        """Return the answer to a question, which changes nothing; ``ask`` gets the time that it has, and waits.
+
+        Ask again if the connection broke, which the native client does to a broker that is missing in the metadata, and
+        if there is no answer for long: a new native client is asked then, for the former may never answer.
+        """
+        deadline, attempt_s = Deadline(max(timeout, MIN_TIMEOUT_S)), FIRST_ATTEMPT_S
+        while True:
+            began = time.monotonic()
+            try:
+                return ask(max(MIN_TIMEOUT_S, deadline.remaining(attempt_s)))
+            except (ConnectError, Timeout):
+                if deadline.remaining() <= UNANSWERED_PAUSE_S or self.is_refused(began):
+                    raise
+            attempt_s *= 2
+            time.sleep(UNANSWERED_PAUSE_S)
+
+    def is_refused(self, since: float) -> bool:
+        """Return whether the brokers refused credentials or certificates: asking again is pointless."""
+        return self.failures.hopeless(since, math.inf, self._servers)
 
     def wait_for_all(self, what: str, futures: Sequence[Future[T]], timeout: float) -> list[T]:
         """Return the results of the futures of one request, as ``wait`` does. One answer sets all, usually in order.

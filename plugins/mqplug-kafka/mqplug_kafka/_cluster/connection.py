@@ -180,6 +180,9 @@ class KafkaConnection:
                 time.sleep(NEW_TOPIC_PAUSE_S)
 
     def _describe(self, wanted: list[str], timeout: float) -> dict[str, TopicInfo]:
+        return self.requests.insist(lambda left: self._described(wanted, left), timeout)
+
+    def _described(self, wanted: list[str], timeout: float) -> dict[str, TopicInfo]:
         asked = self.admin.describe_topics(TopicCollection(wanted), request_timeout=max(timeout, 0.01))
         return {name: self.take_in(self.requests.wait(f"topic {name!r}", asked[name], timeout)) for name in wanted}
 

@@ -27,6 +27,7 @@ MAX_IDLE_CONSUMERS = 8  # kept for the next request about their group, with thre
 ATTEMPT_TIMEOUT_S = 1.0  # a kept consumer that does not answer in this time is replaced
 
 _RETRIED_CODES = TRANSIENT_CODES | {
+    KafkaError._DESTROY_BROKER,
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._WAIT_COORD,

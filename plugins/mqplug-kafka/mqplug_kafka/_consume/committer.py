@@ -1,17 +1,21 @@
 """Commits of a member's positions: bounded, and never while the native client polls.
 
-In confluent-kafka 2.16 the calls of other threads wait until a poll that runs a rebalance callback has returned. The
-callback waits for the commits under way, and a commit that waited inside the client could store an old position late.
-So commits and polls take turns here, where a wait can be ended.
+In confluent-kafka 2.16 a native call of one thread waits until that of another has returned, such as a poll that runs a
+rebalance callback. The callback waits for the commits under way, and a commit that waited inside the client could store
+an old position late. So commits and polls take turns here, where a wait can be ended.
 
-The native synchronous commit waits for as long as no coordinator answers, up to a minute. A worker thread makes it, so
-that the caller need not wait for it. The thread that polls, on which rebalance callbacks run, commits asynchronously
-instead and asks in short slices until the group has the positions. If it gives up, the native client goes on: it joins
-the group again, so that other members get the partitions, only after the commit was answered or has failed.
+The native synchronous commit waits for as long as no coordinator answers, up to a minute, and keeps all polls waiting.
+So commits are asynchronous, and the group is asked in short slices, with polls in between, until it has the positions:
+a coordinator answers requests in order, so its answer also means that it has answered the commit. A worker thread asks,
+so that Ctrl-C ends the wait. Only a callback asks on its own thread, for its poll lets no other thread through.
+
+After a broken connection the native client sends a commit again, up to a moment after it has a new one. A later commit
+could overtake it, and the group would go back. So a commit is sent only when no earlier one can still be on its way.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -31,15 +35,21 @@ T = TypeVar("T")
 COMMIT_RETRY_PAUSE_S = 0.05
 TURN_SLICE_S = 0.02  # between two looks whether the poll under way runs a callback
 COMMIT_RETRY_LIMIT_S = 2.0  # a refused commit is repeated for this long
-CONFIRM_SLICE_S = 0.1  # of a native call on the caller's thread: Ctrl-C waits no longer
+CONFIRM_SLICE_S = 0.1  # the first question after a commit waits this long for its answer, each further one for twice
+CONFIRM_SLICE_MAX_S = 1.0  # polls wait no longer
+CALLBACK_SLICE_MAX_S = 0.2  # Ctrl-C waits no longer
+SETTLE_S = 1.5  # after a coordinator answers again: the native client repeats requests within 0.3 s
 
 _RETRIED_CODES = TRANSIENT_CODES | {
     KafkaError.ILLEGAL_GENERATION,  # while the group rebalances; permanent for an excluded member
     KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError._DESTROY_BROKER,
+    KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._WAIT_COORD,
 }
 _UNANSWERED_CODES = TRANSIENT_CODES | {
+    KafkaError._DESTROY_BROKER,
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._WAIT_COORD,
@@ -60,10 +70,17 @@ class Committer:
         self._refusal: Callable[[], Error] | None = None  # raised by other threads' commits while partitions go away
         self._in_callback = False
         self._poller: int | None = None  # the thread that has the turn for a poll now
+        self._settled_at = 0.0  # from when on no earlier commit can be on its way
+        self._error: KafkaError | None = None  # why the group refused a commit, which only a poll learns
 
     def move_to(self, consumer: Consumer) -> None:
         """Commit through another native consumer. The caller has the turn."""
         self._consumer = consumer
+        self._settled_at = 0.0
+
+    def heard(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """Note the answer to a commit. Serves as ``on_commit``."""
+        self._error = error or next((each.error for each in partitions if each.error is not None), self._error)
 
     @contextmanager
     def polling(self, timeout: float) -> Iterator[bool]:
@@ -93,10 +110,9 @@ class Committer:
         """Store offsets. Raise ``Timeout`` if they were not confirmed in time."""
         deadline = Deadline(timeout)
         if self._poller == get_ident():
-            self._repeat(offsets, deadline, self._attempt_here)
+            self._repeat(offsets, deadline, CALLBACK_SLICE_MAX_S)
             return
-        self._no_commit_waits.clear()
-        future = self._worker.run(lambda: self._repeat(offsets, deadline, self._attempt_in_turn))
+        future = self._worker.run(lambda: self._repeat(offsets, deadline, CONFIRM_SLICE_MAX_S))
         try:
             future.result(timeout)
         except FutureTimeout as error:
@@ -126,15 +142,22 @@ class Committer:
         """End the thread after the commits under way."""
         self._worker.stop()
 
-    def _repeat(self, offsets: list[TopicPartition], deadline: Deadline, attempt: Attempt) -> None:
+    def _repeat(self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float) -> None:
         """Attempt the commit until it succeeds, or refusals have lasted for ``COMMIT_RETRY_LIMIT_S``."""
-        retries = Deadline(deadline.remaining(COMMIT_RETRY_LIMIT_S))
-        while (refusal := attempt(offsets, deadline)) is not None:
+        self._error = None
+        retries: Deadline | None = None
+        while (refusal := self._attempt(offsets, deadline, slice_max_s)) is not None:
+            retries = retries or Deadline(deadline.remaining(COMMIT_RETRY_LIMIT_S))
             if retries.remaining() <= COMMIT_RETRY_PAUSE_S:
                 raise refusal
             time.sleep(COMMIT_RETRY_PAUSE_S)
 
-    def _attempt_in_turn(self, offsets: list[TopicPartition], deadline: Deadline) -> Error | None:
+    @contextmanager
+    def _committing(self, deadline: Deadline) -> Iterator[None]:
+        """Take the turn for a commit. A callback has it already, inside the poll of this thread."""
+        if self._poller == get_ident():
+            yield
+            return
         self._no_commit_waits.clear()
         try:
             while not self._turn.acquire(timeout=COMMIT_RETRY_PAUSE_S):
@@ -143,35 +166,43 @@ class Committer:
                 if deadline.expired:
                     raise handing_over()
             try:
-                return self._attempt(offsets)
+                yield
             finally:
                 self._turn.release()
         finally:
             self._no_commit_waits.set()
 
-    def _attempt(self, offsets: list[TopicPartition]) -> Error | None:
-        """Commit once, on the worker's thread. Return a transient refusal, raise any other."""
-        try:
-            for each in self._consumer.commit(offsets=offsets, asynchronous=False):
-                if each.error is not None:
-                    return _refusal(KafkaException(each.error))
-        except KafkaException as error:
-            return _refusal(error)
-        return None
+    def _attempt(self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float) -> Error | None:
+        """Commit once, and wait until the group has these positions. Return a refusal that may pass, raise any other.
 
-    def _attempt_here(self, offsets: list[TopicPartition], deadline: Deadline) -> Error | None:
-        """Commit once, on the thread that polls, and wait until the group has these positions. Return a refusal."""
-        self._consumer.commit(offsets=offsets, asynchronous=True)
-        while (stored := self._stored(offsets)) is None:
+        While an earlier commit may be on its way, send nothing.
+        """
+        sent, slice_s = False, CONFIRM_SLICE_S
+        while True:
+            with self._committing(deadline):
+                sending = not sent and time.monotonic() >= self._settled_at
+                if sending:
+                    sent, self._settled_at = True, math.inf
+                    self._consumer.commit(offsets=offsets, asynchronous=True)
+                stored = self._stored(offsets, slice_s)
+                if stored is None:
+                    self._settled_at = math.inf
+                elif self._settled_at == math.inf:
+                    self._settled_at = 0.0 if sending else time.monotonic() + SETTLE_S
+            if stored:
+                return None
+            if stored is False and sent and time.monotonic() >= self._settled_at:
+                return excluded() if self._error is None else _refusal(KafkaException(self._error))
             if deadline.expired:
                 raise _unconfirmed(offsets, deadline.timeout)
-        return None if stored else excluded()
+            slice_s = min(2 * slice_s, slice_max_s, max(CONFIRM_SLICE_S, deadline.remaining()))
+            time.sleep(COMMIT_RETRY_PAUSE_S)
 
-    def _stored(self, offsets: list[TopicPartition]) -> bool | None:
-        """Return whether the group has these positions; None without an answer. Commits are answered before."""
+    def _stored(self, offsets: list[TopicPartition], timeout: float) -> bool | None:
+        """Return whether the group has these positions; None without an answer."""
         wanted = {(each.topic, each.partition): (each.offset, each.metadata or "") for each in offsets}
         try:
-            found = _committed(self._consumer, [TopicPartition(*name) for name in wanted])
+            found = _committed(self._consumer, [TopicPartition(*name) for name in wanted], timeout)
         except KafkaException as error:
             if native(error).code() in _UNANSWERED_CODES:
                 return None
@@ -179,8 +210,8 @@ class Committer:
         return wanted == {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found}
 
 
-def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    found = consumer.committed(partitions, timeout=CONFIRM_SLICE_S)
+def _committed(consumer: Consumer, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+    found = consumer.committed(partitions, timeout=timeout)
     for each in found:
         if each.error is not None:
             raise KafkaException(each.error)
@@ -208,10 +239,8 @@ def _unconfirmed(offsets: list[TopicPartition], timeout: float | None) -> Error:
     )
 
 
-Attempt = Callable[[list[TopicPartition], Deadline], Error | None]
-
-
 def _refusal(error: KafkaException) -> Error:
+    """Return the refusal of a commit that may pass. Raise any other."""
     refusal = error_from_native(error, "commit")
     if native(error).code() in _RETRIED_CODES:
         return refusal

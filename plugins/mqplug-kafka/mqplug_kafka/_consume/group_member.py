@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from mqplug import Batch, CloseIncomplete, Error, Log, NotAssigned, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
@@ -37,6 +37,7 @@ class KafkaGroupMember:
         self._instance = connection.instances.take(group)
         self._is_classic = settings.group_protocol == "classic"
         native_options = consuming(settings, group, options.prefetch_bytes) | membership(settings, self._instance)
+        native_options["on_commit"] = self._on_commit
         eager = rebalances_eagerly(settings)
         self._fetcher = PartitionFetcher(
             connection, lambda: ClientSource.opened(connection, native_options, eager=eager), options.logs
@@ -228,6 +229,9 @@ class KafkaGroupMember:
         with self._committer.rebalancing(), self._noting_faults():
             self._fetcher.source.assignment.accept()
             self._place()
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        self._committer.heard(error, partitions)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._closing:
