@@ -106,7 +106,8 @@ def partition_statistics(connection: PulsarConnection, topic: str, deadline: Dea
         parts = admin.get(f"{path}/partitioned-stats?perPartition=true", _left(deadline))
         return dict(parts["partitions"])
     except AdminRefused as error:
-        if error.status != HTTPStatus.NOT_FOUND:
+        # The second is the answer about a partition, which is listed alone while its topic is being deleted.
+        if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED}:
             raise error_from_refusal(error, topic) from error
     try:
         return {full: admin.get(f"{path}/stats", _left(deadline))}
