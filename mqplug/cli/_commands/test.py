@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
@@ -22,7 +23,27 @@ from mqplug.cli._interrupts import SIGNALS
 
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
 
-INTERRUPTS, INTERRUPT_S = 3, 20.0  # after the first, topics are deleted, which the next one cuts off
+INTERRUPTS = 3  # of the user, before the next one kills pytest
+INTERRUPT_AGAIN_S, ENDS_WITHIN_S = 3.0, 60.0
+
+# The first Ctrl-C that pytest notices ends it without a traceback. Another one does not interrupt the deletion of its
+# topics, but ends its threads afterwards, which may still wait for messages.
+RUN_PYTEST = """
+import signal, sys
+sys.argv[0] = "mqplug test"
+try:
+    import pytest
+
+    class Noticed:
+        def pytest_keyboard_interrupt(self):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    code = pytest.main(sys.argv[1:], plugins=[Noticed()])
+except KeyboardInterrupt:
+    code = 2
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+sys.exit(code)
+"""
 
 file_type = click.Path(dir_okay=False, path_type=Path)
 
@@ -72,7 +93,7 @@ def _run_cases(url: str, options: dict[str, Any]) -> int:
     """Run the cases in a process of their own, which loads pytest before mqplug."""
     if options["workers"] and find_spec("xdist") is None:
         raise click.UsageError("--workers needs pytest-xdist. Run pip install pytest-xdist")
-    command = [sys.executable, "-m", "pytest", *_arguments(url, options)]
+    command = [sys.executable, "-c", RUN_PYTEST, *_arguments(url, options)]
     click.echo(f"the order is --seed {options['seed']}")
     process = subprocess.Popen(command, process_group=0)  # noqa: S603  our own command
     try:
@@ -84,21 +105,27 @@ def _run_cases(url: str, options: dict[str, Any]) -> int:
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """End pytest, which then deletes its topics. Now and then a library swallows a Ctrl-C, so it gets several.
+    """End pytest, which then deletes its topics. Now and then a library swallows a Ctrl-C, so it is repeated.
 
-    Each further one of the user is passed on at once, and kills it in the end.
+    Each further one of the user is passed on at once, and kills pytest in the end. So does the end of its time.
     """
     left = [signal.SIGINT] * INTERRUPTS
+    end = time.monotonic() + ENDS_WITHIN_S
+
+    def send(number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
 
     def pass_on(*_: object) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, left.pop() if left else signal.SIGKILL)
+        send(left.pop() if left else signal.SIGKILL)
 
     before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    pass_on()
     while process.returncode is None:
-        pass_on()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(INTERRUPT_S)
+        try:
+            process.wait(INTERRUPT_AGAIN_S)
+        except subprocess.TimeoutExpired:
+            send(signal.SIGINT if time.monotonic() < end else signal.SIGKILL)
     for number, handler in before.items():
         signal.signal(number, handler)
 
