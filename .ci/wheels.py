@@ -56,7 +56,7 @@ def compiler_is_there() -> bool:
     reason = f"no compiled part is built: there is no C compiler {compiler!r}"
     if os.environ.get("CI", "").lower() == "true":
         sys.exit(reason)
-    print(reason, file=sys.stderr)  # noqa: T201
+    print(reason, file=sys.stderr)
     return False
 
 

@@ -18,6 +18,8 @@ from mqplug._base.fork import ForkGuard
 from mqplug.spi import hookimpl
 from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ProducerProxy
 
+pytestmark = pytest.mark.python
+
 FACES = {
     mqplug.aio.AsyncClient: mqplug.Client,
     mqplug.aio.AsyncProducer: mqplug.Producer,

@@ -12,6 +12,8 @@ from checked_loops import at_once, connected, filled, run, values
 import mqplug
 import mqplug.aio
 
+pytestmark = pytest.mark.python
+
 # receiving
 
 

@@ -16,6 +16,8 @@ import mqplug.aio
 from mqplug.spi import hookimpl
 from mqplug.spi.proxies import ConsumerProxy, ProducerProxy
 
+pytestmark = pytest.mark.python
+
 SLOW = 0.25  # seconds that everything takes in the slow backend
 HELD = 0.19  # seconds that the loop may not be held: a call that waited for the backend would hold it for longer
 

@@ -16,6 +16,8 @@ import mqplug.aio
 from mqplug.spi import hookimpl
 from mqplug.spi.proxies import ProducerProxy
 
+pytestmark = pytest.mark.python
+
 TRACE: ContextVar[str] = ContextVar("trace", default="none")
 
 

@@ -11,6 +11,8 @@ from checked_loops import connected, filled, run, until, values
 
 import mqplug
 
+pytestmark = pytest.mark.python
+
 
 def test_run_acks_what_a_handler_returned_from() -> None:
     """Each message is handled once, in order in its partition, and acked."""

@@ -193,6 +193,7 @@ def test_interrupted_again_it_names_the_topic_that_is_left(capsys, url, monkeypa
     assert f"the topic {name} was not deleted: interrupted again" in capsys.readouterr().err
 
 
+@pytest.mark.python
 @pytest.mark.skipif("rocksmq" not in mqplug._plugins.discovery.installed(), reason="mqplug-rocksmq is not installed")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_no_topic_on_disk(tmp_path, number, code):

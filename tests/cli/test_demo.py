@@ -180,6 +180,7 @@ def test_a_process_that_cannot_send_is_an_error():
         killed_writer.kill_writer("memory://k", "nowhere", 0.1)
 
 
+@pytest.mark.python
 @pytest.mark.skipif("rocksmq" not in mqplug._plugins.discovery.installed(), reason="mqplug-rocksmq is not installed")
 def test_the_demo_survives_a_kill_on_rocksmq():
     """On RocksMQ the writing process is killed, and nothing that was acknowledged is missing."""

@@ -15,6 +15,8 @@ from mqplug.cli._top.probe import Probe
 from mqplug.cli._top.sample import GroupSample, Sample, TopicSample
 from mqplug.cli._top.sparkline import sparkline
 
+pytestmark = pytest.mark.python
+
 
 class Clock:
     """A clock that goes on when it is told to."""

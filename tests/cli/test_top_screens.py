@@ -182,7 +182,7 @@ def test_a_defect_ends_it_and_is_told(mq, monkeypatch):
 
     async def steps(pilot):
         await press(pilot, "enter")
-        await until_seen(pilot, "never")
+        await until(pilot, lambda: pilot.app.return_code is not None, "the end")
 
     with pytest.raises(ZeroDivisionError):
         drive(mq, steps)

@@ -15,6 +15,8 @@ import mqplug
 pytest.importorskip("textual", reason="mqplug[top] is not installed")
 pytest.importorskip("mqplug_rocksmq", reason="mqplug-rocksmq is not installed")
 
+pytestmark = pytest.mark.python
+
 TOP = [sys.executable, "-m", "mqplug.cli", "top"]
 LEAVES_THE_SCREEN = "\x1b[?1049l"
 COLOR = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9)[0-8](?:;\d+)*m")

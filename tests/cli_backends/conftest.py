@@ -27,7 +27,7 @@ def cluster(request, tmp_path_factory):
         with mqplug.connect(url, create=True):
             pass
         return Cluster(request.param, url, folder)
-    server = request.getfixturevalue(f"{request.param}_server")
+    server = request.getfixturevalue(f"shared_{request.param}")
     return Cluster(request.param, server.url, folder, server)
 
 

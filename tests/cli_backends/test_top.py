@@ -27,6 +27,7 @@ def search(program, name):
     program.read_until("Open")
 
 
+@pytest.mark.night  # on a busy machine it types s too often; over memory, the screens have tests by day
 def test_a_group_is_found_and_moved(cluster, topic):
     """Among all topics and groups one is found by a filter, and moved after its dry run; q ends it."""
     group = cluster.new_name()

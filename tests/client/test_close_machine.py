@@ -11,8 +11,6 @@ from waiting import wait_until
 
 import mqplug
 
-pytestmark = pytest.mark.once
-
 choices = st.integers(0, 9)
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import attrs
 import pytest
-from test_schema import BACKENDS, complaints, settings_of
+from json_schema import BACKENDS, complaints, settings_of
 
 from mqplug._config.choice import MODE_BACKENDS
 from mqplug._config.configuration import Plugins, TopLevel
 from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed
 from mqplug._settings.fields import fields_of
+
+pytestmark = pytest.mark.python
 
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from enum import Enum
 from pathlib import Path
@@ -12,15 +11,17 @@ from typing import Any
 import attrs
 import pytest
 from config_backends import KINDS, Kafka
+from json_schema import BACKENDS, complaints, settings_of
 
 import mqplug
 from mqplug._config.schema import schema_of
-from mqplug._plugins.discovery import installed, load
+from mqplug._plugins.discovery import installed
 from mqplug._settings.fields import fields_of
 from mqplug.cli._app import run_command
 
+pytestmark = pytest.mark.python
+
 PUBLISHED = Path(__file__).parents[2] / "docs/mqplug.schema.json"
-BACKENDS = ["kafka", "memory", "pulsar", "rocksmq"]
 
 GOOD = """
 mode = "cluster"
@@ -48,40 +49,6 @@ seed = 7
 [plugins]
 deny = ["pulsar"]
 """
-
-
-def complaints(schema: Any, value: Any, path: str = "$") -> list[str]:
-    """What a validator says: as much of JSON Schema as ours uses."""
-    if "anyOf" in schema:
-        found = [complaints(each, value, path) for each in schema["anyOf"]]
-        return [] if [] in found else found[0]
-    if "enum" in schema:
-        return [] if value in schema["enum"] else [path]
-    if not _is(schema.get("type"), value):
-        return [path]
-    if isinstance(value, str):
-        return [] if re.search(schema.get("pattern", ""), value) else [path]
-    if isinstance(value, list):
-        inside = schema.get("items", {})
-        return [each for index, item in enumerate(value) for each in complaints(inside, item, f"{path}[{index}]")]
-    if isinstance(value, dict):
-        return [each for key, inner in value.items() for each in _member(schema, key, inner, f"{path}.{key}")]
-    return []
-
-
-def _member(schema: Any, key: str, value: Any, path: str) -> list[str]:
-    known = schema.get("properties", {})
-    more = schema.get("additionalProperties", True)
-    if key in known:
-        return complaints(known[key], value, path)
-    return complaints(more, value, path) if isinstance(more, dict) else [] if more else [path]
-
-
-def _is(kind: str | None, value: Any) -> bool:
-    kinds = {"string": str, "integer": int, "number": int | float, "boolean": bool, "array": list, "object": dict}
-    if kind is None or kind == "boolean":
-        return kind is None or isinstance(value, bool)
-    return isinstance(value, kinds[kind]) and not isinstance(value, bool)
 
 
 def test_a_good_file_is_valid() -> None:
@@ -176,13 +143,6 @@ def test_each_setting_is_in_the_schema_with_a_description(name: str) -> None:
     properties = schema_of({name: kind})["properties"][name]["properties"]
     assert list(properties) == [*fields_of(kind), "debug"]
     assert [key for key, value in properties.items() if "description" not in value] == []
-
-
-def settings_of(name: str) -> type[Any]:
-    """The settings class of an installed backend."""
-    plugin: Any = load(name)
-    kind: type[Any] = plugin.mqplug_describe().settings
-    return kind
 
 
 def test_what_is_published_names_no_reference() -> None:

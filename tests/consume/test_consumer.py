@@ -322,7 +322,7 @@ def test_a_batch_that_is_taken_back_is_not_returned_too(mq: mqplug.Client) -> No
         orders.seek(EARLIEST)
         held = orders._session.assignment.get(ids[0].log)
         assert held is not None
-        real = orders._fetcher.next_delivery
+        real = orders._fetcher._fetch
         taken_back: list[object] = []
 
         def taking_back(deadline: Deadline, most: int) -> object:
@@ -332,7 +332,7 @@ def test_a_batch_that_is_taken_back_is_not_returned_too(mq: mqplug.Client) -> No
                 taken_back.append(delivery)
             return delivery
 
-        orders._fetcher.next_delivery = taking_back  # type: ignore[method-assign, assignment]
+        orders._fetcher._fetch = taking_back  # type: ignore[method-assign, assignment]
         got = list(orders.receive_many(100, timeout=5).ids)
         assert taken_back
         assert got == ids

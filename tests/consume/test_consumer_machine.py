@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import mqplug
-
-pytestmark = pytest.mark.once
 
 PARTITIONS = 2
 partitions = st.integers(0, PARTITIONS - 1)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 import mqplug
-
-pytestmark = pytest.mark.once
 
 PARTITIONS = 3
 MEMBERS = 3

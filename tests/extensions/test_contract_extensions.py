@@ -1,21 +1,21 @@
 """The contract, with both extensions of the house around the memory backend: what wraps changes nothing.
 
-The quick profile in each run, all of it each night.
+The brief contract by day, all of it at night.
 """
 
 from __future__ import annotations
 
-import os
 import uuid
 
 import pytest
+from brief_contract import BRIEF
 
 import mqplug
 from mqplug.faults import Faults
 from mqplug.recording import Recorder
 from mqplug.testing import Harness, prove
 
-pytestmark = pytest.mark.once
+BY_DAY = BRIEF
 
 
 @pytest.fixture(scope="module")
@@ -31,4 +31,4 @@ def harness():
         yield Harness(connect=connect)
 
 
-test_contract = prove(profile="full" if os.environ.get("MQPLUG_PROFILE") == "full" else "quick")
+test_contract = prove(profile="quick")

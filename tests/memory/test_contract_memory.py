@@ -12,10 +12,12 @@ from mqplug.debug import Rules
 from mqplug.testing import prove
 from mqplug.testing._memory_harness import harness as memory_harness
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture(
     scope="module",
-    params=["full", *(pytest.param(name, marks=pytest.mark.once) for name in ("kafka", "pulsar"))],
+    params=["full", *(pytest.param(name, marks=pytest.mark.night) for name in ("kafka", "pulsar"))],
 )
 def harness(request):
     """Clients whose drivers notice when the core breaks a driver rule, also where nobody sees the error."""

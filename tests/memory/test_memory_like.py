@@ -25,6 +25,8 @@ from mqplug.memory import Store
 from mqplug.memory._personality import KAFKA, PULSAR
 from mqplug.spi import Capabilities, DeleteTopic, GroupPosition
 
+pytestmark = pytest.mark.python
+
 ELSEWHERE = {"auth", "multi_node", "persistent", "multi_process", "message_max_bytes"}  # servers have it, memory not
 PULSAR_ITSELF = {"exclusive", "shared", "key_shared", "nack", "ack_timeout", "pause_resume", "add_partitions"}
 

@@ -11,6 +11,8 @@ import mqplug
 import mqplug.aio
 from mqplug import Batch, Consumer
 
+pytestmark = pytest.mark.python
+
 SLICES = [slice(None, 3), slice(3, None), slice(-4, -1), slice(None, None, 3), slice(None, None, -1), slice(7, 2, -2)]
 
 

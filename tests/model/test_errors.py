@@ -9,6 +9,8 @@ import pytest
 
 import mqplug
 
+pytestmark = pytest.mark.python
+
 ERRORS = sorted(
     (kind for _, kind in inspect.getmembers(mqplug, inspect.isclass) if issubclass(kind, mqplug.Error)),
     key=lambda kind: kind.__name__,

@@ -12,6 +12,8 @@ import mqplug
 from mqplug import Batch, InvalidTimestamp, Log, Position
 from mqplug.spi import ListColumns
 
+pytestmark = pytest.mark.python
+
 LOG = Log("kafka", "here", "t", 0)
 TIMES = [1_700_000_000_000_000, 1_700_000_000_000_000_000, -5, 2**63 - 1, -(2**63), 1_700_000_000_000]
 IMPOSSIBLE = [0, 1, 3, 4]

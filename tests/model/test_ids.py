@@ -14,6 +14,8 @@ from hypothesis import given, settings, strategies as st
 from mqplug import EARLIEST, LATEST, Batch, InvalidMessageId, Log, MessageId, Position, after, before
 from mqplug.spi import ListColumns
 
+pytestmark = pytest.mark.python
+
 settings.register_profile("laws", deadline=None, database=None)  # a busy machine proves nothing about a law
 settings.load_profile("laws")
 

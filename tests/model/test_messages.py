@@ -11,6 +11,8 @@ import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import ListColumns
 
+pytestmark = pytest.mark.python
+
 LOG = Log("memory", "here", "t", 0)
 
 

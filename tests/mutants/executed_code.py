@@ -10,7 +10,7 @@ import functools
 import inspect
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -30,11 +30,15 @@ class Function(NamedTuple):
 @functools.cache
 def function_of(code):
     """The function of a code object."""
-    path = code.co_filename.replace("\\", "/")
+    return Function(_below_root(code.co_filename), code.co_qualname, frozenset(code.co_names))
+
+
+def _below_root(file):
+    path = file.replace("\\", "/")
     for root in ("/mqplug/", "/mutants/", "/attr/"):
         if root in path:
             path = root[1:] + path.rpartition(root)[2]
-    return Function(path, code.co_qualname, frozenset(code.co_names))
+    return path
 
 
 @contextmanager
@@ -102,6 +106,19 @@ class Reach:
         return [case for case in passed if self._by_case[case] & replaced]
 
 
+def replaced_files(kind):
+    """The files of what a mutant replaces: of what it patches, and of what memory does where it does something else."""
+    found = set()
+    for place, name, _ in kind.patches:
+        module = place if inspect.ismodule(place) else inspect.getmodule(place)
+        found |= {_below_root(module.__file__), *_file(inspect.getattr_static(place, name, None))}
+    for name, what in _additions(kind, kind.sound):
+        found.update(_file(inspect.getattr_static(kind.sound, name, None)))
+        called = [each for each, _ in _additions(what, getattr(kind.sound, name))] if name in PARTS else [name]
+        found.update(*(_memory_files()[each] for each in called if each in _memory_files()))
+    return found
+
+
 def _patched(kind):
     for place, name, _ in kind.patches:
         code = _code(inspect.getattr_static(place, name, None))
@@ -129,6 +146,23 @@ def _additions(kind, base):
     """What a class has, and its base does not."""
     for each in kind.__mro__[: kind.__mro__.index(base)]:
         yield from ((name, what) for name, what in vars(each).items() if not name.startswith("__"))
+
+
+@functools.cache
+def _memory_files():
+    """The files of the memory backend that define a function, by the function's name."""
+    found = defaultdict(set)
+    for module in [module for name, module in sys.modules.items() if name.startswith("mqplug.memory")]:
+        for place in (module, *filter(inspect.isclass, vars(module).values())):
+            for name, what in vars(place).items():
+                found[name].update(path for path in _file(what) if path.startswith(MEMORY))
+    return found
+
+
+def _file(what):
+    """The file of a function, of anything else none."""
+    code = _code(what)
+    return [_below_root(code.co_filename)] if code else []
 
 
 def _code(what):

@@ -1,17 +1,13 @@
 """Which case kills which mutant: what is run to find out, and what is stored of it.
 
-Against a mutant only those cases are run that reach what it replaces. Some of these have to be run each time: the case
-that the mutant was made for, and the cases of which it is one of the few proofs that each run checks. Each night the
-others follow, the quickest first, until the mutant has had its time; what is left then is *not run*, and nothing is
-said of it. ``python -m mutants`` runs them all.
+The tests run against a mutant the case that it was made for, the cases of which it is the proof, and one of the brief
+contract. ``python -m mutants`` runs all that reach what it replaces.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import math
-import os
 import pickle
 import time
 from contextlib import contextmanager
@@ -25,9 +21,7 @@ from mutants.trial import SOUND
 
 STORED = Path(__file__).with_name("matrix.json")
 PROOFS = 1  # mutants for each case whose death is checked in each run
-AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"
-TIME = 1.0 if AT_NIGHT else 0.0  # seconds for a mutant, beside what has to be run
-LONG = 12.0  # seconds for a mutant when the matrix is stored
+LONG = 12.0  # seconds for a mutant, beside those that are known to kill it
 PARTS = 8
 
 
@@ -60,14 +54,12 @@ class Kills:
             found.join(pickle.loads(path.read_bytes()))
         return found
 
-    def outcomes(self, mutant, first=(), seconds=math.inf):
+    def outcomes(self, mutant, first):
         """How cases end on a mutant: these, and of the others that can differ those that are run in time."""
         reached = self.reached(mutant.sound)
         others = sorted(set(reached.candidates(mutant)).difference(first), key=lambda case: reached.seconds[case])
         yield from self.again(mutant, first)
-        if not seconds:
-            return
-        end = time.monotonic() + seconds
+        end = time.monotonic() + LONG
         for case, outcome in self.again(mutant, others):
             yield case, outcome
             if time.monotonic() > end:
@@ -85,7 +77,7 @@ class Kills:
         """
         able = set(self.reached(mutant.sound).candidates(mutant))
         first = list(dict.fromkeys([mutant.case, *sorted(able.intersection(known))]))
-        found = [case for case, outcome in self.outcomes(mutant, first, LONG) if kills(mutant, outcome)]
+        found = [case for case, outcome in self.outcomes(mutant, first) if kills(mutant, outcome)]
         found = [case for case, outcome in self.again(mutant, found) if kills(mutant, outcome)]
         return sorted(case for case, outcome in self.again(mutant.sound, found) if outcome in SOUND)
 

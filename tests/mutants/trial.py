@@ -19,7 +19,7 @@ from mqplug.testing import Harness, Waiting
 from mqplug.testing._case_tools.bench import Bench
 from mqplug.testing._case_tools.run_settings import RunSettings
 from mqplug.testing._running.run_case import attempt
-from mqplug.testing.plugin import MODULES_WITH_A_CLOCK
+from mqplug_pytest import MODULES_WITH_A_CLOCK
 
 SOUND = ("passed", "refused", "skipped")
 BEST_OF = 3  # a case that measures the clock has failed when it failed so often

@@ -26,6 +26,8 @@ from mqplug.spi import (
     Trim,
 )
 
+pytestmark = pytest.mark.python
+
 PAGE = (Path(__file__).parents[2] / "docs/capabilities.md").read_text()
 HEADS = {"memory": "memory", "rocksmq": "RocksMQ", "kafka": "Kafka", "pulsar": "Pulsar"}
 INSTALLED = sorted({point.name for point in entry_points(group="mqplug.backends")} & set(HEADS))

@@ -14,6 +14,8 @@ from mqplug import memory, spi
 from mqplug._plugins.discovery import PluginRules, installed, load, load_extension
 from mqplug._plugins.inspection import PluginState, inspect_plugins
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def plant(tmp_path):

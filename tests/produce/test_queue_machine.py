@@ -13,8 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import mqplug
 
-pytestmark = pytest.mark.once
-
 MESSAGES, BYTES = 8, 100
 STATES = st.sampled_from(["stored", "failed", "unknown"])
 SIZES = st.integers(0, 60)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.night
 @pytest.mark.timeout(600)  # it takes 14 s of a processor, of which a busy machine gives little
 def test_core_benchmarks_write_every_sample(tmp_path):
     """Each contest of the core names its sides in words, and has as many rounds of each."""

@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.once
-
 OPTIONAL = {"asyncio", "pyarrow", "pytest", "rich", "ssl", "yaml"}
 SLOW = {"cattrs", "mqplug._config.milvus", "mqplug._consume.consumer", "mqplug._produce.session", "mqplug._public"}
 

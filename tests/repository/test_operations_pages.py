@@ -11,8 +11,6 @@ import pytest
 import mqplug
 from mqplug.cli._app import app
 
-pytestmark = pytest.mark.once
-
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "operations-errors.md"
 

@@ -12,6 +12,8 @@ import pytest
 
 import mqplug
 
+pytestmark = pytest.mark.python
+
 ROOT = Path(__file__).parents[2]
 
 

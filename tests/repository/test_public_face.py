@@ -14,6 +14,8 @@ import pytest
 import mqplug
 from mqplug import spi
 
+pytestmark = pytest.mark.python
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = "mqplug.cli"  # nobody imports it
 PACKAGES = [

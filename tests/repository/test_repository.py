@@ -11,8 +11,6 @@ import pytest
 
 import mqplug
 
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "mqplug",

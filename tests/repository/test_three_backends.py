@@ -9,8 +9,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))  # benchmarks are not installed; at the end, so that an installed mqplug comes first
 

@@ -12,8 +12,6 @@ import pytest
 from mqplug.testing import CASES, Case
 from mqplug.testing._case_ids import NO_CALL_YET
 
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "contract-rules.md").read_text()
 PARAGRAPH = re.compile(r"^(\*\*([A-Z]+-\d+)\*\* · .+)\\\n(.+(?:\n.+)*)", re.MULTILINE)

@@ -24,8 +24,6 @@ from mqplug.testing.history import Plan, Verdict, check, check_history
 from mqplug.testing.history._events import events as did
 from mqplug.testing.history._run.verdict import Example, RunCounts
 
-pytestmark = pytest.mark.once
-
 QUICK = Plan(producers=2, members=2, readers=1, partitions=2, rate=200, patience=10)
 IMPATIENT = attrs.evolve(QUICK, patience=0.5)
 

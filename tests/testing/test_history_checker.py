@@ -8,8 +8,6 @@ from written_histories import EARLIEST, LATEST, STEP, Story, after, before
 from mqplug.testing.history import KINDS, History, check, shrink
 from mqplug.testing.history._events import events as did
 
-pytestmark = pytest.mark.once
-
 
 def story(**guarantee):
     """An empty one."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 import mqplug
 from mqplug.testing.history._events import events as did
 from mqplug.testing.history._events.events import Event, SeekTarget
 from mqplug.testing.history._events.history import to_json
 from mqplug.testing.history._run.processes import parse_report
 from mqplug.testing.history._run.worker import _connected
-
-pytestmark = pytest.mark.once
 
 SENT = did.RecordSent("producer-0#1", 0, "producer-0#1.0", 0)
 TOLD = did.RecordSent("producer-0#1", 0, "producer-0#1.0", 0, (7,))

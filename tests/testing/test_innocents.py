@@ -9,7 +9,7 @@ from mutants.base import Mutant
 from mutants.child_processes import BY_ID, PATIENCE, outcomes
 from mutants.trial import SOUND
 
-pytestmark = [pytest.mark.once, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(300)]
 pytest_plugins = "mutants.fixtures"
 
 

@@ -21,7 +21,6 @@ from mqplug.testing._case_ids import SINCE
 from mqplug.testing._case_tools.operation_calls import OPERATION_CALLS
 from mqplug.testing._harness.harness import hooks
 
-pytestmark = pytest.mark.once
 pytest_plugins = "pytester"
 
 BY_ID = {case.id: case for case in CASES}

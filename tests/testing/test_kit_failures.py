@@ -14,7 +14,6 @@ from mqplug.testing import CASES
 from mqplug.testing._case_tools.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
 from mqplug.testing._case_tools.child_process import ChildProcess
 
-pytestmark = pytest.mark.once
 pytest_plugins = "pytester"
 
 BY_ID = {case.id: case for case in CASES}

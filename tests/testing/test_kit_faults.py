@@ -15,8 +15,6 @@ from mqplug.testing._case_tools.broken_promise import PromiseBroken
 from mqplug.testing._case_tools.child_process import ChildProcess
 from mqplug.testing._case_tools.wrong_servers import WRONG_SERVERS
 
-pytestmark = pytest.mark.once
-
 
 class Stuck:
     """The memory backend with a consumer in which one call hangs until ``let_go`` is set."""

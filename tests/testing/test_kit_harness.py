@@ -10,7 +10,6 @@ import pytest
 import mqplug
 from mqplug.testing import CASES, Harness, run
 
-pytestmark = pytest.mark.once
 pytest_plugins = "pytester"
 
 BY_ID = {case.id: case for case in CASES}

@@ -15,8 +15,6 @@ from mqplug.testing._case_ids import NO_CALL_YET, SINCE
 from mqplug.testing._case_tools.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS
 from mqplug.testing._harness.harness import hooks
 
-pytestmark = pytest.mark.once
-
 MODULES = sorted(Path(mqplug.testing.contract.__file__).parent.glob("*.py"))
 PUBLIC = {"mqplug", "mqplug.aio", "mqplug.testing"}
 

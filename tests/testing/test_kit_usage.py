@@ -20,7 +20,6 @@ from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, run
 from mqplug.testing.history import History, Verdict, check
 from mqplug.testing.history._run.verdict import RunCounts
 
-pytestmark = pytest.mark.once
 pytest_plugins = "pytester"
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/contract-report.schema.json").read_text())
@@ -250,6 +249,14 @@ def test_the_report_follows_its_schema(contract, pytester):
     rows = {row["id"]: row for row in found["cases"]}
     assert rows["WM-17"]["reason"] == "the harness has no restart"
     assert rows["WM-01"]["outcome"] == "passed"
+
+
+def test_the_report_has_the_cases_of_workers(contract, pytester, monkeypatch):
+    """With workers, the report has each case from the first one on, though it begins with that one."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    contract("only=['ID']", "-n1", "--mqplug-report=report.json")
+    (found,) = json.loads((pytester.path / "report.json").read_text())["runs"]
+    assert [row["id"] for row in found["cases"]] == sorted(case.id for case in CASES if case.group == "ID")
 
 
 def test_the_report_is_a_table(contract, pytester):

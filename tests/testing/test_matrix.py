@@ -1,70 +1,79 @@
 """The contract's cases find out what is broken: each mutant dies of the case that it was made for, each case kills one.
 
 ``tests/mutants/matrix.json`` has what kills what. A kill of it that no longer happens fails; after a change that is
-meant, ``python -m mutants`` in the folder ``tests`` writes it anew.
+meant, ``python -m mutants`` in the folder ``tests`` writes it anew. By day only some mutants run, which
+``tests/mutants/by_day.py`` chooses.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
+from brief_contract import BRIEF
 from mutants import MUTANTS, Mutant
-from mutants.child_processes import BY_ID
-from mutants.matrix import TIME, kills, proofs, stored
+from mutants.by_day import by_day, change, day
+from mutants.child_processes import BY_ID, PATIENCE, outcomes
+from mutants.matrix import kills, proofs, stored
 from mutants.trial import SOUND as LIVES
 from mutants.unproven import UNPROVEN
 
-pytestmark = [pytest.mark.once, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 pytest_plugins = "mutants.fixtures"
 
 STORED = stored()
 PROOFS = proofs(STORED)
-TRIES = 3  # a kill is lost when it does not happen in any of them
+TRIES = (PATIENCE[0], *PATIENCE)  # with that patience; a kill is lost when it does not happen in any of them
+BY_DAY = set(by_day(change(), day()))
+PARAMETERS = [pytest.param(each, marks=() if each in BY_DAY else pytest.mark.night) for each in MUTANTS]
 
 
-@pytest.fixture
-def note(request):
-    """Keeps what was found out, in the folder of pytest's cache, also of the other workers."""
-
-    def keep(mutant, **found) -> None:
-        folder = Path(request.config.cache.mkdir("mutants"))
-        (folder / f"{mutant.__name__}.json").write_text(json.dumps(found, indent=1))
-
-    return keep
+def checked(mutant):
+    """The cases that have to kill a mutant: its own, those of which it is the proof, and one of the brief contract."""
+    cases = {mutant.case, *PROOFS[mutant.__name__]}
+    if not cases.intersection(BRIEF):
+        cases.add(min(set(BRIEF).intersection(STORED[mutant.__name__])))
+    return sorted(cases)
 
 
+@pytest.mark.night
 def test_what_is_not_broken_lives(matrix):
     """KIT-02: without a defect every case passes or is skipped; where one does not, it is not run on what is broken."""
     outcomes = matrix.reached(Mutant).outcomes
     assert {case: outcome for case, outcome in outcomes.items() if outcome not in LIVES} == {}
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda kind: kind.__name__)
-def test_each_mutant_is_killed(mutant, matrix, note):
-    """KIT-02: a backend that is broken in one place fails the case made for it, and those of which it is the proof.
+@pytest.mark.parametrize("mutant", PARAMETERS, ids=lambda kind: kind.__name__)
+def test_each_mutant_is_killed(mutant):
+    """KIT-02: a backend that is broken in one place fails the cases that have to find it out, which else it passes."""
+    lost = checked(mutant)
+    for patience in TRIES:
+        tried = dict(outcomes(mutant, dict.fromkeys(lost, patience)))
+        found = {case: patience for case in lost if kills(mutant, tried[case])}
+        proved = {case for case, outcome in outcomes(mutant.sound, found) if outcome in LIVES}
+        lost = [case for case in lost if case not in proved]
+        if not lost:
+            return
+    pytest.fail(f"{mutant.__name__} survives, or the sound backend does not: { {case: tried[case] for case in lost} }")
 
-    At night also others that found it out before, as far as its time goes.
-    """
-    first = list(dict.fromkeys([mutant.case, *PROOFS.get(mutant.__name__, ())]))
-    assert set(first) <= set(matrix.reached(mutant.sound).candidates(mutant)), "these do not reach it"
-    ran = dict(matrix.outcomes(mutant, first, TIME))
-    wanted = {mutant.case, *STORED.get(mutant.__name__, ())} & ran.keys()
-    lost = {case: ran[case] for case in sorted(wanted) if not kills(mutant, ran[case])}
-    for _ in range(TRIES - 1):
-        lost = {case: outcome for case, outcome in matrix.again(mutant, lost) if not kills(mutant, outcome)}
-    killers = {case for case, outcome in ran.items() if kills(mutant, outcome)}
-    new = sorted(killers - wanted)
-    note(mutant, kills=sorted(killers), new=new, lives=sorted(ran.keys() - killers))
-    assert lost == {}, f"{mutant.__name__} survives these"
+
+@pytest.mark.night
+def test_what_kills_a_mutant_reaches_it(matrix):
+    """A case that kills a mutant executes what that replaces: so ``python -m mutants`` tries it."""
+    able = {mutant: matrix.reached(mutant.sound).candidates(mutant) for mutant in MUTANTS}
+    unreached = {mutant.__name__: set(checked(mutant)).difference(cases) for mutant, cases in able.items()}
+    assert {name: cases for name, cases in unreached.items() if cases} == {}
 
 
 def test_each_case_kills_a_mutant():
-    """KIT-02: no case passes whatever happens; the kills that prove it are checked above, in each run."""
-    proven = {case for cases in PROOFS.values() for case in cases}
+    """KIT-02: no case passes whatever happens; the kills that prove it are checked above, each night."""
+    proven = {case for mutant in MUTANTS for case in checked(mutant)}
     assert proven | UNPROVEN.keys() == BY_ID.keys()
     assert proven & UNPROVEN.keys() == set()
+
+
+def test_day_and_night_are_everything():
+    """Each mutant runs by day or is marked as the night's, so ``pytest -m ""`` runs them all."""
+    assert [parameter.values for parameter in PARAMETERS] == [(mutant,) for mutant in MUTANTS]
+    assert {parameter.values[0] for parameter in PARAMETERS if not parameter.marks} == BY_DAY
 
 
 def test_the_stored_matrix_is_of_these_mutants():

@@ -15,8 +15,6 @@ import pytest
 from mqplug.testing import CASES, Harness
 from mqplug.testing._harness.harness import hooks
 
-pytestmark = pytest.mark.once
-
 PAGE = (Path(__file__).parents[2] / "docs" / "prove-your-backend.md").read_text()
 HOOKS = {"second_process", "restart", "copy_store"}  # of the page's harness
 HOOKED = [case for case in CASES if HOOKS >= set(case.hooks) > set() and case.profile == "quick"]

@@ -12,8 +12,6 @@ import pytest
 
 from mqplug.testing import Proxy, free_port
 
-pytestmark = pytest.mark.once
-
 SILENCE = 0.3  # seconds in which something would have come on loopback
 PATIENCE = 20.0
 

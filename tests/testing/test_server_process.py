@@ -16,8 +16,6 @@ from mqplug.testing import Harness, Proxy, ServerProcess, free_port
 from mqplug.testing._harness import server_process
 from mqplug.testing._harness.server_process import FIRST_PORT, LAST_PORT
 
-pytestmark = pytest.mark.once
-
 PATIENCE = 20.0
 
 COUNTS = """

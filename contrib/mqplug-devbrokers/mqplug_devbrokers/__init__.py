@@ -8,28 +8,26 @@ Needs Java 17 and, for the first download, Maven.
 
 from __future__ import annotations
 
-from mqplug_devbrokers._certificates import Certificate, CertificateAuthority
-from mqplug_devbrokers._errors import BrokerError, MissingTool
-from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
-from mqplug_devbrokers._pulsar_security import PulsarSecurity, SecuredPulsar
-from mqplug_devbrokers._token_server import TokenServer
-from mqplug_devbrokers.kafka import KafkaServer
-from mqplug_devbrokers.kafka_cluster import KafkaCluster
-from mqplug_devbrokers.pulsar import PulsarServer
-from mqplug_devbrokers.spark_kafka import spark_kafka_jars
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "BrokerError",
-    "Certificate",
-    "CertificateAuthority",
-    "KafkaCluster",
-    "KafkaSecurity",
-    "KafkaServer",
-    "MissingTool",
-    "PulsarSecurity",
-    "PulsarServer",
-    "SecuredListeners",
-    "SecuredPulsar",
-    "TokenServer",
-    "spark_kafka_jars",
-]
+if TYPE_CHECKING:
+    from mqplug_devbrokers._public import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+    from mqplug_devbrokers._public import __all__ as __all__
+else:  # where type checkers saw it, each misspelt name would pass
+
+    def __getattr__(name: str) -> Any:
+        """Load the public names when the first is asked for: each pytest run imports this package for its fixtures."""
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from mqplug_devbrokers import _public
+
+        try:
+            return getattr(_public, name)
+        except AttributeError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    from mqplug_devbrokers import _public
+
+    return sorted({*globals(), *_public.__all__})

@@ -26,7 +26,7 @@ def kafka_server() -> Iterator[KafkaServer]:
     """Yield a running KafkaServer."""
     from mqplug_devbrokers import KafkaServer
 
-    with _of_the_run(KafkaServer, "kafka") as server:
+    with shared(KafkaServer, "kafka") as server:
         yield server
 
 
@@ -35,7 +35,7 @@ def kafka_cluster() -> Iterator[KafkaCluster]:
     """Yield a running KafkaCluster of three nodes."""
     from mqplug_devbrokers import KafkaCluster
 
-    with _of_the_run(KafkaCluster, "kafka-cluster") as cluster:
+    with shared(KafkaCluster, "kafka-cluster") as cluster:
         yield cluster
 
 
@@ -44,12 +44,12 @@ def pulsar_server() -> Iterator[PulsarServer]:
     """Yield a running PulsarServer."""
     from mqplug_devbrokers import PulsarServer
 
-    with _of_the_run(PulsarServer, "pulsar") as server:
+    with shared(PulsarServer, "pulsar") as server:
         yield server
 
 
-def _of_the_run(make: Callable[[], ServerT], kind: str) -> AbstractContextManager[ServerT]:
-    """Return a server of this process, or in a worker of pytest-xdist the one that all workers share."""
+def shared(make: Callable[[], ServerT], kind: str) -> AbstractContextManager[ServerT]:
+    """Return a server of this process, or in a worker of pytest-xdist the one that all workers share, for fixtures."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run is None:
         return started(make)

@@ -1,4 +1,4 @@
-"""What several test modules need. Each worker of pytest-xdist has servers of its own, for tests here disturb them."""
+"""What several test modules need."""
 
 from __future__ import annotations
 
@@ -12,32 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mqplug_devbrokers import KafkaCluster, KafkaServer, PulsarServer
-from mqplug_devbrokers.pytest_plugin import started
-
 Wait = Callable[[Callable[[], bool]], None]
 Owner = Callable[[str], "subprocess.Popen[str]"]
-
-
-@pytest.fixture(scope="session")
-def kafka_server() -> Iterator[KafkaServer]:
-    """A broker of this worker."""
-    with started(KafkaServer) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def kafka_cluster() -> Iterator[KafkaCluster]:
-    """A cluster of this worker."""
-    with started(KafkaCluster) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def pulsar_server() -> Iterator[PulsarServer]:
-    """A Pulsar of this worker."""
-    with started(PulsarServer) as server:
-        yield server
 
 
 @pytest.fixture

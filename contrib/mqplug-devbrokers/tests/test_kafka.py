@@ -6,13 +6,16 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mqplug_devbrokers import BrokerError, KafkaServer
+from mqplug_devbrokers._kafka_wire import KafkaWire
 from mqplug_devbrokers._server import PROBE_TOPIC
+from mqplug_devbrokers.kafka import OFFSETS_TOPIC, java_hash, one_group_each
 
 
 @pytest.fixture
@@ -65,6 +68,7 @@ def test_the_url_names_the_backend_and_the_address(kafka_server: KafkaServer) ->
     assert kafka_server.url == f"kafka://127.0.0.1:{kafka_server.port}"
 
 
+@pytest.mark.disturbs
 def test_a_kill_keeps_data_and_port(kafka_server: KafkaServer, topic: str) -> None:
     """After SIGKILL and start the acknowledged message is there, at the same address, in a new process."""
     produce(kafka_server, topic, b"kept")
@@ -77,6 +81,52 @@ def test_a_kill_keeps_data_and_port(kafka_server: KafkaServer, topic: str) -> No
     assert consume(kafka_server, topic, 1) == [b"kept"]
 
 
+def commit(server: KafkaServer, group: str, topic: str) -> None:
+    """Store a position of a group, with the usual patience of a client."""
+    member = Consumer({"bootstrap.servers": server.bootstrap, "group.id": group, "enable.auto.commit": False})
+    try:
+        member.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    finally:
+        member.close()
+
+
+@pytest.mark.disturbs
+def test_a_killed_broker_is_ready_when_its_groups_are(kafka_server: KafkaServer, topic: str) -> None:
+    """When it has started again, a group can store a position at once, and the proof of it leaves no group behind."""
+    commit(kafka_server, f"of {topic}", topic)
+    kafka_server.kill()
+    kafka_server.start()
+    with KafkaWire(kafka_server.port, timeout=20) as kafka:
+        kafka.store_position(f"another of {topic}", topic)
+    admin = AdminClient({"bootstrap.servers": kafka_server.bootstrap})
+    groups = {each.group_id for each in admin.list_consumer_groups().result(20).valid}
+    assert f"of {topic}" in groups
+    assert not [each for each in groups if each.startswith(PROBE_TOPIC)]
+
+
+def test_a_broker_without_its_groups_is_not_ready(tmp_path: Path) -> None:
+    """A broker that cannot load the positions of groups is refused and ended in order, though it stores messages."""
+    with KafkaServer(directory=tmp_path) as server:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        admin.create_topics([NewTopic("t", 1)])["t"].result(20)
+        commit(server, "g", "t")
+        spoiler = Producer({"bootstrap.servers": server.bootstrap, "client.id": "__admin_client"})
+        spoiler.produce(OFFSETS_TOPIC, key=b"\0\1", value=b"no position")
+        assert spoiler.flush(20) == 0
+    with pytest.raises(BrokerError, match="store a position"), KafkaServer(directory=tmp_path, timeout=20):
+        pass
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize(("partitions", "groups"), [(0, 0), (1, 1), (50, 50)])
+def test_each_partition_of_positions_is_proved(partitions: int, groups: int) -> None:
+    """There is one group for each partition, by the hash of Java, which Kafka uses."""
+    assert len(set(one_group_each(partitions))) == groups
+    assert java_hash("hello") == 99162322
+    assert java_hash("mqplug-devbrokers") == 541662592  # without the sign
+
+
+@pytest.mark.disturbs
 def test_a_restart_keeps_data(kafka_server: KafkaServer, topic: str) -> None:
     """An orderly restart keeps the acknowledged message."""
     produce(kafka_server, topic, b"kept")
@@ -84,6 +134,7 @@ def test_a_restart_keeps_data(kafka_server: KafkaServer, topic: str) -> None:
     assert consume(kafka_server, topic, 1) == [b"kept"]
 
 
+@pytest.mark.disturbs
 def test_a_paused_server_is_silent_until_it_goes_on(kafka_server: KafkaServer, topic: str) -> None:
     """While paused nothing is acknowledged; afterwards the same message is."""
     producer = Producer({"bootstrap.servers": kafka_server.bootstrap})
@@ -99,6 +150,7 @@ def test_a_paused_server_is_silent_until_it_goes_on(kafka_server: KafkaServer, t
     assert consume(kafka_server, topic, 2) == [b"before", b"during"]
 
 
+@pytest.mark.disturbs
 def test_stopping_a_paused_server_ends_it(kafka_server: KafkaServer) -> None:
     """A server that was left paused can be stopped and started."""
     kafka_server.pause()

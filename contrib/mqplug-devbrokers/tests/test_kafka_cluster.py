@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers._kafka_wire import KafkaWire
 
 PATIENCE = 30.0
-AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"
+NIGHT = pytest.mark.night
 
 
 @pytest.fixture
@@ -96,7 +95,7 @@ def test_a_killed_coordinator_has_a_successor(cluster: KafkaCluster) -> None:
     assert cluster.coordinator("billing") != killed
 
 
-@pytest.mark.parametrize("number", [1, 2, 3] if AT_NIGHT else [1])
+@pytest.mark.parametrize("number", [1, *(pytest.param(number, marks=NIGHT) for number in (2, 3))])
 def test_a_node_that_comes_back_is_in_sync_at_once(cluster: KafkaCluster, topic: str, number: int) -> None:
     """When `start` returns, the node has what it missed: it can lead as soon as the others are killed."""
     cluster.kill(number)
@@ -220,7 +219,8 @@ def test_a_kept_cluster_is_the_same_one_the_next_time(tmp_path: Path) -> None:
         assert consume(second.bootstrap, "kept", 1) == [b"kept"]
 
 
-@pytest.mark.parametrize("version", ["3.9", "3.3"] if AT_NIGHT else ["3.3"])
+@pytest.mark.night
+@pytest.mark.parametrize("version", ["3.9", "3.3"])
 def test_older_versions_are_clusters_too(version: str) -> None:
     """The leader and the controller are found, killed and replaced there as well."""
     with KafkaCluster(version=version) as cluster:

@@ -10,25 +10,24 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mqplug_devbrokers import BrokerError, KafkaSecurity, KafkaServer, TokenServer
-from mqplug_devbrokers.pytest_plugin import started
+from mqplug_devbrokers import BrokerError, KafkaServer, TokenServer
 
-SASL_TLS = {"security.protocol": "sasl_ssl", "sasl.username": "alice", "sasl.password": "alice-pw"}
+SASL_TLS = {"security.protocol": "sasl_ssl", "sasl.username": "dora", "sasl.password": "dora-pw"}
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[KafkaServer]:
+def server(secured_kafka: KafkaServer) -> Iterator[KafkaServer]:
     """A broker on which users may do only what they were allowed to, with the topic `t`."""
-    with started(lambda: KafkaServer(security=KafkaSecurity(authorize=True))) as kafka:
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        admin.create_topics([NewTopic("t", 1)])["t"].result(20)
-        yield kafka
+    admin = AdminClient({"bootstrap.servers": secured_kafka.bootstrap})
+    admin.create_topics([NewTopic("t", 1)])["t"].result(20)
+    yield secured_kafka
+    admin.delete_topics(["t"])["t"].result(20)
 
 
 @pytest.fixture(scope="module")
 def tokens() -> Iterator[TokenServer]:
     """A token endpoint that knows the users."""
-    with TokenServer(KafkaSecurity().users) as tokens:
+    with TokenServer({"dora": "dora-pw"}) as tokens:
         yield tokens
 
 
@@ -55,10 +54,10 @@ def refused(**settings: Any) -> KafkaError:
 
 @pytest.fixture
 def allowed(server: KafkaServer) -> Iterator[None]:
-    """The user alice may write to topics whose names begin with t."""
-    server.secured.allow("alice", "Write", "Describe", topic_prefix="t")
+    """The user dora may write to topics whose names begin with t."""
+    server.secured.allow("dora", "Write", "Describe", topic_prefix="t")
     yield
-    server.secured.forbid("alice")
+    server.secured.forbid("dora")
 
 
 @pytest.mark.usefixtures("allowed")
@@ -81,7 +80,7 @@ def test_a_wrong_password_is_refused(server: KafkaServer) -> None:
 @pytest.mark.usefixtures("allowed")
 def test_a_certificate_names_the_user(server: KafkaServer) -> None:
     """The client is the user that its certificate was issued for. Without a certificate it is refused."""
-    files = server.secured.issue("alice")
+    files = server.secured.issue("dora")
     tls = {
         "bootstrap.servers": server.secured.address("mtls"), "security.protocol": "ssl",
         "ssl.ca.location": str(server.secured.ca_file),
@@ -93,7 +92,7 @@ def test_a_certificate_names_the_user(server: KafkaServer) -> None:
 
 def test_an_expired_certificate_is_refused(server: KafkaServer) -> None:
     """A certificate lives as long as it was issued for."""
-    files = server.secured.issue("alice", lifetime=-1)
+    files = server.secured.issue("dora", lifetime=-1)
     error = refused(**{
         "bootstrap.servers": server.secured.address("mtls"), "security.protocol": "ssl",
         "ssl.ca.location": str(server.secured.ca_file),
@@ -107,7 +106,7 @@ def oidc(server: KafkaServer, tokens: TokenServer, secret: str) -> dict[str, str
     return {
         "bootstrap.servers": server.secured.address("sasl"), "security.protocol": "sasl_plaintext",
         "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.client.id": "alice", "sasl.oauthbearer.client.secret": secret,
+        "sasl.oauthbearer.client.id": "dora", "sasl.oauthbearer.client.secret": secret,
         "sasl.oauthbearer.token.endpoint.url": tokens.url,
     }  # fmt: skip
 
@@ -115,8 +114,8 @@ def oidc(server: KafkaServer, tokens: TokenServer, secret: str) -> dict[str, str
 @pytest.mark.usefixtures("allowed")
 def test_a_token_names_the_user(server: KafkaServer, tokens: TokenServer) -> None:
     """A client that fetches its token at the endpoint is the user of that name."""
-    assert produced(**oidc(server, tokens, "alice-pw")) is None
-    assert "alice" in tokens.issued
+    assert produced(**oidc(server, tokens, "dora-pw")) is None
+    assert "dora" in tokens.issued
 
 
 def test_a_wrong_secret_gets_no_token(server: KafkaServer, tokens: TokenServer) -> None:
@@ -128,22 +127,22 @@ def test_a_wrong_secret_gets_no_token(server: KafkaServer, tokens: TokenServer) 
 
 def test_rights_are_given_and_taken(server: KafkaServer) -> None:
     """A user without a right is refused, with one is not, and again is when it was taken away."""
-    bob = {
+    erin = {
         "bootstrap.servers": server.secured.address("sasl"), "security.protocol": "sasl_plaintext",
-        "sasl.mechanism": "PLAIN", "sasl.username": "bob", "sasl.password": "bob-pw",
+        "sasl.mechanism": "PLAIN", "sasl.username": "erin", "sasl.password": "erin-pw",
     }  # fmt: skip
-    first = produced(**bob)
+    first = produced(**erin)
     assert first is not None
     assert first.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    server.secured.allow("bob", "Write", "Describe", topic="t")
-    assert produced(**bob) is None
-    server.secured.forbid("bob")
-    assert produced(**bob) is not None
+    server.secured.allow("erin", "Write", "Describe", topic="t")
+    assert produced(**erin) is None
+    server.secured.forbid("erin")
+    assert produced(**erin) is not None
 
 
 def test_what_cannot_be_meant_is_refused(server: KafkaServer, kafka_server: KafkaServer) -> None:
     """An unknown operation, and a plain server's secured listeners, are errors that say what to do."""
     with pytest.raises(BrokerError, match="choose from All, Read"):
-        server.secured.allow("bob", "Reed", topic="t")
+        server.secured.allow("erin", "Reed", topic="t")
     with pytest.raises(BrokerError, match="security=KafkaSecurity"):
         _ = kafka_server.secured

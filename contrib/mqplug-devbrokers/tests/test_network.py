@@ -17,6 +17,8 @@ from mqplug.testing import Harness
 from mqplug_devbrokers import BrokerError, KafkaServer, PulsarServer
 from mqplug_devbrokers._pulsar_rest import PulsarRest
 
+pytestmark = pytest.mark.disturbs
+
 SILENCE = 0.3  # seconds in which something would have come on loopback
 PATIENCE = 20.0
 

@@ -1,4 +1,4 @@
-"""The fixtures where the tools are missing: a skip with its reason, or a failure in CI."""
+"""The fixtures: one server for a whole run, a skip or a failure where the tools are missing, no cost where unused."""
 
 from __future__ import annotations
 
@@ -54,3 +54,27 @@ def test_one_server_serves_the_whole_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()
     assert not Path((tmp_path / "dir").read_text()).exists()
+
+
+NOTE_MODULES = """
+import sys
+from pathlib import Path
+
+def pytest_unconfigure():
+    Path("modules").write_text("\\n".join(sys.modules))
+"""
+
+
+def loaded(folder: Path, *options: str) -> set[str]:
+    """The modules that a run of one empty test has loaded in the end."""
+    (folder / "conftest.py").write_text(NOTE_MODULES)
+    (folder / "test_it.py").write_text("def test_nothing(): pass\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:mqplug", f"--rootdir={folder}"]
+    subprocess.run([*command, *options], cwd=folder, stdout=subprocess.PIPE, check=True, timeout=100)
+    return set((folder / "modules").read_text().splitlines())
+
+
+def test_a_run_that_needs_no_server_loads_the_fixtures_alone(tmp_path: Path) -> None:
+    """Neither the servers nor mqplug are imported for the tests of others."""
+    added = loaded(tmp_path) - loaded(tmp_path, "-p", "no:mqplug_devbrokers")
+    assert added == {"mqplug_devbrokers", "mqplug_devbrokers.pytest_plugin"}

@@ -114,6 +114,7 @@ def test_a_part_of_a_batch_can_be_acknowledged(client: pulsar.Client, topic: str
     assert [consumer.receive(20000).data() for _ in range(2)] == [b"b", b"d"]
 
 
+@pytest.mark.disturbs
 def test_a_kill_keeps_data_and_ports(pulsar_server: PulsarServer, client: pulsar.Client, topic: str) -> None:
     """After SIGKILL and start the acknowledged message is there, at the same addresses, in a new process."""
     client.create_producer(topic).send(b"kept")
@@ -126,6 +127,7 @@ def test_a_kill_keeps_data_and_ports(pulsar_server: PulsarServer, client: pulsar
     assert read(client, topic, 1) == [b"kept"]
 
 
+@pytest.mark.disturbs
 def test_a_restart_keeps_data(pulsar_server: PulsarServer, client: pulsar.Client, topic: str) -> None:
     """An orderly restart keeps the acknowledged message."""
     client.create_producer(topic).send(b"kept")
@@ -133,6 +135,7 @@ def test_a_restart_keeps_data(pulsar_server: PulsarServer, client: pulsar.Client
     assert read(client, topic, 1) == [b"kept"]
 
 
+@pytest.mark.disturbs
 def test_a_paused_server_is_silent_until_it_goes_on(
     pulsar_server: PulsarServer, client: pulsar.Client, topic: str
 ) -> None:

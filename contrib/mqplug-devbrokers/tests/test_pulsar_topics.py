@@ -47,6 +47,7 @@ def ledgers(rest: PulsarRest, topic: str) -> list[list[int]]:
     return [rest.ledgers(f"{topic}-partition-{number}") for number in range(2)]
 
 
+@pytest.mark.disturbs
 def test_unload_closes_the_ledgers_of_what_it_names(
     pulsar_server: PulsarServer, client: pulsar.Client, rest: PulsarRest, topic: str
 ) -> None:

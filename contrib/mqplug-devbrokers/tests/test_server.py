@@ -62,6 +62,7 @@ def test_two_servers_are_two_clusters(tmp_path: Path) -> None:
     assert len(set(names)) == 2
 
 
+@pytest.mark.disturbs
 def test_a_forked_child_does_not_stop_the_server(kafka_server: KafkaServer) -> None:
     """Closing the copy in a child is harmless."""
     child = os.fork()

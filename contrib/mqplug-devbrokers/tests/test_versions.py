@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pulsar
 import pytest
 from confluent_kafka import Consumer
@@ -12,8 +10,6 @@ from mqplug_devbrokers import KafkaSecurity, KafkaServer, PulsarServer, _pulsar_
 from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers._kafka_wire import KafkaWire
 from mqplug_devbrokers._pulsar_rest import PulsarRest
-
-AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"
 
 
 def test_an_unknown_version_is_refused_before_anything_starts() -> None:
@@ -53,7 +49,7 @@ def test_the_oldest_pulsar_is_the_default_unless_the_variable_says_another(monke
 
 
 @pytest.mark.timeout(300)  # it may have to download and to record a class archive first
-@pytest.mark.skipif(not AT_NIGHT, reason="MQPLUG_PROFILE=full fetches and tries each version of Pulsar")
+@pytest.mark.night
 @pytest.mark.parametrize("version", _pulsar_files.VERSIONS)
 def test_each_version_of_pulsar_keeps_its_data_through_a_kill(version: str) -> None:
     """A message sent before SIGKILL is read after the next start."""
@@ -69,7 +65,8 @@ def test_each_version_of_pulsar_keeps_its_data_through_a_kill(version: str) -> N
         client.close()
 
 
-@pytest.mark.parametrize("version", VERSIONS if AT_NIGHT else ["4.3", "3.3"])
+@pytest.mark.night
+@pytest.mark.parametrize("version", VERSIONS)
 def test_each_version_keeps_its_data_through_a_kill(version: str) -> None:
     """A message sent before SIGKILL is read after the next start, by a member of a group."""
     with KafkaServer(version=version) as server:

@@ -1,4 +1,4 @@
-"""What the tests share: a memory backend, one Spark session and real backends for each worker of pytest-xdist."""
+"""What the tests share: a memory backend, one Spark session and real backends."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
-from clusters import BACKENDS, Cluster
+from clusters import SERVERS, Cluster, new_name
 from peers import Peer
 
 import mqplug
-from mqplug_devbrokers import KafkaServer, PulsarServer
-from mqplug_devbrokers.pytest_plugin import started
 from mqplug_spark import MqplugDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from mqplug_devbrokers import KafkaServer
+
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # quick to start: it lives for minutes
     "spark.driver.memory": "1g",
     "spark.log.level": "OFF",
     "spark.sql.session.timeZone": "UTC",
@@ -36,8 +36,6 @@ SETTINGS = {
     "spark.eventLog.enabled": "true",
     "spark.ui.port": "0",
 }
-
-_numbers = count()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -112,37 +110,24 @@ def _connector_jars() -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def kafka_server() -> Iterator[KafkaServer]:
-    """Yield a broker of this worker alone, since tests kill and restart it."""
-    with started(KafkaServer) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def pulsar_server() -> Iterator[PulsarServer]:
-    """Yield a broker of this worker alone."""
-    with started(PulsarServer) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def peer(spark: SparkSession, kafka_server: KafkaServer) -> Peer:
+def peer(spark: SparkSession, shared_kafka: KafkaServer) -> Peer:
     """The same Kafka read and written by mqplug and by spark-sql-kafka."""
     if not _connector_jars() or "MQPLUG_SPARK_REMOTE" in os.environ:
         pytest.skip("no spark-sql-kafka to compare with: it needs Maven, PySpark 4.2, and a session of this process")
-    return Peer(spark, kafka_server.url, kafka_server.bootstrap)
+    return Peer(spark, shared_kafka.url, shared_kafka.bootstrap)
 
 
-@pytest.fixture(scope="session", params=BACKENDS)
+@pytest.fixture(scope="session", params=["rocksmq", *(pytest.param(each, marks=pytest.mark.night) for each in SERVERS)])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a RocksMQ store that this process owns, a real Kafka and a real Pulsar: a test runs over each of them.
 
-    What only some of them can do is marked with ``over`` from ``clusters``.
+    By day over RocksMQ alone. The mark ``over`` from ``clusters`` chooses others: what some backends cannot do, and
+    what is shown over Kafka and Pulsar by day, too.
     """
     if request.param == "rocksmq":
         url = f"rocksmq://{tmp_path_factory.mktemp('rocksmq')}"
     else:
-        url = request.getfixturevalue(f"{request.param}_server").url
+        url = request.getfixturevalue(f"shared_{request.param}").url
     with mqplug.connect(url) as client:
         yield Cluster(url, client)
 
@@ -152,7 +137,7 @@ def make_topic(cluster: Cluster) -> Callable[..., str]:
     """Return a function that creates a topic with a name of its own, and takes what ``create_topic`` takes."""
 
     def make(partitions: int = 2, **settings: object) -> str:
-        name = f"orders-{next(_numbers)}"
+        name = new_name("orders")
         cluster.client.create_topic(name, partitions=partitions, **settings)  # type: ignore[arg-type]
         return name
 

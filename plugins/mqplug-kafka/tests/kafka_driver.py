@@ -10,6 +10,7 @@ import time
 from functools import partial
 
 import driver_seam
+import pytest
 
 import mqplug_kafka
 
@@ -23,6 +24,11 @@ def new_name():
     """Return a name that no other test has."""
     new_names.append(f"t{os.getpid()}-{next(_numbers)}")
     return new_names[-1]
+
+
+def seeds(by_day, count):
+    """Return so many seeds, of which the first ones run by day."""
+    return [*range(by_day), *(pytest.param(each, marks=pytest.mark.night) for each in range(by_day, count))]
 
 
 def fill(mq, topic, count, prefix="m"):

@@ -64,6 +64,8 @@ def test_what_cannot_be_altered_changes_nothing(mq, topic, option, said):
     assert own(mq, topic) == before
 
 
+@pytest.mark.night
+@pytest.mark.disturbs
 def test_a_change_outlives_a_killed_broker(kafka_server, mq, topic):
     """A broker that is killed right after the call returned comes back with the change."""
     changed = mq.alter_topic(topic, retention=3600, retention_bytes=10**8)

@@ -18,6 +18,8 @@ from mqplug_kafka._cluster import connection, connection_failures
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S
 from mqplug_kafka._cluster.connection_failures import ConnectionFailures
 
+pytestmark = pytest.mark.python
+
 
 def refused(timeout=10.0, **settings):
     """The error that connecting raises, within its timeout."""
@@ -197,10 +199,10 @@ def test_a_foreign_protocol_is_a_connect_error(listener):
     assert isinstance(error, mqplug.ConnectError)
 
 
-def test_a_wrong_password_is_an_auth_error(kafka_server, capfd):
+def test_a_wrong_password_is_an_auth_error(disturbed_kafka, capfd):
     """The broker's reason is told at once, without the password, and nothing goes to stderr."""
     began = time.monotonic()
-    error = refused(timeout=30.0, servers=[kafka_server.login], username="bob", password="s3cret")
+    error = refused(timeout=30.0, servers=[disturbed_kafka.login], username="bob", password="s3cret")
     assert isinstance(error, mqplug.AuthError)
     assert "Authentication failed" in str(error)
     assert "s3cret" not in str(error)
@@ -208,15 +210,16 @@ def test_a_wrong_password_is_an_auth_error(kafka_server, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_an_unknown_mechanism_is_an_auth_error(kafka_server):
+def test_an_unknown_mechanism_is_an_auth_error(disturbed_kafka):
     """A mechanism that the broker does not speak is a matter of credentials too."""
-    error = refused(servers=[kafka_server.login], username="bob", password="bob-pw", mechanism="SCRAM-SHA-256")
+    error = refused(servers=[disturbed_kafka.login], username="bob", password="bob-pw", mechanism="SCRAM-SHA-256")
     assert isinstance(error, mqplug.AuthError)
 
 
-def test_the_right_password_works(kafka_server, topic):
+@pytest.mark.disturbs
+def test_the_right_password_works(disturbed_kafka, topic):
     """Credentials may stand in the URL, and send and receive."""
-    with mqplug.connect(f"kafka://bob:bob-pw@{kafka_server.login}") as mq:
+    with mqplug.connect(f"kafka://bob:bob-pw@{disturbed_kafka.login}") as mq:
         with mq.producer(topic) as out:
             sent = out.send(b"hello")
         assert [message.id for message in mq.read(topic)] == [sent]

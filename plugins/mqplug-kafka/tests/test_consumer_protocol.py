@@ -14,8 +14,6 @@ from kafka_driver import administer, fill, new_name, take
 
 import mqplug
 from mqplug import spi
-from mqplug_devbrokers import KafkaServer
-from mqplug_devbrokers.pytest_plugin import started
 
 OLD = os.environ.get("MQPLUG_DEVBROKERS_KAFKA", "4").startswith("3.")
 since_4 = pytest.mark.skipif(OLD, reason="the consumer protocol came with Kafka 4.0")
@@ -96,17 +94,14 @@ def test_members_of_both_protocols_share_a_group(kafka_server, new_mq, topic):
 
 
 @since_4
-def test_brokers_without_the_consumer_protocol_are_named():
+def test_brokers_without_the_consumer_protocol_are_named(disturbed_kafka):
     """A member that brokers do not admit, as their configuration says, gets a typed error."""
-    settings = {"group.coordinator.rebalance.protocols": "classic"}
-    with (
-        started(lambda: KafkaServer(settings=settings)) as server,
-        mqplug.connect(server.url, group_protocol="consumer") as client,
-    ):
-        client.create_topic("orders")
-        orders = client.consumer("orders", group="billing")
+    topic, group = new_name(), new_name()
+    with mqplug.connect(disturbed_kafka.url, group_protocol="consumer") as client:
+        client.create_topic(topic)
+        consumer = client.consumer(topic, group=group)
         with pytest.raises(mqplug.ConfigError, match=r"group\.coordinator\.rebalance\.protocols"):
-            orders.receive(timeout=30)
+            consumer.receive(timeout=30)
 
 
 @pytest.mark.skipif(not OLD, reason="MQPLUG_DEVBROKERS_KAFKA names no Kafka before 4.0")

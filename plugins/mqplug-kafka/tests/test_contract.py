@@ -1,38 +1,36 @@
-"""The contract, over a real Kafka."""
+"""The contract, over the Kafka of the run: the cases that leave the broker alone."""
 
 from __future__ import annotations
 
 import attrs
 import pytest
+from brief_contract import BRIEF
+from contract_parts import UNDISTURBED
 
 import mqplug
 from mqplug.testing import prove
 from mqplug_kafka._harness import harness as shipped
 
+BY_DAY = BRIEF
+
 
 @pytest.fixture(scope="session")
-def harness(kafka_server):
-    """A broker that can be restarted, killed and frozen, and looks by itself for what retention removed."""
-    with shipped(kafka_server.url) as over_any_broker:
+def harness(shared_kafka):
+    """A broker that looks by itself for what retention removed."""
+    with shipped(shared_kafka.url) as over_any_broker:
         yield attrs.evolve(
             over_any_broker,
             absent={},
-            second_process=f"{kafka_server.url}?session_timeout=4",
-            process_behind_network=f"{kafka_server.relayed_url}?session_timeout=4",
-            behind_network=lambda: mqplug.connect(kafka_server.relayed_url),
-            **kafka_server.hooks(),
+            second_process=f"{shared_kafka.url}?session_timeout=4",
             enforce=lambda client, topic: None,
             hasty=lambda: mqplug.connect(
                 "kafka",
-                servers=[kafka_server.bootstrap],
+                servers=[shared_kafka.bootstrap],
                 session_timeout=2,
                 librdkafka={"max.poll.interval.ms": "2000"},
             ),
             poll_limit=2.0,
-            intruder=lambda timeout: mqplug.connect(
-                "kafka", servers=[kafka_server.login], username="bob", password="guessed", timeout=timeout
-            ),
         )
 
 
-test_contract = prove()
+test_contract = prove(only=UNDISTURBED, profile="quick")

@@ -30,12 +30,13 @@ def frozen(server):
     server.unpause()
 
 
+@pytest.mark.disturbs
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("disturb", [restarted, killed, frozen])
-def test_all_goes_on(kafka_server, disturb):
+@pytest.mark.parametrize("disturb", [pytest.param(restarted, marks=pytest.mark.night), killed, frozen])
+def test_all_goes_on(kafka_server, telling, disturb):
     """What was stored is there once and in order, each message is taken, none again that was acked for good."""
     name, group = new_name(), new_name()
-    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0) as mq:
+    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0, librdkafka=telling) as mq:
         mq.create_topic(name)
         with Stream(mq, name, group) as stream:
             stream.turns(200)

@@ -17,7 +17,6 @@ from kafka_driver import administer, fill, new_name, take
 import mqplug
 import mqplug_kafka
 from mqplug import spi
-from mqplug_devbrokers import KafkaServer
 from mqplug_kafka._cluster import group_offsets
 
 RESTARTS = int(os.environ.get("MQPLUG_RESTARTS", "1"))
@@ -92,26 +91,28 @@ class Questioner:
         assert self.process.wait(PATIENCE) == 0, self.said
 
 
+@pytest.mark.night
+@pytest.mark.disturbs
 @pytest.mark.timeout(120 + 60 * RESTARTS)
-def test_restarts_of_the_broker_kill_nobody():
+def test_restarts_of_the_broker_kill_nobody(kafka_server, mq):
     """Members, questions about groups and who moves groups, in processes of their own, go on after each restart."""
-    with KafkaServer() as server, ExitStack() as stack:
-        topic, group = new_name(), new_name()
-        with mqplug.connect(server.url) as mq:
-            mq.create_topic(topic, partitions=4)
-            fill(mq, topic, 1000)
-            mq.reset_group(group, topic, mqplug.EARLIEST)
+    topic, group = new_name(), new_name()
+    mq.create_topic(topic, partitions=4)
+    fill(mq, topic, 1000)
+    mq.reset_group(group, topic, mqplug.EARLIEST)
+    with ExitStack() as stack:
         roles = ["member", "member", "lag", "groups", "description", "mover"]
-        all_of_them = [stack.enter_context(Questioner(role, server.url, topic, group)) for role in roles]
+        all_of_them = [stack.enter_context(Questioner(role, kafka_server.url, topic, group)) for role in roles]
         for number in range(RESTARTS + 1):
             for each in all_of_them:
                 each.go_on()
             if number < RESTARTS:
-                server.restart()
+                kafka_server.restart()
         for each in all_of_them:
             each.end()
 
 
+@pytest.mark.night
 @pytest.mark.timeout(180 + 60 * MOVES)
 def test_moves_of_the_coordinator_kill_nobody(kafka_cluster):
     """While a group's coordinator moves from node to node, who asks about the group, or is in it, goes on."""
@@ -139,14 +140,16 @@ def test_moves_of_the_coordinator_kill_nobody(kafka_cluster):
             each.end()
 
 
-def test_what_got_no_answer_kills_nobody(kafka_server, mq, topic):
+@pytest.mark.disturbs
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.night)])
+def test_what_got_no_answer_kills_nobody(kafka_server, mq, topic, times):
     """Who gave up moving, forgetting or describing a group, while the broker was away, lives on when it is back."""
     group = new_name()
     mq.reset_group(group, topic, mqplug.EARLIEST)
     with ExitStack() as stack:
         roles = ["impatient", "hasty"]
         both = [stack.enter_context(Questioner(role, kafka_server.url, topic, group)) for role in roles]
-        for _ in range(3):
+        for _ in range(times):
             for each in both:
                 each.go_on()
             kafka_server.pause()
@@ -197,6 +200,7 @@ def test_a_question_leaves_no_trace(mq, topic):
     assert [each.members for each in mq.groups(topic) if each.name == group] == [0]
 
 
+@pytest.mark.disturbs
 def test_questions_go_on_after_an_outage(kafka_server, mq, topic):
     """A consumer that is kept for the next question, and missed the broker's restart, does not keep the answer away."""
     fill(mq, topic, 3)
@@ -208,6 +212,7 @@ def test_questions_go_on_after_an_outage(kafka_server, mq, topic):
     assert group in {each.name for each in mq.groups(topic, timeout=60)}
 
 
+@pytest.mark.disturbs
 def test_a_question_is_bounded(kafka_server, mq, topic):
     """While the broker is silent a question ends in its own time, and Ctrl-C need not wait for it."""
     group = new_name()

@@ -12,12 +12,9 @@ import mqplug
 from mqplug.testing.history import check_history
 from mqplug_kafka._harness import harness as shipped
 
-SECONDS = float(os.environ.get("MQPLUG_HISTORY", "0"))
+SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 
-pytestmark = [
-    pytest.mark.skipif(not SECONDS, reason="MQPLUG_HISTORY=600 runs it for ten minutes"),
-    pytest.mark.timeout(600 + 2 * SECONDS),
-]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(600 + 2 * SECONDS)]
 
 
 def check(server, **hooks):
@@ -40,6 +37,7 @@ def check(server, **hooks):
     assert verdict.delivery == "exactly once"
 
 
+@pytest.mark.disturbs
 def test_one_broker_that_is_killed_frozen_and_cut_off(kafka_server):
     """Nothing is lost, repeated or out of order, while the broker and its clients are killed, frozen and cut off."""
     check(kafka_server)

@@ -33,7 +33,7 @@ def settle(consumer, count, found, seconds=60):
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
+@pytest.mark.parametrize("assignor", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.night)])
 def test_javas_console_consumer_shares_a_group_with_us(kafka_server, shared, tmp_path, assignor):
     """It gets a share of the partitions and we the rest; when it leaves we have all, and all messages came once."""
     topic, group = shared

@@ -39,10 +39,10 @@ def there_and_back(client):
     client.delete_topic(topic)
 
 
-def test_a_file_with_credentials_sends_and_receives(kafka_server, tmp_path):
+def test_a_file_with_credentials_sends_and_receives(disturbed_kafka, tmp_path):
     """Address, login, protocol and options of the client are taken from Milvus' own keys."""
     path = tmp_path / "milvus.yaml"
-    path.write_text(LOGIN.format(servers=kafka_server.login))
+    path.write_text(LOGIN.format(servers=disturbed_kafka.login))
     with mqplug.connect(path, mode="cluster") as client:
         assert client.backend == "kafka"
         there_and_back(client)

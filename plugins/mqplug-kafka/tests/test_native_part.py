@@ -14,6 +14,8 @@ from mqplug_kafka import KafkaSettings
 from mqplug_kafka._cluster import native_part
 from mqplug_kafka._cluster.native_part import NativePart
 
+pytestmark = pytest.mark.python
+
 
 def settings(native="auto", **options):
     """Return settings of a broker that is not asked."""

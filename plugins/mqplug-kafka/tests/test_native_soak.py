@@ -19,16 +19,13 @@ from mqplug_kafka._cluster import native_part
 
 compiled_part("mqplug_kafka_native")
 
-SECONDS = float(os.environ.get("MQPLUG_HISTORY", "0"))
+SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 KILL_EVERY_S = 30.0
 WARM_SHARE = 0.4  # of the time, after which memory should grow no more
 GROWTH_MIB = 24.0  # librdkafka keeps a dozen threads, and some memory, for brokers that went away
 SIZES = (0, 100, 1000, 20_000)
 
-pytestmark = [
-    pytest.mark.skipif(not SECONDS, reason="MQPLUG_HISTORY=600 runs it for ten minutes"),
-    pytest.mark.timeout(600 + 2 * SECONDS),
-]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(600 + 2 * SECONDS)]
 
 
 def memory_mib():
@@ -94,6 +91,7 @@ class Reading:
         self._consumer.close()
 
 
+@pytest.mark.disturbs
 def test_it_reads_on_through_kills(kafka_server, mq):
     """Each message comes once and in order, and the process takes no more memory at the end than when it was warm."""
     topic = new_name()

@@ -12,6 +12,8 @@ from kafka_driver import fill, new_name, take
 
 import mqplug
 
+pytestmark = pytest.mark.python
+
 
 def test_what_is_none_and_what_is_empty_stay_apart(mq, topic):
     """Keys, values and header values keep None and empty apart; duplicate headers keep their order."""
@@ -81,6 +83,7 @@ def test_each_way_to_a_partition_keeps_its_order(mq):
     assert sum(map(len, found)) == 600
 
 
+@pytest.mark.disturbs
 def test_producers_share_one_native_client(kafka_server, mq, topic):
     """All producers of a client share one native producer; one that closes waits for none of the others' records."""
     first, second = mq.producer(topic), mq.producer(topic, partitioner="round_robin")
@@ -149,6 +152,8 @@ def test_keyless_records_of_a_batch_stick_together(mq):
     assert sorted(batches, key=min) == [{0}, {1}, {2}]
 
 
+@pytest.mark.night
+@pytest.mark.disturbs
 def test_a_broker_that_dies_loses_nothing_acknowledged(kafka_server, mq, topic):
     """A kill -9 in the middle of a stream: every acknowledged message is there once, in order."""
     with mq.producer(topic) as out:

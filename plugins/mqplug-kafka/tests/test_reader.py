@@ -11,6 +11,8 @@ from kafka_driver import fill, new_name, take
 
 import mqplug
 
+pytestmark = pytest.mark.python
+
 
 def test_a_position_beyond_the_end_waits_for_it(mq, topic):
     """Nothing before it is delivered, the message at it is."""
@@ -67,6 +69,8 @@ def test_many_partitions_and_topics_come_apart(mq):
             assert values == [b"%d" % number for number in range(partition, 300, 3)]
 
 
+@pytest.mark.night
+@pytest.mark.disturbs
 def test_the_same_after_a_restart_of_the_broker(kafka_server, mq, topic):
     """A reader that was idle while the broker restarted receives what is sent afterwards."""
     fill(mq, topic, 2)
@@ -78,6 +82,7 @@ def test_the_same_after_a_restart_of_the_broker(kafka_server, mq, topic):
         assert [m.id for m in take(reader, 2)] == sent
 
 
+@pytest.mark.disturbs
 def test_closing_without_a_broker_is_bounded(kafka_server, mq, topic):
     """Readers, members and producers close in time while the broker is frozen."""
     fill(mq, topic, 3)

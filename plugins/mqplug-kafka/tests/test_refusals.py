@@ -62,9 +62,9 @@ CONNECTS = [
 @pytest.mark.parametrize(
     ("where", "settings", "kind", "says", "fix"), [row[1:] for row in CONNECTS], ids=[row[0] for row in CONNECTS]
 )
-def test_a_refused_connect(secured_server, files, where, settings, kind, says, fix):
+def test_a_refused_connect(secured_kafka, files, where, settings, kind, says, fix):
     """Each wrong credential, certificate and port has its error, its reason and its fix, within a second or so."""
-    address = {"plain": secured_server.bootstrap}.get(where) or secured_server.secured.address(
+    address = {"plain": secured_kafka.bootstrap}.get(where) or secured_kafka.secured.address(
         "tls" if where == "localhost" else where
     )
     settings = dict(settings)
@@ -82,10 +82,10 @@ def test_a_refused_connect(secured_server, files, where, settings, kind, says, f
 
 
 @pytest.fixture
-def topic(secured_server):
+def topic(secured_kafka):
     """A topic with one message, made by the administrator."""
     name = new_name()
-    with mqplug.connect(secured_server.url) as admin:
+    with mqplug.connect(secured_kafka.url) as admin:
         admin.create_topic(name)
         with admin.producer(name) as out:
             out.send(b"hello")

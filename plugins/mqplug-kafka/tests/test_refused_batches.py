@@ -163,7 +163,9 @@ def test_an_invalid_record_fails_alone(unhurried, mq, topic_with, bad):
     assert values(mq, topic) == [b"%d" % row for row in stored]
 
 
-@pytest.mark.parametrize("batch", [1, 7, 100])
+@pytest.mark.parametrize(
+    "batch", [pytest.param(1, marks=pytest.mark.night), 7, pytest.param(100, marks=pytest.mark.night)]
+)
 def test_an_invalid_record_that_was_overtaken_is_told_as_such(kafka_server, mq, topic_with, batch):
     """If later batches were stored natively before the refusal is known, the invalid records still say what they are.
 
@@ -229,6 +231,7 @@ def test_a_refused_record_is_not_sent_after_a_later_one(mq, topic_with):
         assert found == [number for number in stored if number % 2 == partition]
 
 
+@pytest.mark.disturbs
 def test_a_close_does_not_wait_for_held_records_longer_than_it_may(kafka_server, mq, topic_with):
     """Records that wait for the topic's limits are given up by a close, and are not sent later."""
     topic = topic_with({})

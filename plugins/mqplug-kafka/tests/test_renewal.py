@@ -75,7 +75,7 @@ def received(consumer, ids, seconds, *, ack=False):
                 consumer.ack(message)
 
 
-def test_renewed_certificates_lose_nothing(secured_server, secured, former, own):
+def test_renewed_certificates_lose_nothing(secured_kafka, secured, former, own):
     """A client whose certificate was renewed goes on when the old one is worth nothing and all connections were cut.
 
     Every send is stored once, a reader reads each once and in order, and a member gets all that it has not acked.
@@ -103,7 +103,7 @@ def test_renewed_certificates_lose_nothing(secured_server, secured, former, own)
                 wait_until(lambda: len(sender.handles) > moved, 60)
                 wait_until(lambda: all(handle.done for handle in sender.handles[: moved + 1]), 60)
                 secured.forbid(FORMER)
-                secured_server.restart()
+                secured_kafka.restart()
                 receive(2)
             sent = [handle.result(timeout=30) for handle in sender.handles]
             end = time.monotonic() + 30

@@ -12,6 +12,8 @@ from kafka_driver import new_name, take
 
 import mqplug
 
+pytestmark = pytest.mark.python
+
 PARTITIONS = 4
 
 
@@ -67,7 +69,11 @@ class Ours:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", [(Native, Ours), (Ours, Native)], ids=["to mqplug", "and back"])
+@pytest.mark.parametrize(
+    "way",
+    [(Native, Ours), pytest.param((Ours, Native), marks=pytest.mark.night)],
+    ids=["to mqplug", "and back"],
+)
 def test_a_service_is_replaced_member_by_member(kafka_server, mq, way):
     """While messages arrive, each member gives way to one of the other kind: all are handled, and none twice."""
     before, after = way
@@ -148,7 +154,7 @@ def wait_for(consumer, count, seconds=30):
     assert len(consumer.assignment()) == count
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+@pytest.mark.parametrize("assignor", ["range", pytest.param("roundrobin", marks=pytest.mark.night)])
 def test_an_eager_member_seeks_and_pauses(kafka_server, assignor):
     """Each partition moves and pauses by itself: the others go on where they were, and nothing comes twice."""
     with mqplug.connect("kafka", servers=[kafka_server.bootstrap], assignor=assignor) as mq:

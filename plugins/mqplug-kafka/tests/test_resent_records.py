@@ -9,13 +9,14 @@ from leaderless_relay import LeaderlessRelay
 import mqplug
 
 VALUES = [b"first", *(b"%d" % number for number in range(12))]
+ATTEMPTS = 5  # with several requests on their way, it is by chance that a record is stored twice
 
 
 @pytest.fixture(scope="module")
-def relayed(kafka_server):
+def relayed(disturbed_kafka):
     """A broker that advertises a relay in front of it, the relay, and the address of the relay."""
-    relay = LeaderlessRelay(kafka_server.front, kafka_server.behind)
-    yield kafka_server, relay, f"kafka://127.0.0.1:{kafka_server.front}"
+    relay = LeaderlessRelay(disturbed_kafka.front, disturbed_kafka.behind)
+    yield disturbed_kafka, relay, f"kafka://127.0.0.1:{disturbed_kafka.front}"
     relay.close()
 
 
@@ -54,6 +55,7 @@ def test_a_record_is_stored_once_though_the_broker_leads_nothing_at_first(relaye
 
 @pytest.mark.xfail(strict=True, reason="librdkafka issue 4953: once this passes, several requests may be on their way")
 def test_it_is_stored_once_with_several_requests_on_their_way(relayed):
-    """The same with the native client's own number of requests on their way."""
-    _, stored = interrupted(relayed, **{"max.in.flight": "5"})
-    assert [value for _, value in stored] == VALUES
+    """The same with the native client's own number of requests on their way, whichever of them comes first."""
+    for _ in range(ATTEMPTS):
+        _, stored = interrupted(relayed, **{"max.in.flight": "5"})
+        assert [value for _, value in stored] == VALUES

@@ -72,6 +72,7 @@ def case(kafka_server, monkeypatch):
         yield made
 
 
+@pytest.mark.disturbs
 def test_a_revoke_ends_while_the_broker_is_silent(case):
     """Receive goes on after some seconds; then what was unacked comes once more, and nothing that was acked."""
     began = time.monotonic()
@@ -96,6 +97,7 @@ def test_a_revoke_ends_while_the_broker_is_silent(case):
     assert sorted(map(str, again)) == sorted(str(message.id) for message in case.unacked)
 
 
+@pytest.mark.disturbs
 def test_ctrl_c_ends_a_revoke(case, monkeypatch):
     """Ctrl-C reaches a caller whose member waits for a silent broker to store what it gives away."""
     monkeypatch.setattr(group_member, "REVOKE_TIMEOUT_S", 1000.0)
@@ -111,6 +113,7 @@ def test_ctrl_c_ends_a_revoke(case, monkeypatch):
     thread.join()
 
 
+@pytest.mark.disturbs
 @pytest.mark.filterwarnings("ignore:closing a consumer:ResourceWarning")  # the native client waits for the broker
 def test_close_ends_a_member_that_revokes(case):
     """Close, while a member waits for a silent broker to store what it gives away, ends in its own time."""

@@ -98,9 +98,9 @@ LISTINGS = {
 
 
 @pytest.fixture(scope="module")
-def administrator(secured_server):
+def administrator(secured_kafka):
     """A client that may do everything."""
-    with mqplug.connect(secured_server.url) as client:
+    with mqplug.connect(secured_kafka.url) as client:
         yield client
 
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 
+import kafka_token_provider as program
 import pytest
-import token_provider_program as program
 from kafka_driver import new_name, take
 
 import mqplug

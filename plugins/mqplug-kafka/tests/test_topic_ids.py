@@ -92,10 +92,10 @@ async def _age(reader, writer):
 
 
 @pytest.fixture(scope="module")
-def old_url(kafka_server):
+def old_url(disturbed_kafka):
     """The address of a real broker, seen through a network in which it has no topic ids."""
-    face = OldFace(kafka_server.front, kafka_server.behind)
-    yield f"kafka://127.0.0.1:{kafka_server.front}"
+    face = OldFace(disturbed_kafka.front, disturbed_kafka.behind)
+    yield f"kafka://127.0.0.1:{disturbed_kafka.front}"
     face.close()
 
 
@@ -132,9 +132,9 @@ def test_without_topic_ids_all_goes_on(old_url, caplog):
     assert len([each for each in caplog.records if "no topic ids" in each.getMessage()]) == 1
 
 
-def test_doctor_names_a_broker_without_topic_ids(old_url, kafka_server):
+def test_doctor_names_a_broker_without_topic_ids(old_url, disturbed_kafka):
     """It is a warning, and a broker that has them gets none."""
-    for url in (old_url, kafka_server.url):
+    for url in (old_url, disturbed_kafka.url):
         with mqplug.connect(url) as mq:
             mq.create_topic(new_name())
         command = [sys.executable, "-m", "mqplug.cli", "doctor", url, "--json"]

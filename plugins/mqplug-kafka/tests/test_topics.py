@@ -9,6 +9,8 @@ from kafka_driver import fill, new_name, take
 import mqplug
 from mqplug_kafka._admin import topics
 
+pytestmark = pytest.mark.python
+
 
 def test_options_are_the_topics_configuration(mq):
     """What is not the replication factor goes to the broker, which refuses what it does not know."""

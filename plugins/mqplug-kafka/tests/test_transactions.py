@@ -51,7 +51,7 @@ def test_an_abort_drops_everything(mq, topic, name):
     assert values(mq, topic) == [b"d"]
 
 
-@pytest.mark.parametrize("native", ["off", "auto"])
+@pytest.mark.parametrize("native", [pytest.param("off", marks=pytest.mark.night), "auto"])
 def test_the_step_after_an_abort_is_committed(kafka_server, topic, name, native):
     """An abort that drops many records on their way does no harm to the next step. It left a gap in their numbers."""
     with mqplug.connect(kafka_server.url, native=native, librdkafka={"batch.size": "20000"}) as mq:

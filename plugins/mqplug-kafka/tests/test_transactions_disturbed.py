@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import os
 import subprocess
 import sys
 import threading
@@ -21,7 +20,6 @@ from mqplug_kafka._admin.group_positions import stored_group_positions
 from mqplug_kafka._cluster.transactional_client import TransactionalClient
 from mqplug_kafka._produce import transactions
 
-TIMES = 2 if os.environ.get("MQPLUG_PROFILE") == "full" else 1
 TRANSFORMING_PROGRAM = Path(__file__).with_name("transforming_program.py")
 RETRIED = (
     mqplug.NotCommitted, mqplug.OutcomeUnknown, mqplug.SendFailed, mqplug.Timeout, mqplug.ConnectError,
@@ -91,18 +89,20 @@ def freeze(server):
     server.unpause()
 
 
+@pytest.mark.disturbs
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("disturb", [restart, kill, freeze])
-def test_a_broker_that_goes_away_splits_no_step(kafka_server, disturb):
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.night)])
+@pytest.mark.parametrize("disturb", [pytest.param(restart, marks=pytest.mark.night), kill, freeze])
+def test_a_broker_that_goes_away_splits_no_step(kafka_server, telling, disturb, times):
     """Each message is transformed exactly once, while the broker goes away in the middle of steps."""
     topic, target, group, name = (new_name() for _ in range(4))
 
     def disturbances():
-        for _ in range(TIMES):
+        for _ in range(times):
             time.sleep(0.1)
             disturb(kafka_server)
 
-    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0) as mq:
+    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0, librdkafka=telling) as mq:
         for each in (topic, target):
             mq.create_topic(each)
         fill(mq, topic, 100)
@@ -112,6 +112,7 @@ def test_a_broker_that_goes_away_splits_no_step(kafka_server, disturb):
         assert values(mq, target) == values(mq, topic)
 
 
+@pytest.mark.disturbs
 def test_positions_are_stored_after_all_brokers_were_away(kafka_server, mq, topic):
     """The native client waits for the group coordinator that it knew before: that ends, and the step is committed."""
     with Holder(mq, new_name()) as holder:
@@ -127,7 +128,9 @@ def test_positions_are_stored_after_all_brokers_were_away(kafka_server, mq, topi
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("point", ["delivered", "stored", "ended"])
+@pytest.mark.parametrize(
+    "point", ["stored", *(pytest.param(each, marks=pytest.mark.night) for each in ("delivered", "ended"))]
+)
 def test_a_program_that_is_killed_in_its_commit_splits_no_step(kafka_server, mq, point):
     """Killed before or after each request of its commit, a program leaves a whole step or nothing to the next one."""
     topic, target, group, name = (new_name() for _ in range(4))
@@ -143,6 +146,7 @@ def test_a_program_that_is_killed_in_its_commit_splits_no_step(kafka_server, mq,
     assert values(mq, target) == values(mq, topic)
 
 
+@pytest.mark.disturbs
 def test_an_unknown_commit_is_found_out_by_the_next_begin(kafka_server, mq, topic, monkeypatch):
     """A commit without an answer is ``OutcomeUnknown`` in its time; the next ``begin`` waits until it is known."""
     commit = TransactionalClient.commit
@@ -169,6 +173,7 @@ def test_an_unknown_commit_is_found_out_by_the_next_begin(kafka_server, mq, topi
     assert values(mq, topic) == [b"a"]
 
 
+@pytest.mark.disturbs
 def test_records_that_get_no_answer_are_not_committed(kafka_server, mq, topic):
     """A commit whose records are not confirmed in time proves that it stored nothing, and the next one goes on."""
     with Holder(mq, new_name()) as holder:
@@ -190,6 +195,7 @@ def test_records_that_get_no_answer_are_not_committed(kafka_server, mq, topic):
     assert values(mq, topic) == [b"first", b"next"]
 
 
+@pytest.mark.disturbs
 @pytest.mark.parametrize("what", ["claim", "begin", "commit", "abort"])
 def test_an_interrupt_ends_each_wait(kafka_server, mq, topic, what):
     """Ctrl-C ends what waits for a silent broker; afterwards the name goes on, and nothing was stored."""
@@ -230,6 +236,7 @@ def interrupted(call):
     return moment[0]
 
 
+@pytest.mark.disturbs
 def test_a_close_is_bounded_while_the_broker_is_silent(kafka_server, mq, topic):
     """A close aborts an open transaction if a broker answers, and otherwise ends in its time."""
     name = new_name()

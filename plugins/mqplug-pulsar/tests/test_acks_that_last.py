@@ -43,15 +43,6 @@ def test_holes_outlive_an_unload(mq, topic, pulsar_server):
     check_exactly(mq, topic, holes)
 
 
-@pytest.mark.timeout(300)
-def test_holes_outlive_a_kill(mq, topic, pulsar_server):
-    """Single acks inside a batch last when the broker is killed right after: only the gaps come again."""
-    holes = ack_with_holes(mq, topic)
-    pulsar_server.kill()
-    pulsar_server.start()
-    check_exactly(mq, topic, holes)
-
-
 def test_stored_acks_are_told(mq, topic, pulsar_server):
     """The group's position tells the acks inside batches as ranges, also after an unload."""
     ids = fill(mq, topic, 6)
@@ -171,7 +162,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("admin", [True, False])
+@pytest.mark.parametrize("admin", [True, pytest.param(False, marks=pytest.mark.night)])
 def test_a_process_that_is_killed_after_its_commit(mq, topic, pulsar_server, admin):
     """What was acked before a commit does not come again if the process is killed when the commit returned."""
     for _ in range(10):

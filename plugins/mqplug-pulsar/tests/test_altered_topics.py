@@ -64,6 +64,9 @@ def test_a_topic_that_kept_nothing_that_was_acked(mq, name, rest):
         assert limits(mq.alter_topic(topic, **given)) == expected
 
 
+@pytest.mark.night
+@pytest.mark.disturbs
+@pytest.mark.timeout(300)
 def test_a_change_outlives_a_killed_broker(pulsar_server, mq, name):
     """A broker that is killed right after the call returned comes back with the change."""
     mq.create_topic(name, partitions=2)

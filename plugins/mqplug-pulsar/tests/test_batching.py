@@ -44,7 +44,10 @@ def test_wrong_settings(settings):
         mqplug.connect("pulsar", service_url="pulsar://127.0.0.1:1", **settings)
 
 
-@pytest.mark.parametrize("compression", ["lz4", "zlib", "zstd", "snappy"])
+@pytest.mark.parametrize(
+    "compression",
+    ["lz4", pytest.param("zlib", marks=pytest.mark.night), "zstd", pytest.param("snappy", marks=pytest.mark.night)],
+)
 def test_compressed(connected, mq, topic, rest, compression):
     """Compressed messages take less room at the broker, and are read as they were."""
     value = b"all the same " * 10_000
@@ -98,7 +101,9 @@ def test_batches_by_key(connected, mq, topic):
     assert found[alone].value == b"last"
 
 
-@pytest.mark.parametrize("count", [1, 127, 128, 1000, 2500])
+@pytest.mark.parametrize(
+    "count", [1, pytest.param(127, marks=pytest.mark.night), 128, pytest.param(1000, marks=pytest.mark.night), 2500]
+)
 def test_ids_of_batches_of_any_size(mq, topic, count):
     """The ids that ``send_many`` returns are those of the messages read, with the positions behind them."""
     with mq.producer(topic) as out:

@@ -1,17 +1,16 @@
-"""The contract over topics without partitions: some cases in each run, all of the quick profile each night."""
+"""The contract over topics without partitions: some cases by day, all at night."""
 
 from __future__ import annotations
 
-import os
-
 import attrs
 import pytest
-from disturbed_harness import disturbed
+from broker_harness import shared
+from contract_parts import UNDISTURBED
 from plain_topics import plain_topics
 
-from mqplug.testing import CASES, prove
+from mqplug.testing import prove
 
-IN_EACH_RUN = (
+BY_DAY = (
     "HP-01", "WM-01", "WM-03", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "SEEK-07", "TOP-03",
 )  # fmt: skip
 
@@ -24,13 +23,11 @@ def without_partitions():
 
 
 @pytest.fixture(scope="session")
-def harness(pulsar_server, rest):
-    """A broker with all hooks."""
-    with disturbed(pulsar_server, rest) as over_this_broker:
+def harness(shared_pulsar):
+    """A broker of all workers; test_contract_disturbed.py has the other cases."""
+    with shared(shared_pulsar) as over_this_broker:
         known = {**over_this_broker.known_failures, "LIF-13": "it adds partitions, which such a topic cannot have"}
         yield attrs.evolve(over_this_broker, known_failures=known)
 
 
-AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"
-QUICK = tuple(case.id for case in CASES if case.runs_in("quick"))
-test_contract = prove(only=QUICK if AT_NIGHT else IN_EACH_RUN, profile="quick")
+test_contract = prove(only=UNDISTURBED, profile="quick")

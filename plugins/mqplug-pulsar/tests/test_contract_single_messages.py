@@ -1,26 +1,23 @@
-"""The contract with messages sent alone, not in batches: some cases in each run, the quick profile each night."""
+"""The contract with messages sent alone, not in batches: some cases by day, all at night."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
-from disturbed_harness import disturbed
+from broker_harness import shared
+from contract_parts import UNDISTURBED
 
-from mqplug.testing import CASES, prove
+from mqplug.testing import prove
 
-IN_EACH_RUN = (
+BY_DAY = (
     "HP-01", "PRO-01", "PRO-07", "WM-01", "WM-03", "CON-01", "GRP-01", "ACK-01", "ACK-04", "SEEK-01", "SEEK-07",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="session")
-def harness(pulsar_server, rest):
-    """A broker with all hooks."""
-    with disturbed(pulsar_server, rest, "&batching=none") as over_this_broker:
+def harness(shared_pulsar):
+    """A broker of all workers; test_contract_disturbed.py has the other cases."""
+    with shared(shared_pulsar, "&batching=none") as over_this_broker:
         yield over_this_broker
 
 
-AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"
-QUICK = tuple(case.id for case in CASES if case.runs_in("quick"))
-test_contract = prove(only=QUICK if AT_NIGHT else IN_EACH_RUN, profile="quick")
+test_contract = prove(only=UNDISTURBED, profile="quick")

@@ -37,8 +37,12 @@ def unloaded(server):
         time.sleep(1)
 
 
+@pytest.mark.disturbs
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("disturb", [restarted, killed, frozen, unloaded])
+@pytest.mark.parametrize(
+    "disturb",
+    [pytest.param(restarted, marks=pytest.mark.night), killed, pytest.param(frozen, marks=pytest.mark.night), unloaded],
+)
 def test_all_goes_on(pulsar_server, mq, topic, disturb):
     """What was stored is there in order, each message is taken, none again that was acked for good."""
     with Stream(mq, topic, "g") as stream:
@@ -55,13 +59,14 @@ def test_all_goes_on(pulsar_server, mq, topic, disturb):
         assert [message.id for message in take(successor, 1)] == sent
 
 
+@pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_an_outage_is_told_once_while_a_reader_waits(pulsar_server, mq, topic, caplog):
     """A receive beside a dead broker brings nothing, and the core's logger says why, and when messages come again."""
     fill(mq, topic, 1)
     with mq.consumer(topic, start=EARLIEST) as reader:
         take(reader, 1)
-        pulsar_server.kill()
+        pulsar_server.stop()
         try:
             end = time.monotonic() + 60
             while not outages(caplog):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 
 import pulsar
 import pytest
@@ -19,13 +20,14 @@ MESSAGES = sum(BATCHES) + len(SINGLES)
 
 
 @pytest.fixture(scope="module")
-def received(pulsar_server):
+def received(shared_pulsar):
     """Native messages: batches of several sizes, single ones, and one in chunks."""
-    with mqplug.connect(pulsar_server.url) as mq:
-        mq.create_topic("entry-runs", exist_ok=True)
+    name = f"entry-runs-{uuid.uuid4().hex}"  # each worker may run some of these tests
+    with mqplug.connect(shared_pulsar.url) as mq:
+        mq.create_topic(name)
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
-    client = pulsar.Client(pulsar_server.service_url, operation_timeout_seconds=30, logger=logger)
-    topic = "entry-runs-partition-0"
+    client = pulsar.Client(shared_pulsar.service_url, operation_timeout_seconds=30, logger=logger)
+    topic = f"{name}-partition-0"
     batched = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=10_000)
     for size in BATCHES:
         for _ in range(size):

@@ -42,9 +42,16 @@ def without_broker(request, pulsar_server):
 FROZEN, KILLED = ("pause", "unpause"), ("kill", "start")
 
 
+@pytest.mark.disturbs
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("without_broker", "end", "admin"),
-    [(FROZEN, "", False), (FROZEN, "", True), (FROZEN, CLOSES, False), (KILLED, "", False)],
+    [
+        (FROZEN, "", False),
+        pytest.param(FROZEN, "", True, marks=pytest.mark.night),
+        pytest.param(FROZEN, CLOSES, False, marks=pytest.mark.night),
+        pytest.param(KILLED, "", False, marks=pytest.mark.night),
+    ],
     indirect=["without_broker"],
     ids=["frozen", "frozen, with an admin interface", "frozen and closed", "killed"],
 )

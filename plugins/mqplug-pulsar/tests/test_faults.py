@@ -162,6 +162,9 @@ def test_deleted_under_a_reader(mq, topic):
             reader.receive(30)
 
 
+@pytest.mark.night
+@pytest.mark.disturbs
+@pytest.mark.timeout(300)
 def test_kill_in_a_stream(mq, topic, pulsar_server):
     """The broker is killed in mid-stream: what was acknowledged is there, in order, and the clients go on."""
     with mq.producer(topic) as out, mq.consumer(topic, start=EARLIEST) as reader:
@@ -185,6 +188,9 @@ def test_kill_in_a_stream(mq, topic, pulsar_server):
     assert list(found) == sorted(found)
 
 
+@pytest.mark.night
+@pytest.mark.disturbs
+@pytest.mark.timeout(300)
 def test_close_without_a_broker(pulsar_server, topic):
     """Close ends in time when the broker is gone, and says what it could not do."""
     client = mqplug.connect(pulsar_server.url)

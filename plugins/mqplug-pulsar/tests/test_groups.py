@@ -8,6 +8,8 @@ from pulsar_driver import fill, take
 import mqplug
 from mqplug import EARLIEST, LATEST, after, last
 
+pytestmark = pytest.mark.python
+
 
 def test_middle_of_a_batch(mq, topic):
     """Acks inside one batch: the next member gets exactly the rest, and the stored position says so."""

@@ -14,16 +14,13 @@ from mqplug_devbrokers import PulsarServer
 from mqplug_devbrokers.pytest_plugin import started
 from mqplug_pulsar._harness import harness as shipped
 
-SECONDS = float(os.environ.get("MQPLUG_HISTORY", "0"))
+SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 
-pytestmark = [
-    pytest.mark.skipif(not SECONDS, reason="MQPLUG_HISTORY=600 runs it for ten minutes"),
-    pytest.mark.timeout(600 + 2 * SECONDS),
-]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(600 + 2 * SECONDS)]
 
 
 @pytest.fixture(scope="module")
-def server():
+def eager_pulsar():
     """A broker that writes down each move of a group, not one a second: the check kills it right after commits."""
     with started(lambda: PulsarServer(settings={"managedLedgerDefaultMarkDeleteRateLimit": "0"})) as server:
         yield server
@@ -51,17 +48,17 @@ def check(server, plan=None, **settings):
     assert not verdict.anomalies, str(verdict)
 
 
-def test_batches_in_partitions(server):
+def test_batches_in_partitions(eager_pulsar):
     """Nothing is lost or out of order while broker, clients, network and topic are killed, frozen, cut and unloaded."""
-    check(server)
+    check(eager_pulsar)
 
 
-def test_single_messages_in_partitions(server):
+def test_single_messages_in_partitions(eager_pulsar):
     """The same with a writer that sends each message alone."""
-    check(server, batching="none")
+    check(eager_pulsar, batching="none")
 
 
-def test_a_topic_without_partitions(server):
+def test_a_topic_without_partitions(eager_pulsar):
     """The same over a topic without partitions, which several members share."""
     with plain_topics():
-        check(server, Plan(partitions=1))
+        check(eager_pulsar, Plan(partitions=1))

@@ -6,6 +6,8 @@ import pytest
 
 from mqplug_pulsar._format import message_ids
 
+pytestmark = pytest.mark.python
+
 
 class Native:
     """A native id with these bytes."""

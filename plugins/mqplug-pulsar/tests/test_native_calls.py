@@ -19,6 +19,8 @@ from mqplug_pulsar._cluster.connection import ClusterFacts, PulsarConnection
 from mqplug_pulsar._cluster.native_calls import CALL_THREADS, NativeCalls
 from mqplug_pulsar._format.topic_names import NamespaceTopics
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def calls():

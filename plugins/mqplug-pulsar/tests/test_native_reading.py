@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 from importlib import import_module
 
@@ -37,7 +36,7 @@ TEXTS = (
 )
 NAMES = ("a", "b", "a\0b", "é", "mqplug.headers", "mqplug.epoch", "mqplug.other", "mqplug.schema-version", "n" * 200)
 SIZES = (0, 0, 1, 5, 128, 1024, 70_000)
-SEEDS = range(8 if os.environ.get("MQPLUG_PROFILE") == "full" else 2)
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.night) for seed in range(1, 8))]
 
 
 @pytest.fixture
@@ -146,7 +145,7 @@ def test_the_same_is_read(both, foreign, topic, seed):
             assert contents(consumer.receive_many(1, timeout=20)) == [content]
 
 
-@pytest.mark.parametrize("seed", SEEDS[: len(SEEDS) // 2])
+@pytest.mark.parametrize("seed", SEEDS[:4])
 def test_members_get_the_same(both, foreign, topic, seed):
     """Members of groups get the same through both paths, and what was acked inside a batch does not come again."""
     chance = random.Random(seed)
@@ -169,7 +168,7 @@ def test_members_get_the_same(both, foreign, topic, seed):
     assert got[0] == got[1]
 
 
-@pytest.mark.parametrize("mode", ["shared", "key_shared"])
+@pytest.mark.parametrize("mode", ["shared", pytest.param("key_shared", marks=pytest.mark.night)])
 def test_members_that_share_get_the_same(both, foreign, topic, mode):
     """They hand out the same through both paths, and so again after a nack, with its attempt."""
     chance = random.Random(mode)

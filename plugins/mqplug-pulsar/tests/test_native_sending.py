@@ -127,10 +127,10 @@ def fields(message):
     ("seed", "settings"),
     [
         (1, {}),
-        (2, {}),
+        pytest.param(2, {}, marks=pytest.mark.night),
         (3, {"compression": "lz4", "batch_messages": 7}),
         (4, {"batching": "none"}),
-        (5, {"batching": "none", "compression": "zstd"}),
+        pytest.param(5, {"batching": "none", "compression": "zstd"}, marks=pytest.mark.night),
         (6, {"batching": "by_key", "batch_delay": 0.02}),
     ],
 )
@@ -197,7 +197,9 @@ def frozen(pulsar_server):
     pulsar_server.unpause()
 
 
-@pytest.mark.parametrize("native", WAYS)
+@pytest.mark.disturbs
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("native", ["required", pytest.param("off", marks=pytest.mark.night)])
 def test_an_interrupt_ends_a_send(connected, topic, frozen, native):
     """Ctrl-C ends a send that waits for its report at once; what was sent is stored later, and settled once."""
     with connected(native=native).producer(topic) as out:
@@ -219,7 +221,9 @@ def test_an_interrupt_ends_a_send(connected, topic, frozen, native):
         assert handle.result() < out.send(b"fourth")
 
 
-@pytest.mark.parametrize("native", WAYS)
+@pytest.mark.disturbs
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("native", ["required", pytest.param("off", marks=pytest.mark.night)])
 def test_a_close_that_runs_out_of_time(connected, topic, frozen, native):
     """A close beside a broker that does not answer ends in time, and what is on its way is unknown."""
     out = connected(native=native).producer(topic)

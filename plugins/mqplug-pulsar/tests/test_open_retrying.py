@@ -12,6 +12,8 @@ import mqplug
 from mqplug_pulsar._cluster import open_retrying
 from mqplug_pulsar._cluster.open_retrying import open_with_retries
 
+pytestmark = pytest.mark.python
+
 DEADLINE = 20
 
 

@@ -36,7 +36,7 @@ def consumed(server, topic, group, count, *options):
     return [found.group("key", "properties", "value") for found in GOT.finditer(printed)]
 
 
-@pytest.mark.parametrize("batching", [True, False])
+@pytest.mark.parametrize("batching", [True, pytest.param(False, marks=pytest.mark.night)])
 def test_what_their_client_writes_we_read(pulsar_server, mq, topic, batching):
     """Value, key and properties, of messages in batches and of single ones."""
     java(
@@ -48,7 +48,14 @@ def test_what_their_client_writes_we_read(pulsar_server, mq, topic, batching):
     assert found == [(value, "Kunde ü", properties) for value in ("first", "zweite 二")] * 2
 
 
-@pytest.mark.parametrize("settings", [{}, {"compression": "zstd"}, {"batching": "none", "compression": "lz4"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        pytest.param({"compression": "zstd"}, marks=pytest.mark.night),
+        pytest.param({"batching": "none", "compression": "lz4"}, marks=pytest.mark.night),
+    ],
+)
 def test_what_we_write_their_client_reads(pulsar_server, topic, settings):
     """Text as it is, and what is no text for Pulsar as the README says; in batches and alone, compressed or not."""
     records = [
@@ -66,6 +73,7 @@ def test_what_we_write_their_client_reads(pulsar_server, topic, settings):
     assert 'mqplug.headers=["b"' in escaped[1]
 
 
+@pytest.mark.night
 def test_their_client_goes_on_where_we_stopped(pulsar_server, mq, topic):
     """A subscription is one for both: what we acked does not come to their consumer, and the other way round."""
     with mq.producer(topic) as out:

@@ -7,6 +7,8 @@ from pulsar_driver import Seam
 
 import mqplug
 
+pytestmark = pytest.mark.python
+
 GROUPED = pytest.mark.parametrize("grouped", [False, True], ids=["reader", "member"])
 
 

@@ -11,6 +11,8 @@ import pytest
 import mqplug
 from mqplug import EARLIEST, LATEST, MessageId, Position, PositionLost, after, at_time, before, last
 
+pytestmark = pytest.mark.python
+
 DEADLINE = 20
 
 
@@ -59,11 +61,12 @@ def test_seek_backward_inside_a_batch(mq, topic):
             assert reader.receive(DEADLINE).id == ids[index]
 
 
-def test_reading_as_fast_as_the_client(mq, topic):
+@pytest.mark.parametrize("rounds", [30, pytest.param(200, marks=pytest.mark.night)])
+def test_reading_as_fast_as_the_client(mq, topic, rounds):
     """No message is passed over when the reader runs dry in the middle of a batch that is just coming in."""
     ids = batch(mq, topic, *[b""] * 1500)
     with mq.consumer(topic, start=EARLIEST) as reader:
-        for _ in range(100):
+        for _ in range(rounds):
             read = []
             while len(read) < len(ids) and (more := reader.receive_many(len(ids), DEADLINE)):
                 read += more.ids
@@ -296,7 +299,7 @@ def test_positions_beyond_the_end_wait(mq, topic):
         assert reader.receive(DEADLINE).value == b"c"
 
 
-@pytest.mark.parametrize("admin", [True, False])
+@pytest.mark.parametrize("admin", [True, pytest.param(False, marks=pytest.mark.night)])
 @pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("way", ["entry", "ledger"])
 def test_seek_beyond_the_end_waits(mq, plain, topic, pulsar_server, group, admin, way):

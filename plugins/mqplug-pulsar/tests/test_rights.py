@@ -15,6 +15,7 @@ from mqplug_pulsar._cluster.broker_statistics import AckProgress
 TOPIC, GROUP = "rights", "rights-group"
 DOOMED_TOPIC, DOOMED_GROUP = "rights-doomed", "rights-doomed-group"
 ROLES = ["nobody", "producer", "consumer", "tenant-admin"]
+AT_NIGHT = [pytest.param(role, marks=pytest.mark.night) for role in ("nobody", "tenant-admin")]
 
 
 def connect(secured, role, **settings):
@@ -153,7 +154,7 @@ def check(client, role, name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ["producer", "consumer", *AT_NIGHT])
 def test_each_role_may_what_its_rights_say(clients, admin, role, name):
     """A role does what it may, with ``admin_url``, and every other call is an ``AccessDenied`` that names the right."""
     if name == "delete_group":
@@ -168,7 +169,7 @@ def test_each_role_may_what_its_rights_say(clients, admin, role, name):
 
 
 @pytest.mark.parametrize("name", ["describe", "watermarks", "send", "read", "resolve", "bounds"])
-@pytest.mark.parametrize("role", ["nobody", "consumer", "tenant-admin"])
+@pytest.mark.parametrize("role", ["consumer", *AT_NIGHT])
 def test_rights_are_named_without_the_admin_interface(clients_without_admin, role, name):
     """Brokers refuse with the same words, whether they are asked over HTTP or not."""
     check(clients_without_admin[role], role, name)

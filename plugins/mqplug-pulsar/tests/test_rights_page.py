@@ -113,6 +113,7 @@ def test_each_call_is_on_the_page():
     assert client_calls() - UNSUPPORTED <= {call.split()[0] for call in RIGHTS} | {"producer"}
 
 
+@pytest.mark.night  # by day test_rights.py makes the same calls, with fewer roles
 @pytest.mark.parametrize(
     ("call", "right"), [(call, right) for call in CALLS for right in enough(call) or [None]], ids=str
 )

@@ -136,7 +136,7 @@ def test_a_batch_of_several_keys_is_warned_of(mq, topic, caplog):
     assert "several keys" in caplog.text
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["shared", pytest.param("key_shared", marks=pytest.mark.night)])
 def test_acks_last_over_an_unload(mq, topic, pulsar_server, mode):
     """What was acked and committed stays away when the topic is unloaded right after; the rest comes again."""
     ids = drip(mq, topic, 8)
@@ -198,7 +198,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["shared", pytest.param("key_shared", marks=pytest.mark.night)])
 def test_a_killed_member_frees_what_it_had(mq, pulsar_server, topic, mode):
     """What a killed process had in hand goes to another member, and what it had acked does not."""
     ids = drip(mq, topic, 3)
@@ -257,6 +257,8 @@ def test_without_the_admin_interface(plain, mq, topic):
             member.seek(mqplug.before(third.id))
 
 
+@pytest.mark.disturbs
+@pytest.mark.timeout(300)
 def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server, monkeypatch):
     """Acks that a frozen broker did not confirm are stored when it goes on, though the member was away meanwhile."""
     monkeypatch.setattr(shared_log, "UNUSED_S", 0.2)

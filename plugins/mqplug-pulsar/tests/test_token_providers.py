@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import pulsar_token_provider as program
 import pytest
-import token_provider_program as program
 
 import mqplug
 from mqplug_pulsar import PulsarSettings

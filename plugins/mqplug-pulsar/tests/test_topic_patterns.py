@@ -83,8 +83,15 @@ def test_topics_of_several_namespaces(mq, rest, name, namespaces, group):
         assert collect(consumer, 1) == [*fresh]
 
 
-@pytest.mark.parametrize("group", [None, "g"])
-@pytest.mark.parametrize("partitions", [0, 2])
+@pytest.mark.parametrize(
+    ("group", "partitions"),
+    [
+        (None, 2),
+        ("g", 0),
+        pytest.param(None, 0, marks=pytest.mark.night),
+        pytest.param("g", 2, marks=pytest.mark.night),
+    ],
+)
 def test_later_topics_from_their_first_message(mq, rest, namespaces, group, partitions):
     """A topic created later, in a namespace that had none, is read from its first message, even after ``LATEST``."""
     pattern = matching(f"persistent://public/{re.escape(namespaces[0])}/.*")

@@ -2,20 +2,18 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from refused_openings import connect
-from rocksmq_stores import serving, store_settings
+from rocksmq_stores import OpenStore, serving, store_settings
 
 import mqplug
 from mqplug_rocksmq._processes.open_stores import close_store, open_store as open_shared
 from mqplug_rocksmq._store.hand_out_journal import writes_in_place
 from mqplug_rocksmq._store.store import Store
-
-OpenStore = Callable[..., Store]
 
 
 @pytest.fixture(scope="session", autouse=True)

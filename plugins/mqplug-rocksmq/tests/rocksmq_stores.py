@@ -22,6 +22,14 @@ from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import TopicRetention
 
+OpenStore = Callable[..., Store]
+"""The fixture ``open_store``."""
+
+
+def nightly(*cases: Any) -> list[Any]:
+    """Return parameters for the night: each of one value, or a tuple of several."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.night) for case in cases]
+
 
 def native(client: mqplug.Client) -> Store:
     """Return the store of a client."""

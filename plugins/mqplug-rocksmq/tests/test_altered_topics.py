@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import eventually, extent, line, new_log, put, python
+from rocksmq_stores import OpenStore, eventually, extent, line, new_log, put, python
 
 import mqplug
 from mqplug.spi import AlterTopic

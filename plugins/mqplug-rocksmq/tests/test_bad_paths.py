@@ -11,9 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import OpenStore
 from refused_openings import connect, untouched
-from rocksmq_stores import in_a_namespace, python
+from rocksmq_stores import OpenStore, in_a_namespace, python
 
 import mqplug
 from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt, Error, PluginError, StorageFull

@@ -12,9 +12,8 @@ from pathlib import Path
 import attrs
 import pytest
 from bulk_loads import Batch, stage, staged, take, waiting
-from conftest import OpenStore
 from hypothesis import given, strategies as st
-from rocksmq_stores import eventually, extent, new_log, put, values
+from rocksmq_stores import OpenStore, eventually, extent, new_log, put, values
 
 import mqplug
 import mqplug.aio

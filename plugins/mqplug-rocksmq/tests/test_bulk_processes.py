@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from bulk_loads import read_all, records, stage_all, waiting
-from conftest import OpenStore
-from rocksmq_stores import line, python, serving, values
+from rocksmq_stores import OpenStore, line, nightly, python, serving, values
 from test_limits import in_a_namespace
 
 import mqplug
@@ -58,7 +57,7 @@ take(store, *several)
 """
 
 
-@pytest.mark.parametrize("sync", ["always", "os"])
+@pytest.mark.parametrize("sync", ["always", *nightly("os")])
 @pytest.mark.parametrize(
     ("step", "kept"),
     [("staged", False), *((step, True) for step in ("intended", "ingesting", "linked", "ingested", "placed"))],
@@ -100,10 +99,11 @@ with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
 """
 
 
-def test_killed_at_any_time(path: Path) -> None:
+@pytest.mark.parametrize("lives", [2, *nightly(6)])
+def test_killed_at_any_time(path: Path, lives: int) -> None:
     """A writer that is killed again and again, and goes on with the batch it did not hear of, writes each once."""
     following = 0
-    for life in range(6):
+    for life in range(lives):
         with python(INGESTER, path, following) as process:
             following = max(following, int(line(process)) + 1)
             time.sleep(random.Random(life).random() * 0.3)
@@ -172,7 +172,8 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize(
-    "step", ["Ingestion._check", "Ingestion._take_in_files", "Ingestion._place", "StagingDirectory.remove"]
+    "step",
+    ["Ingestion._check", "StagingDirectory.remove", *nightly("Ingestion._take_in_files", "Ingestion._place")],
 )
 def test_the_owner_dies(path: Path, step: str) -> None:
     """An owner that is killed while it takes in does not keep a guest from having its batch taken in, once."""

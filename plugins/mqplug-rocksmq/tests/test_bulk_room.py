@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from bulk_loads import read_all, stage_all, staged, take, waiting
-from conftest import OpenStore
-from rocksmq_stores import eventually, extent, new_log, put, tables, values
+from rocksmq_stores import OpenStore, eventually, extent, new_log, put, tables, values
 
 import mqplug
 import mqplug.aio

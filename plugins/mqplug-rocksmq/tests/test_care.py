@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import extent, new_log, put, python, store_settings, values
+from rocksmq_stores import OpenStore, extent, new_log, put, python, store_settings, values
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
 from mqplug_rocksmq._care import counting

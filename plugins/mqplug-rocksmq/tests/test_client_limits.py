@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import eventually, freeze, line, python
+from rocksmq_stores import eventually, freeze, line, nightly, python
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import read_owner
@@ -105,18 +105,19 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
     print(sum(len(out.send_many([bytes(100_000)] * 100, timeout=100)) for _ in range(4)), flush=True)
 """
 
+SENDERS = {"one by one": ONE_BY_ONE, "together": TOGETHER}
 BOUND = 64 << 20
 MARGIN = 150  # MiB: what RocksDB may take, which has a bound of its own, and what is freed and not given back yet
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("sender", [ONE_BY_ONE, TOGETHER], ids=["one by one", "together"])
-def test_six_guests_that_send_as_fast_as_they_can(path: Path, sender: str) -> None:
+@pytest.mark.parametrize("way", ["one by one", *nightly("together")])
+def test_six_guests_that_send_as_fast_as_they_can(path: Path, way: str) -> None:
     """While nothing can be stored guests wait, then get ``QueueFull``; the owner takes no more memory than it may."""
     with python(OWNER, path, BOUND) as owner, ExitStack() as guests:
         before = int(line(owner))
         assert line(owner) == "held"
-        senders = [guests.enter_context(python(sender, path)) for _ in range(6)]
+        senders = [guests.enter_context(python(SENDERS[way], path)) for _ in range(6)]
         assert [line(each) for each in senders] == ["QueueFull"] * 6
         say(owner)
         stored = sum(int(line(each)) for each in senders)

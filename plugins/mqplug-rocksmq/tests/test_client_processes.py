@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import eventually, line, python
+from rocksmq_stores import eventually, line, nightly, python
 
 import mqplug
 from mqplug import EARLIEST, LATEST, ConsumerBusy, TopicNotFound
@@ -163,7 +163,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", grou
 """
 
 
-@pytest.mark.parametrize("mode", ["ordered", "shared", "key_shared"])
+@pytest.mark.parametrize("mode", ["ordered", "key_shared", *nightly("shared")])
 def test_members_of_several_processes_share(path: Path, mq: mqplug.Client, mode: mqplug.spi.Mode) -> None:
     """Members in two processes share the work; when one is killed the other has all of it at once."""
     with python(MEMBER, path, mode) as other, mq.consumer("orders", group="g", mode=mode) as member:

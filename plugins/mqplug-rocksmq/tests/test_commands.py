@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from conftest import OpenStore
-from rocksmq_stores import new_log, put, python, serving
+from rocksmq_stores import OpenStore, new_log, put, python, serving
 
 import mqplug
 from mqplug_rocksmq import RocksMQStatistics

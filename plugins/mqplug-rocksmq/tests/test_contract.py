@@ -1,4 +1,4 @@
-"""The contract, over a store on disk that syncs and that another process owns.
+"""The contract in its quick profile, over a store on disk that syncs and that another process owns.
 
 test_contract_one_process.py has those of this process.
 """
@@ -22,4 +22,4 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
         yield held.harness()
 
 
-test_contract = prove()
+test_contract = prove(profile="quick")

@@ -5,8 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import extent, line, new_log, put, python, store_settings, values
+from rocksmq_stores import OpenStore, extent, line, new_log, put, python, store_settings, values
 
 from mqplug import Corrupt
 from mqplug_rocksmq._engine import witness

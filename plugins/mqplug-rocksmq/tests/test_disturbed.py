@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import python
+from rocksmq_stores import nightly, python
 
 import mqplug
 
@@ -77,8 +77,14 @@ def frozen(process: subprocess.Popen[str]) -> None:
     process.kill()
 
 
-@pytest.mark.parametrize("sync", ["always", "interval", "os"])
-@pytest.mark.parametrize("disturb", [ended, killed, frozen])
+@pytest.mark.parametrize(
+    ("disturb", "sync"),
+    [
+        *((ended, "interval"), (killed, "always"), (frozen, "os")),
+        *nightly((ended, "always"), (ended, "os"), (killed, "interval"), (killed, "os")),
+        *nightly((frozen, "always"), (frozen, "interval")),
+    ],
+)
 def test_all_goes_on(path: Path, disturb: Callable[[subprocess.Popen[str]], None], sync: str) -> None:
     """What was stored is there once and in order, nothing comes again that was acked for good, and a seek holds."""
     said: Said = defaultdict(list)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rocksmq_stores import administer, eventually, line, native, python
+from rocksmq_stores import administer, eventually, line, native, nightly, python
 
 import mqplug
 from mqplug.spi import CreateTopic, DescribeTopic
 from mqplug_rocksmq._driver.batches import next_batch
 
-MODES = ["always", "interval", "os"]
+pytestmark = pytest.mark.python
 
 OWNER = """
 import mqplug
@@ -32,7 +32,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
 """
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=["always", *nightly("interval", "os")])
 def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
     """A client, in each mode."""
     with mqplug.connect("rocksmq", path=str(path), sync=request.param) as client:
@@ -422,7 +422,7 @@ def test_topic_options(mq: mqplug.Client) -> None:
 def test_no_thread_is_left(path: Path) -> None:
     """When the last client is closed, its threads are gone."""
     before = set(threading.enumerate())  # some of an earlier test may only end during this one
-    for sync in MODES:
+    for sync in ("always", "interval", "os"):
         with mqplug.connect("rocksmq", path=str(path / sync), sync=sync) as mq:
             mq.create_topic("orders")
             with mq.producer("orders") as out:

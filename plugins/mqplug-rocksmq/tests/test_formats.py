@@ -6,8 +6,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import line, put, python, values
+from rocksmq_stores import OpenStore, line, put, python, values
 
 from mqplug import Fenced
 from mqplug_rocksmq._care.check import check_store
@@ -16,6 +15,8 @@ from mqplug_rocksmq._format.keys import STORE, StoredPosition, read_json
 from mqplug_rocksmq._format.page import PageColumns, encode_page
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.transactions import LogPages, StepContent, StepId
+
+pytestmark = pytest.mark.python
 
 TIMES = [*range(1000, 1025), *[1003] * 5, 990, 1024, 1030, 1029, 1041, 1041, 1042, 1060]
 VALUES = [*(b"%d" % number for number in range(len(TIMES) - 3)), b"a", None, b"c"]

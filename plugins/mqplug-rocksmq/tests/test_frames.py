@@ -29,6 +29,8 @@ from mqplug_rocksmq._processes.frames import LARGE_BODY, MAX_BODY, PROTOCOL, Fra
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
 from mqplug_rocksmq._store.store import Store
 
+pytestmark = pytest.mark.python
+
 LOG = Log("rocksmq", "store", "orders", 0, "1")
 HELLO = {"call": "hello", "protocol": PROTOCOL}
 

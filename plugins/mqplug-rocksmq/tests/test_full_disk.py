@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import OpenStore
-from rocksmq_stores import in_a_namespace, native, new_log, put, values
+from rocksmq_stores import OpenStore, in_a_namespace, native, new_log, nightly, put, values
 
 import mqplug
 from mqplug import StorageFull
@@ -102,7 +101,7 @@ with connect(sys.argv[2]) as mq:
 """
 
 
-@pytest.mark.parametrize("sync", ["always", "interval", "os"])
+@pytest.mark.parametrize("sync", ["always", *nightly("interval", "os")])
 def test_without_room(tmp_path: Path, sync: str) -> None:
     """On a full disk a store is read, trimmed and committed to, topics come and go, and the room is used again."""
     assert run(AS_ONE, tmp_path, "48m", sync) == [
@@ -125,7 +124,7 @@ with connect(sys.argv[2]) as mq:
 """
 
 
-@pytest.mark.parametrize("sync", ["always", "os"])
+@pytest.mark.parametrize("sync", [*nightly("always"), "os"])
 def test_retention_without_room(tmp_path: Path, sync: str) -> None:
     """On a full disk retention removes what is too old, and what it frees is used again."""
     assert run(RETENTION, tmp_path, "48m", sync) == ["0 True True", "True"]
@@ -252,9 +251,10 @@ print(sent > 20 * CYCLES)
 
 
 @pytest.mark.timeout(600)
-def test_again_and_again(tmp_path: Path) -> None:
-    """Others fill the disk, and the owner is killed, six times, each night twenty: nothing that was stored is lost."""
-    program = AGAIN.replace("CYCLES", "20" if os.environ.get("MQPLUG_PROFILE") == "full" else "6")
+@pytest.mark.parametrize("cycles", [2, *nightly(20)])
+def test_again_and_again(tmp_path: Path, cycles: int) -> None:
+    """Others fill the disk, and the owner is killed, again and again: nothing that was stored is lost."""
+    program = AGAIN.replace("CYCLES", str(cycles))
     assert run(program, tmp_path, "24m", "", WORDS, seconds=580) == ["True"]
 
 

@@ -11,9 +11,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from conftest import OpenStore
 from hypothesis import given, settings, strategies as st
-from rocksmq_stores import native, new_log, put
+from rocksmq_stores import OpenStore, native, new_log, put
 
 import mqplug
 from mqplug import Corrupt, Error, spi

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import new_log
+from rocksmq_stores import OpenStore, new_log
 
 from mqplug import TopicNotFound
 from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._store.store import Store
+
+pytestmark = pytest.mark.python
 
 
 def test_places_are_exact(open_store: OpenStore) -> None:

@@ -10,8 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import line, native, new_log, python
+from rocksmq_stores import OpenStore, line, native, new_log, nightly, python
 from shared_members import GROUP, Sharer, jobs
 
 import mqplug
@@ -198,7 +197,7 @@ threading.Event().wait()
 """
 
 
-@pytest.mark.parametrize("how", ["kept", "closed", "seek", "reset", "deleted"])
+@pytest.mark.parametrize("how", ["kept", "seek", *nightly("closed", "reset", "deleted")])
 def test_moved_and_killed(path: Path, how: str) -> None:
     """Attempts end with a seek, a reset and the group, and do not come back from the file after a kill."""
     with python(MOVES, path, how) as process:
@@ -381,11 +380,11 @@ CONTENTS = {
 
 
 @pytest.mark.usefixtures("mapped")
-@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
-def test_other_content(path: Path, open_store: OpenStore, content: bytes) -> None:
+@pytest.mark.parametrize("name", ["little", "noise", *nightly("nothing", "zeros", "too much")])
+def test_other_content(path: Path, open_store: OpenStore, name: str) -> None:
     """Whatever the file has, the store opens, and the file is used."""
     handed_out(path, 1)
-    (path / HAND_OUTS).write_bytes(content)
+    (path / HAND_OUTS).write_bytes(CONTENTS[name])
     store = open_store(sync="os")
     hand_outs = HandOuts(store, 0, GROUP)
     hand_outs.recall()

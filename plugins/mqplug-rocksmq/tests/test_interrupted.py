@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from rocksmq_stores import eventually, native
+from rocksmq_stores import eventually, native, nightly
 from transaction_drivers import Sent, hold, read, step
 
 import mqplug
@@ -23,7 +23,7 @@ class Press(Protocol):
     def __call__(self, late: bool, after: int = 0) -> None: ...
 
 
-@pytest.fixture(params=["always", "interval", "os"])
+@pytest.fixture(params=["always", *nightly("interval", "os")])
 def mq(path: Path, request: pytest.FixtureRequest) -> Iterator[mqplug.Client]:
     """A store, in each mode."""
     with mqplug.connect("rocksmq", path=str(path), sync=request.param) as client:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import eventually, extent, in_a_namespace, line, new_log, put, python, values
+from rocksmq_stores import OpenStore, eventually, extent, in_a_namespace, line, new_log, nightly, put, python, values
 
 import mqplug
 from mqplug import StorageFull
@@ -57,7 +56,7 @@ with mqplug.connect("rocksmq", path=str(path / "store"), sync=mode) as mq:
 """
 
 
-@pytest.mark.parametrize("sync", ["always", "interval", "os"])
+@pytest.mark.parametrize("sync", ["os", *nightly("always", "interval")])
 def test_a_full_disk(tmp_path: Path, sync: str) -> None:
     """Where there is no room a send is ``StorageFull``, nothing is lost, and with room again sending goes on."""
     script = 'mount -t tmpfs -o size=64m tmpfs "$1"; "$2" -c "$3" "$1" "$4"'
@@ -113,12 +112,13 @@ def used(path: Path) -> int:
 
 
 @pytest.mark.timeout(240)
-def test_a_store_keeps_to_its_disk(path: Path, open_store: OpenStore) -> None:
+@pytest.mark.parametrize("count", [300, *nightly(600)])
+def test_a_store_keeps_to_its_disk(path: Path, open_store: OpenStore, count: int) -> None:
     """However much is sent, a store takes no more of the disk than it may, and no topic is spared."""
     store = open_store(sync="os", disk_max_bytes=CAP)
     logs = [new_log(store, f"t{number}", milliseconds=None) for number in range(3)]
     most, end = 0, time.monotonic() + 100
-    for number in range(600):
+    for number in range(count):
         store.append(logs[number % 3], PageColumns([1] * 5, [os.urandom(60_000) for _ in range(5)]))
         most = max(most, used(path))
         assert time.monotonic() < end
@@ -180,7 +180,7 @@ def resident():
         return {line.split()[0]: int(line.split()[1]) >> 10 for line in status if line.startswith("Vm")}
 
 bare = resident()["VmRSS:"]
-memory, topics, partitions = map(int, sys.argv[2:])
+memory, topics, partitions, pages = map(int, sys.argv[2:])
 store = open_store(path, store_settings(sync="os", memory_max_bytes=memory << 20))
 logs = [log for n in range(topics) for log in store.topics.create(f"t{n}", partitions, TopicRetention(), 30).logs]
 for _ in range(3):
@@ -189,7 +189,7 @@ for _ in range(3):
 for log in logs:
     assert len(values(store, log)) == 3
 large = [os.urandom(1000) for _ in range(250)]
-for _ in range(1500):
+for _ in range(pages):
     put(store, logs[0], *large)
 offset = 0
 while slices := store.read(logs[0], offset):
@@ -200,8 +200,11 @@ print(resident()["VmHWM:"] - bare, flush=True)
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("memory", "topics", "partitions"), [(256, 1000, 10), (64, 2000, 1)])
-def test_memory_has_a_ceiling(path: Path, memory: int, topics: int, partitions: int) -> None:
+@pytest.mark.parametrize(
+    ("memory", "topics", "partitions", "pages"),
+    [(64, 1000, 1, 600), *nightly((64, 2000, 1, 1500), (256, 1000, 10, 1500))],
+)
+def test_memory_has_a_ceiling(path: Path, memory: int, topics: int, partitions: int, pages: int) -> None:
     """With thousands of logs, and hundreds of megabytes written and read, a process takes no more than was set."""
-    with python(MEMORY, path, memory, topics, partitions) as process:
+    with python(MEMORY, path, memory, topics, partitions, pages) as process:
         assert int(line(process)) < memory

@@ -13,6 +13,8 @@ import mqplug_rocksmq
 from mqplug import LATEST, ConsumerBusy, GroupNotFound, Log, Position
 from mqplug.spi import AddPartitions, DeleteGroup, GroupInfo, GroupPosition, ListGroups, Mode
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def mq(path: Path) -> Iterator[mqplug.Client]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from owner_takeover import HOLDER, killed, take
-from rocksmq_stores import freeze, line, python
+from rocksmq_stores import freeze, line, nightly, python
 
 import mqplug
 from mqplug_rocksmq._processes import member_tokens
@@ -36,8 +36,6 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", grou
         if message.value == b"probe":
             break
 """
-
-WAYS = ["receive", "iterate", "receive_many"]
 
 
 @contextmanager
@@ -74,7 +72,7 @@ def do_its_work(mq: mqplug.Client) -> None:
         out.send(b"probe")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["receive", "iterate", *nightly("receive_many")])
 def test_after_the_owner_was_killed(path: Path, way: str) -> None:
     """What a member had in hand when the owner was killed, and another member then acked, it does not hand out."""
     with python(HOLDER, path) as owner:
@@ -89,7 +87,7 @@ def test_after_the_owner_was_killed(path: Path, way: str) -> None:
                 assert mq.lag("orders", group="g") == {0: 1}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["receive_many", *nightly("receive", "iterate")])
 def test_after_it_stood_still_for_too_long(path: Path, way: str) -> None:
     """The same holds for a member that stood still until its session was over."""
     with mqplug.connect("rocksmq", path=str(path), session_timeout=1.0) as mq:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import line, new_log, put, python, serving, store_settings, values
+from rocksmq_stores import line, new_log, nightly, put, python, serving, store_settings, values
 
 import mqplug
 from mqplug import AlreadyOpen, Closed, ConfigError, ForkedClient
@@ -153,7 +153,7 @@ def test_nothing_native_is_imported_to_describe() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-@pytest.mark.parametrize("sync", ["always", "interval", "os"])
+@pytest.mark.parametrize("sync", ["interval", *nightly("always", "os")])
 def test_a_program_that_closes_nothing_exits_well(path: Path, sync: str) -> None:
     """At the end of the program its store is closed for it: no crash, nothing lost, and no socket is left."""
     program = f"""
@@ -177,7 +177,7 @@ out.submit(b"last")
         close_store(store)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *nightly(signal.SIGINT)])
 def test_serve_ends_in_order(path: Path, number: signal.Signals) -> None:
     """``mqplug rocksmq serve`` ends on a signal, and leaves no socket."""
     with serving(path) as server:
@@ -219,12 +219,13 @@ def test_serve_waits_for_another_owner(path: Path, owner: subprocess.Popen[str],
         owner.terminate()
         assert manager.recv(1000).decode() == f"READY=1\nSTATUS=serving {path}"
         assert line(server) == f"serving {path} (process {server.pid})"
+        assert owner.wait(30) == 0
         server.terminate()
         assert manager.recv(1000) == b"STOPPING=1"
         assert server.wait(30) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, *nightly(signal.SIGTERM)])
 def test_a_serve_that_waits_ends_in_order(
     path: Path, owner: subprocess.Popen[str], manager: socket.socket, number: signal.Signals
 ) -> None:

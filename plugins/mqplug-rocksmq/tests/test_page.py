@@ -10,6 +10,8 @@ from mqplug import Corrupt
 from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, encode_single
 from mqplug_rocksmq._format.slices import Slice
 
+pytestmark = pytest.mark.python
+
 GOLDEN = Path(__file__).parent / "golden"
 
 COLUMNS = {

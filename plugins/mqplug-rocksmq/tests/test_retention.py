@@ -5,12 +5,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import eventually, extent, new_log, put, tables, values
+from rocksmq_stores import OpenStore, eventually, extent, new_log, put, tables, values
 
 from mqplug import Error
 from mqplug_rocksmq._format.keys import FREED
 from mqplug_rocksmq._store.store import Store
+
+pytestmark = pytest.mark.python
 
 
 class Clock:

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from rocksmq_stores import eventually, line, new_log, python
+from rocksmq_stores import eventually, line, new_log, nightly, python
 from shared_members import GROUP, Sharer, Waiter, jobs, stored
 
 import mqplug
@@ -99,7 +99,7 @@ threading.Event().wait()
 """
 
 
-@pytest.mark.parametrize("mode", ["shared", "key_shared"])
+@pytest.mark.parametrize("mode", ["shared", *nightly("key_shared")])
 def test_a_kill_gives_back_what_was_not_acked(path: Path, mode: Mode) -> None:
     """After kill -9 all that was handed out and not acked comes again, as one attempt more; what was acked does not."""
     with python(CRASHES, path, mode) as process:
@@ -130,7 +130,7 @@ print("done", flush=True)
 """
 
 
-@pytest.mark.parametrize("sync", ["always", "os"])
+@pytest.mark.parametrize("sync", ["always", *nightly("os")])
 def test_a_message_that_kills_its_process(path: Path, sync: str) -> None:
     """It counts an attempt each time, and goes to the dead letters when there were enough; the others are done."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OpenStore
 from hypothesis import given, settings, strategies as st
-from rocksmq_stores import new_log, values
+from rocksmq_stores import OpenStore, new_log, values
 
 import mqplug
 from mqplug import Corrupt

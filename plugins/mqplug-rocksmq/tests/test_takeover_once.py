@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import line, new_log, python, values
+from rocksmq_stores import OpenStore, line, new_log, nightly, python, values
 
 import mqplug
 from mqplug import OutcomeUnknown
@@ -45,7 +44,7 @@ ONCE = {
 }
 
 
-@pytest.mark.parametrize("what", ONCE)
+@pytest.mark.parametrize("what", ["create", "delete", *nightly("grow", "delete a group")])
 def test_what_is_administered_is_done_once(path: Path, what: str) -> None:
     """An owner that dies when it has done something, and before it answers: the next one knows that it is done."""
     with python(DIES_AFTERWARDS, path) as owner:

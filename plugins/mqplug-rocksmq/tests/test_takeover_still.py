@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from owner_takeover import killed, owned_elsewhere, owns, take
-from rocksmq_stores import freeze, line, python
+from rocksmq_stores import freeze, line, nightly, python
 
 import mqplug
 from mqplug import EARLIEST, OutcomeUnknown, Timeout
@@ -69,7 +69,7 @@ def test_an_owner_that_stands_still(path: Path) -> None:
         assert not owns(mq)
 
 
-@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("group", ["g", *nightly(None)])
 def test_an_owner_that_stands_still_and_dies(path: Path, group: str | None) -> None:
     """A consumer that waits for an answer of a stopped owner goes on when that is killed."""
     with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:

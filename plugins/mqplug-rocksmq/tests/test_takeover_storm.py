@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import eventually, line, python, serving
+from rocksmq_stores import eventually, line, nightly, python, serving
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import read_owner
@@ -58,9 +58,12 @@ def listen(process: subprocess.Popen[str], said: Said) -> threading.Thread:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("mode", ["ordered", "shared", "key_shared"])
-def test_a_storm(path: Path, mode: mqplug.spi.Mode) -> None:
-    """The owner is killed five times under programs that send, consume and commit.
+@pytest.mark.parametrize(
+    ("mode", "kills"),
+    [("ordered", 2), *nightly(("ordered", 5), ("shared", 5), ("key_shared", 5))],
+)
+def test_a_storm(path: Path, mode: mqplug.spi.Mode, kills: int) -> None:
+    """The owner is killed several times under programs that send, consume and commit.
 
     What was acknowledged is there, once, and in order; what was committed does not come again; all else does.
     """
@@ -68,7 +71,7 @@ def test_a_storm(path: Path, mode: mqplug.spi.Mode) -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(created(path))
         workers: list[tuple[subprocess.Popen[str], Said, threading.Thread]] = []
-        for number in range(8):
+        for number in range(3 + kills):
             worker = stack.enter_context(python(WORKER, path, f"w{number}", mode))
             assert line(worker) == "ready"
             said: Said = defaultdict(list)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import OpenStore
+from rocksmq_stores import OpenStore, nightly
 
 import mqplug
 from mqplug_rocksmq._commands.torture import torture as command
@@ -167,11 +167,12 @@ def test_contents() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_torture(path: Path) -> None:
-    """Thirty kills cost nothing that was acknowledged."""
-    verdict = run_torture(path, cycles=30, seconds=0.2, sync="always", seed=1)
+@pytest.mark.parametrize(("cycles", "seconds"), [(4, 1.0), *nightly((30, 0.2))])
+def test_torture(path: Path, cycles: int, seconds: float) -> None:
+    """Kills cost nothing that was acknowledged."""
+    verdict = run_torture(path, cycles=cycles, seconds=seconds, sync="always", seed=1)
     assert verdict.wrong == ()
-    assert verdict.cycles == 30
+    assert verdict.cycles == cycles
     assert verdict.sent > 0
     assert verdict.acks > 0
 

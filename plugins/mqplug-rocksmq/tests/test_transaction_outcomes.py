@@ -7,8 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import OpenStore
-from rocksmq_stores import Member, eventually, extent, freeze, in_a_namespace, line, new_log, python, serving, values
+from rocksmq_stores import (
+    Member,
+    OpenStore,
+    eventually,
+    extent,
+    freeze,
+    in_a_namespace,
+    line,
+    new_log,
+    nightly,
+    python,
+    serving,
+    values,
+)
 from transaction_drivers import Sent, at, hold, read, step, to
 
 import mqplug
@@ -174,7 +186,7 @@ with mqplug.connect("rocksmq", path=str(path), sync=sys.argv[2]) as mq:
 """
 
 
-@pytest.mark.parametrize("sync", ["always", "os"])
+@pytest.mark.parametrize("sync", ["os", *nightly("always")])
 def test_a_commit_that_does_not_fit_on_the_disk_stores_nothing(tmp_path: Path, sync: str) -> None:
     """On a full disk a commit is refused whole: its records are proven not to be stored, and its mark is not either."""
     script = 'mkdir -p "$1"; mount -t tmpfs -o size=64m none "$1"; "$2" -c "$3" "$1" "$4" "$5"'

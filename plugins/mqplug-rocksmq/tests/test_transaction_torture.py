@@ -10,22 +10,23 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import eventually, line
+from rocksmq_stores import eventually, line, nightly
 from transaction_drivers import read
 
 import mqplug
 from mqplug import Record
 
 WORKER = Path(__file__).parent / "transaction_worker.py"
-INPUTS = 4000
-KILLS = 8
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_each_input_is_in_the_output_exactly_once(path: Path, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("workers", "kills", "inputs"),
+    [(2, 3, 1500), *nightly((1, 8, 4000), (3, 8, 4000))],
+)
+def test_each_input_is_in_the_output_exactly_once(path: Path, workers: int, kills: int, inputs: int) -> None:
     """Workers are killed, the owner of the store among them: nothing is lost, and nothing is there twice."""
     chance = random.Random(workers)
-    values = [b"%d" % each for each in range(INPUTS)]
+    values = [b"%d" % each for each in range(inputs)]
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("in", partitions=3)
         for topic in ("out", "audit"):
@@ -35,7 +36,7 @@ def test_each_input_is_in_the_output_exactly_once(path: Path, workers: int) -> N
     running = [start(path, each, 0) for each in range(workers)]
     busy = 0
     try:
-        for kill in range(KILLS):
+        for kill in range(kills):
             victim = chance.randrange(workers)
             busy += is_at_work(running[victim])
             time.sleep(chance.uniform(0, 0.2))  # the moment is random on purpose

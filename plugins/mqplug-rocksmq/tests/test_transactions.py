@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import Member, eventually, native, serving
+from rocksmq_stores import Member, eventually, native, nightly, serving
 from transaction_drivers import Sent, at, hold, read, step, to
 
 import mqplug
@@ -17,7 +17,7 @@ from mqplug_rocksmq._driver import transactional_producer
 TOPICS = {"orders": 2, "audit": 1}
 
 
-@pytest.fixture(params=["always", "interval", "os", "served"])
+@pytest.fixture(params=["always", "served", *nightly("interval", "os")])
 def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
     """A client of a store that this process owns, in each durability mode, or that another process owns."""
     if request.param == "served":

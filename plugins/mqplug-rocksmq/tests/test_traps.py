@@ -18,9 +18,8 @@ from threading import Event, Semaphore, Thread
 from typing import Any
 
 import pytest
-from conftest import OpenStore
 from rocksdict import AccessType, DbClosedError, Options, Rdict, WriteBatch, WriteOptions
-from rocksmq_stores import eventually, extent, native, new_log, put, store_settings, tables, values
+from rocksmq_stores import OpenStore, eventually, extent, native, new_log, put, store_settings, tables, values
 
 import mqplug
 import mqplug_rocksmq

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import freeze, line, python, serving
+from rocksmq_stores import freeze, line, nightly, python, serving
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import Ownership
@@ -29,7 +29,7 @@ CONSUMERS = {
 }
 
 
-@pytest.fixture(params=["owner", "guest"])
+@pytest.fixture
 def server(request: pytest.FixtureRequest, path: Path) -> Iterator[subprocess.Popen[str] | None]:
     """A store that nobody owns yet, or that another process serves."""
     if request.param == "owner":
@@ -54,7 +54,14 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
 """
 
 
-@pytest.mark.parametrize("kind", CONSUMERS)
+@pytest.mark.parametrize(
+    ("server", "kind"),
+    [
+        *(("owner", "reader"), ("owner", "worker"), ("guest", "member"), ("guest", "worker by key")),
+        *nightly(("owner", "member"), ("owner", "worker by key"), ("guest", "reader"), ("guest", "worker")),
+    ],
+    indirect=["server"],
+)
 def test_a_blocked_receive_costs_nothing(path: Path, server: subprocess.Popen[str] | None, kind: str) -> None:
     """A receive that waits takes hardly any time of the processor, nor does the process that serves it."""
     with python(WAIT.format(options=CONSUMERS[kind], seconds=SECONDS), path) as process:
@@ -117,14 +124,21 @@ def interrupted(path: Path, call: str, frozen: subprocess.Popen[str] | None = No
         yield process
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("server", "call"),
+    [
+        *(("owner", "receive"), ("owner", "read"), ("guest", "receive_many"), ("guest", "iterate")),
+        *nightly(("owner", "receive_many"), ("owner", "iterate"), ("guest", "receive"), ("guest", "read")),
+    ],
+    indirect=["server"],
+)
 def test_ctrl_c_ends_a_wait(path: Path, server: subprocess.Popen[str] | None, call: str) -> None:
     """Ctrl-C ends whatever waits for messages at once, and the program can close as always."""
     with interrupted(path, CALLS[call]) as process:
         assert process.wait(10) == 0
 
 
-@pytest.mark.parametrize("call", CALLS_OF_A_GUEST)
+@pytest.mark.parametrize("call", ["submit", *nightly("send", "topics")])
 def test_ctrl_c_ends_a_wait_for_an_owner_that_stands_still(path: Path, call: str) -> None:
     """Ctrl-C ends what waits for an answer of a stopped owner, too."""
     with serving(path) as server, interrupted(path, CALLS_OF_A_GUEST[call], server) as process:
@@ -159,9 +173,10 @@ def test_ctrl_c_ends_a_command(path: Path) -> None:
     assert (process.returncode, said[1].strip()) == (130, "")
 
 
-def test_serve_hears_a_signal_in_any_thread(path: Path) -> None:
+@pytest.mark.parametrize("times", [1, *nightly(4)])
+def test_serve_hears_a_signal_in_any_thread(path: Path, times: int) -> None:
     """``serve`` ends on SIGTERM also when that comes together with others, so that another thread gets it."""
-    for _ in range(4):
+    for _ in range(times):
         with serving(path) as server:
             freeze(server)
             server.send_signal(signal.SIGTERM)

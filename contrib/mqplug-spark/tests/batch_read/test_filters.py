@@ -27,6 +27,8 @@ from mqplug_spark._batch_read import filters
 from mqplug_spark._batch_read.filters import use_filters
 from mqplug_spark._batch_read.planning import plan_ranges
 
+pytestmark = pytest.mark.python
+
 PARTITION, TIMESTAMP, ID = ("partition",), ("timestamp",), ("id",)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clusters import Cluster, over, over_one, points, send, trim
+from clusters import Cluster, new_name, over, points, send, trim
 from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
 
-pytestmark = pytest.mark.timeout(180)  # the first test that asks for Spark or Kafka starts it
+pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that asks for Spark or Kafka starts it
 
 
 @pytest.fixture
@@ -23,6 +23,7 @@ def source(spark: SparkSession, cluster: Cluster, topic: str) -> DataFrameReader
     return spark.read.format("mqplug").option("url", cluster.url).option("subscribe", topic)
 
 
+@over("rocksmq", "kafka", "pulsar")
 def test_rows_are_the_messages(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
     """Each row holds what a consumer receives: key, value, place, time, headers and id."""
     with cluster.client.producer(topic) as out:
@@ -42,7 +43,6 @@ def test_rows_are_the_messages(source: DataFrameReader, cluster: Cluster, topic:
         assert row.headers is None or row.headers
 
 
-@over_one()
 def test_the_schema_is_that_of_spark_sql_kafka(source: DataFrameReader) -> None:
     """Spark sees the columns of spark-sql-kafka."""
     assert source.load().schema.simpleString() == (
@@ -78,6 +78,7 @@ def test_several_topics_are_one_data_frame(
     assert dict(frame.groupBy("topic").count().collect()) == {topic: 3, other: 2}
 
 
+@over("rocksmq", "kafka", at_night=["pulsar"])
 def test_offsets_and_ids_begin_and_end_a_read(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
     """JSON with offsets, words and ids bounds each partition; the end is not read."""
     first, second = send(cluster, topic, 10, partition=0), send(cluster, topic, 10, partition=1)
@@ -102,7 +103,6 @@ def test_a_data_frame_is_bounded_when_it_is_first_used(source: DataFrameReader, 
     assert source.load().count() == 5
 
 
-@over_one()
 def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> None:
     """SQL makes a view of a topic with the same options."""
     send(cluster, topic, 3)
@@ -111,23 +111,23 @@ def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> Non
     assert spark.sql("SELECT count(*), count(DISTINCT id) FROM orders").first() == (3, 3)
 
 
-@over_one()
 def test_the_readme_runs(spark: SparkSession, cluster: Cluster) -> None:
     """The examples of the README do what they say."""
-    for topic in ("orders", "copies"):
+    topics = {name: new_name(name) for name in ("orders", "copies")}
+    for topic in topics.values():
         cluster.client.create_topic(topic, partitions=2)
-    send(cluster, "orders", 3)
+    send(cluster, topics["orders"], 3)
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     names = {"spark": spark}
     for example in examples:
         assert "kafka://broker:9092" in example
-        exec(example.replace("kafka://broker:9092", cluster.url), names)
+        ours = re.sub(r'"(orders|copies)"', lambda found: f'"{topics[found[1]]}"', example)
+        exec(ours.replace("kafka://broker:9092", cluster.url), names)
     assert names["orders"].count() == 3
-    assert sum(1 for _ in cluster.client.read("copies")) == 3
+    assert sum(1 for _ in cluster.client.read(topics["copies"])) == 3
 
 
-@over_one()
 def test_a_schema_chooses_columns(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
     """A schema given by the user is what is read, in its order."""
     send(cluster, topic, 2)
@@ -143,7 +143,7 @@ def test_a_limit_ends_a_read_early(source: DataFrameReader, cluster: Cluster, to
     assert source.load().count() == 25_000
 
 
-@over("rocksmq", "kafka")
+@over("rocksmq", at_night=["kafka"])
 def test_lost_messages_are_an_error(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
     """A start that retention removed fails the read, and says how to go on."""
     sent = send(cluster, topic, 10)
@@ -153,7 +153,7 @@ def test_lost_messages_are_an_error(source: DataFrameReader, cluster: Cluster, t
         lost.load().collect()
 
 
-@over("rocksmq", "kafka")
+@over("rocksmq", at_night=["kafka"])
 def test_lost_messages_are_stepped_over_where_allowed(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
     """With failOnDataLoss=false what is left is read."""
     sent = send(cluster, topic, 10)
@@ -168,7 +168,7 @@ def test_a_topic_that_is_not_there_is_named(source: DataFrameReader) -> None:
         source.option("subscribe", "nowhere").load().collect()
 
 
-@over("pulsar")
+@over(at_night=["pulsar"])
 def test_an_offset_is_refused_where_there_are_none(source: DataFrameReader, topic: str) -> None:
     """A number names no message of Pulsar: the read is refused when it is planned, and says what to write."""
     with pytest.raises(PySparkException, match="pulsar has none: its ids have several parts"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clusters import Cluster, over_one, send
+from clusters import Cluster, send
 from pyspark.sql.functions import col
 
 from mqplug import Record
@@ -17,7 +17,7 @@ from mqplug import Record
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(180)  # the first test that asks for Spark or a broker starts it
+pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that asks for Spark or a broker starts it
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -35,7 +35,6 @@ def pushdown(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(PUSHDOWN)
 
 
-@over_one()
 def test_a_table_of_the_catalog_is_made(spark: SparkSession, cluster: Cluster, topic: str) -> None:
     """CREATE TABLE ... USING mqplug makes a table. Spark forgets its options: a query has to give them again."""
     send(cluster, topic, 3)
@@ -86,7 +85,6 @@ def test_filters_spare_what_is_not_asked_for(read: Callable[..., DataFrame], clu
     assert frame.where("timestamp > now() + INTERVAL 1 HOUR OR partition = 5").count() == 0
 
 
-@over_one()
 def test_the_page_runs(spark: SparkSession, cluster: Cluster, topic: str) -> None:
     """Each example of the page on batch reads runs, one after the other."""
     send(cluster, topic, 3)

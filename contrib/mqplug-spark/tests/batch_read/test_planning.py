@@ -15,6 +15,8 @@ from mqplug_spark._batch_read.planning import plan_ranges
 from mqplug_spark._options.read_options import parse_options
 from mqplug_spark._ranges.read_range import ReadRange
 
+pytestmark = pytest.mark.python
+
 
 def offsets(**partitions: object) -> str:
     """The JSON of points for ``orders``: ``offsets(p0=5)``."""

@@ -13,7 +13,7 @@ from mqplug import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(180)  # the first test that asks for Spark starts it
+pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that asks for Spark starts it
 
 
 def test_a_store_that_no_process_has_open_is_read(spark: SparkSession, tmp_path: Path) -> None:

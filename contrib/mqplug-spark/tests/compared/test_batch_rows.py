@@ -71,6 +71,7 @@ RANGES = {
 }
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("options", RANGES.values(), ids=RANGES)
 def test_the_same_options_give_the_same_rows(peer: Peer, logs: mqplug.Client, options: dict[str, str]) -> None:
     """Where a read begins and ends means what it means to spark-sql-kafka, into however many tasks it is split."""
@@ -89,6 +90,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("options", MISTAKES.values(), ids=MISTAKES)
 def test_what_spark_sql_kafka_refuses_is_refused(peer: Peer, logs: mqplug.Client, options: dict[str, str]) -> None:
     """Neither of the two reads anything where the options make a mistake."""

@@ -42,12 +42,14 @@ def table(peer: Peer) -> Iterator[Any]:
 
 
 STARTS = {
-    "everything": {"subscribe": ",".join(TOPICS), "startingOffsets": "earliest"},
     "offsets": {
         "subscribe": "peer-plain",
         "startingOffsets": points("peer-plain", 3, -2, -1),
         "maxOffsetsPerTrigger": "7",
     },
+}
+AT_NIGHT = {
+    "everything": {"subscribe": ",".join(TOPICS), "startingOffsets": "earliest"},
     "times": {
         "subscribe": "peer-plain,peer-trimmed",
         "startingTimestamp": str(NOON + 4),
@@ -57,7 +59,13 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("options", STARTS.values(), ids=STARTS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(pytest.param(options, id=name) for name, options in STARTS.items()),
+        *(pytest.param(options, id=name, marks=pytest.mark.night) for name, options in AT_NIGHT.items()),
+    ],
+)
 def test_a_stream_has_the_rows_of_spark_sql_kafka(
     peer: Peer, logs: mqplug.Client, table: Any, tmp_path: Path, options: dict[str, str]
 ) -> None:

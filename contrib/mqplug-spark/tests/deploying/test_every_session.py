@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # since PySpark 4.2
 
-pytestmark = pytest.mark.timeout(360)  # the first test that asks for Spark starts it
+pytestmark = [pytest.mark.python, pytest.mark.timeout(360)]  # the first test that asks for Spark starts it
 
 
 @pytest.fixture(scope="module")

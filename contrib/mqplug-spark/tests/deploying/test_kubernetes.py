@@ -81,6 +81,7 @@ def api_server(created: list[dict[str, Any]]) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.night
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("java")
 def test_spark_submit_creates_a_valid_pod_without_secrets(tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def shown(spark: SparkSession) -> Shown:
     return Shown(spark, since=1 + max((each["id"] for each in queries(spark)), default=-1))
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way_to_log_in_works_and_shows_no_secret(
     spark: SparkSession, shown: Shown, ways: dict[str, dict[str, str]], way: str
@@ -151,6 +152,7 @@ def test_each_way_to_log_in_works_and_shows_no_secret(
     shown.check()
 
 
+@pytest.mark.night
 def test_a_view_in_sql_shows_no_secret(spark: SparkSession, shown: Shown, ways: dict[str, dict[str, str]]) -> None:
     """What SQL says about a view, and the log of the statements that made it, hide its options."""
     options = ", ".join(f"`{name}` '{text}'" for name, text in ways["option"].items())
@@ -173,6 +175,7 @@ def test_a_secret_under_any_name_is_shown_nowhere(spark: SparkSession, shown: Sh
     shown.check()
 
 
+@pytest.mark.night
 def test_a_checkpoint_holds_no_secret(
     spark: SparkSession, ways: dict[str, dict[str, str]], shown: Shown, tmp_path: Path
 ) -> None:

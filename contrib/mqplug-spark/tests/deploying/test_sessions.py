@@ -17,19 +17,16 @@ from waiting import wait_until
 from mqplug.testing import free_port
 from mqplug_spark.bundle import write_bundle
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("java")]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(900), pytest.mark.usefixtures("java")]
 
-FULL = os.environ.get("MQPLUG_PROFILE") == "full"
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"  # two executors with a core each, and 1024 MiB
 
 
 def test_several_processes_on_a_local_cluster(tmp_path: Path) -> None:
     """Executors in processes of their own share a store, whoever owns it."""
-    chosen = () if FULL else ("-k", "served")
-    run_again("deploying/test_several_processes.py", tmp_path, *chosen, MQPLUG_SPARK_MASTER=LOCAL_CLUSTER)
+    run_again("deploying/test_several_processes.py", tmp_path, MQPLUG_SPARK_MASTER=LOCAL_CLUSTER)
 
 
-@pytest.mark.skipif(not FULL, reason="one more session: with MQPLUG_PROFILE=full")
 def test_spark_connect(tmp_path: Path) -> None:
     """The session that ``remote("local[2]")`` starts works as any other."""
     run_again("deploying/test_every_session.py", tmp_path, "-k", "not limits", MQPLUG_SPARK_REMOTE="local[2]")

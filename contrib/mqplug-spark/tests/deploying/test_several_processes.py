@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(360)  # the first test that asks for Spark starts it
 
-OWNERS = ("driver", "served", "nobody")
+OWNERS = ("served", pytest.param("driver", marks=pytest.mark.night), pytest.param("nobody", marks=pytest.mark.night))
 PARTITIONS = 2
 ROWS = 40_000  # of each partition, 1 KiB each: more than the pipes between processes hold
 
@@ -33,7 +34,7 @@ ROWS = 40_000  # of each partition, 1 KiB each: more than the pipes between proc
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """A store with a topic of two partitions, that no process has open: idle workers of Spark may keep another open."""
-    url = f"rocksmq://{tmp_path}"
+    url = f"rocksmq://{tmp_path / uuid.uuid4().hex}"  # pytest gives the folder of a test that passed to the next one
     with mqplug.connect(url, sync="os") as mq:
         mq.create_topic("orders", partitions=PARTITIONS)
         with mq.producer("orders") as out:

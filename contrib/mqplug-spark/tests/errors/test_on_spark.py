@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from clusters import Cluster, over_one, send
+from clusters import Cluster, send
 from pyspark.errors import PySparkException
 from queries import finished
 
@@ -26,7 +26,6 @@ def only_line(raised: pytest.ExceptionInfo[PySparkException]) -> str:
     return text
 
 
-@over_one()
 def test_a_plan_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster) -> None:
     """The first line of an error of a plan names the error of mqplug and how to fix it; there is no traceback."""
     frame = spark.read.format("mqplug").option("url", cluster.url).option("subscribe", "nowhere").load()
@@ -48,7 +47,6 @@ def test_a_task_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster,
     assert re.search(rf"mqplug\S*(InvalidMessageId|PositionLost|TopicNotFound): .*{topic}", only_line(refused))
 
 
-@over_one()
 def test_a_stream_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster) -> None:
     """The first line of an error of a stream names the error of mqplug; there is no traceback."""
     frame = spark.readStream.format("mqplug").option("url", cluster.url).option("topic", "nowhere").load()
@@ -57,7 +55,6 @@ def test_a_stream_that_fails_shows_one_line(spark: SparkSession, cluster: Cluste
     assert re.search(r"mqplug\S*(TopicNotFound|Unsupported): ", only_line(refused).splitlines()[0])
 
 
-@over_one()
 def test_errors_of_other_code_keep_their_traceback(spark: SparkSession, cluster: Cluster) -> None:
     """Where Python functions fail after a read failed, Spark shows their frames as ever."""
     with pytest.raises(PySparkException):

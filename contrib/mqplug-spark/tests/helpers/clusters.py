@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import uuid
+from collections.abc import Iterable
 
 import attrs
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import mqplug
 from mqplug import Position, Record
 
-BACKENDS = ("rocksmq", "kafka", "pulsar")
+SERVERS = ("kafka", "pulsar")
 
 
 @attrs.frozen
@@ -32,14 +33,15 @@ class Cluster:
         return self.backend != "pulsar"
 
 
-def over(*backends: str) -> pytest.MarkDecorator:
-    """Return a mark for tests of what only these backends can do."""
-    return pytest.mark.parametrize("cluster", backends, indirect=True)
+def over(*by_day: str, at_night: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Return a mark for tests that run over these backends. A test without it: over RocksMQ by day, all at night."""
+    nightly = [pytest.param(each, marks=pytest.mark.night) for each in at_night]
+    return pytest.mark.parametrize("cluster", [*by_day, *nightly], indirect=True)
 
 
-def over_one() -> pytest.MarkDecorator:
-    """Return a mark for tests of what is Spark's, and the same over each backend: RocksMQ by day, all at night."""
-    return over(*BACKENDS) if os.environ.get("MQPLUG_PROFILE") == "full" else over("rocksmq")
+def new_name(beginning: str) -> str:
+    """Return a name that no topic has: the servers are those of all workers, and of other tests."""
+    return f"{beginning}-{uuid.uuid4().hex[:8]}"
 
 
 def send(cluster: Cluster, topic: str, amount: int, partition: int = 0) -> list[mqplug.MessageId]:

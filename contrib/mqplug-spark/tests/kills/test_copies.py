@@ -1,7 +1,7 @@
 """Streams that copy topics, while the driver, tasks, executors and the owner of a RocksMQ store are killed.
 
-At the end the copies are compared with their sources, message by message. ``MQPLUG_PROFILE=full`` tries five kills,
-where the promises are the hardest to keep; ``MQPLUG_KILLS=50`` tries fifty, chosen by chance.
+At the end the copies are compared with their sources, message by message. Five kills are tried, where
+the promises are the hardest to keep; ``MQPLUG_KILLS=50`` tries fifty, chosen by chance.
 """
 
 from __future__ import annotations
@@ -48,13 +48,7 @@ OTHERS = (
     "worker",
 )
 
-pytestmark = [
-    pytest.mark.skipif(
-        os.environ.get("MQPLUG_PROFILE") != "full" and "MQPLUG_KILLS" not in os.environ,
-        reason="takes minutes: set MQPLUG_PROFILE=full, or MQPLUG_KILLS to the number of kills",
-    ),
-    pytest.mark.timeout(600 + 240 * int(os.environ.get("MQPLUG_KILLS", "5"))),
-]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(600 + 240 * int(os.environ.get("MQPLUG_KILLS", "5")))]
 
 
 @attrs.frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from clusters import new_name
 from confluent_kafka import Producer
 from spark_options import options
 
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
 @pytest.mark.timeout(120)  # the first test that asks for Kafka starts it
 def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServer) -> None:
     """The marker of a transaction takes an offset and holds no message: a read passes it and ends at once."""
-    hasty = options(subscribe="payments", pollTimeoutMs="10000")
+    topic = new_name("payments")
+    hasty = options(subscribe=topic, pollTimeoutMs="10000")
     with mqplug.connect(kafka_server.url) as mq:
-        mq.create_topic("payments")
-        native = Producer({"bootstrap.servers": kafka_server.bootstrap, "transactional.id": "payments"})
+        mq.create_topic(topic)
+        native = Producer({"bootstrap.servers": kafka_server.bootstrap, "transactional.id": topic})
         native.init_transactions(30)
         for number in range(3):
             native.begin_transaction()
-            native.produce("payments", str(number).encode(), partition=0)
+            native.produce(topic, str(number).encode(), partition=0)
             if number == 1:
                 native.abort_transaction(30)
             else:

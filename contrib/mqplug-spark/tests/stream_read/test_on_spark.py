@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clusters import Cluster, over_one, send
+from clusters import Cluster, over, send
 from pyspark.errors import StreamingQueryException
 from queries import finished
 
@@ -39,6 +39,7 @@ def run(spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path) -> Ca
     return run
 
 
+@over("rocksmq", "kafka", "pulsar")
 def test_a_query_that_fails_goes_on_where_it_was(
     run: Callable[..., Batches], cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -73,7 +74,6 @@ def test_a_query_that_fails_goes_on_where_it_was(
     assert run(**options) == {}
 
 
-@over_one()
 def test_what_ends_a_query_is_said_in_one_line(run: Callable[..., Batches]) -> None:
     """The error of mqplug reaches the user of the query, with its fix and without its history."""
     with pytest.raises(StreamingQueryException, match=r"TopicNotFound.*nowhere") as refused:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -15,9 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
-from clusters import Cluster, over, points, send, trim
+from clusters import Cluster, new_name, over, points, send, trim
 from queries import Query, numbers
 
+import mqplug
 from mqplug import (
     ConfigError,
     ConsumerBusy,
@@ -37,22 +39,31 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)  # the first test that asks for a broker starts it
 
 CHECKPOINT = Path(__file__).parent / "spark-sql-kafka-4.2.0"
-COUNTING = ("rocksmq", "kafka")
 TRIMMING = ("rocksmq", "kafka")
 
 
 @pytest.fixture
 def query(cluster: Cluster, topic: str) -> Iterator[Callable[..., Query]]:
     """Return a function that makes a query of the topic from the earliest, with more options."""
-    base = {"url": cluster.url, "subscribe": topic, "startingOffsets": "earliest", "pollTimeoutMs": "30000"}
+    with queries(cluster.url, topic) as make:
+        yield make
+
+
+@contextmanager
+def queries(url: str, topic: str) -> Iterator[Callable[..., Query]]:
+    """Yield what the fixture ``query`` returns."""
+    base = {"url": url, "subscribe": topic, "startingOffsets": "earliest", "pollTimeoutMs": "30000"}
 
     def make(**options: str) -> Query:
         return Query({name: text for name, text in {**base, **options}.items() if text})
 
-    yield make
-    drop_client(parse_options(base).backend)
+    try:
+        yield make
+    finally:
+        drop_client(parse_options(base).backend)
 
 
+@over("rocksmq", "kafka", "pulsar")
 def test_a_query_reads_everything_once(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
     """Batches join without gap or overlap, over a restart too; where nothing came there is no batch."""
     made = query().start()
@@ -82,6 +93,7 @@ def test_a_batch_that_was_not_done_is_read_again_as_it_was(
     assert numbers(made.batch()) == list(range(100))
 
 
+@over("rocksmq", "kafka", at_night=["pulsar"])
 def test_a_query_begins_at_the_latest_and_loses_nothing(
     query: Callable[..., Query], cluster: Cluster, topic: str
 ) -> None:
@@ -97,7 +109,7 @@ def test_a_query_begins_at_the_latest_and_loses_nothing(
     assert numbers(begun.batch()) == [3, 4, 5, 6]
 
 
-@over(*COUNTING)
+@over("rocksmq", at_night=["kafka"])
 def test_a_limit_is_split_by_lag_and_exact(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
     """80,000 messages with 20,000 for each trigger are four batches, each split as the partitions lag."""
     send(cluster, topic, 60_000, partition=0)
@@ -108,7 +120,7 @@ def test_a_limit_is_split_by_lag_and_exact(query: Callable[..., Query], cluster:
     assert numbers(list(chain(*batches))) == list(range(60_000))
 
 
-@over(*COUNTING)
+@over("rocksmq", at_night=["kafka"])
 def test_available_now_ends_at_what_was_there(
     query: Callable[..., Query], cluster: Cluster, topic: str, make_topic: Callable[..., str]
 ) -> None:
@@ -126,7 +138,7 @@ def test_available_now_ends_at_what_was_there(
     assert (numbers(rows), numbers(rows, 2)) == (list(range(100)), list(range(5)))
 
 
-@over(*COUNTING)
+@over("rocksmq", at_night=["kafka"])
 def test_a_trigger_that_takes_all_ignores_limits(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
     """Trigger.Once asks for all there is."""
     send(cluster, topic, 500)
@@ -151,13 +163,16 @@ def test_a_batch_waits_for_enough_messages(query: Callable[..., Query], cluster:
 
 
 @over("pulsar")
-@pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
+@pytest.mark.parametrize(
+    "limit", ["maxOffsetsPerTrigger", pytest.param("minOffsetsPerTrigger", marks=pytest.mark.night)]
+)
 def test_limits_are_refused_by_name_where_positions_cannot_be_counted(query: Callable[..., Query], limit: str) -> None:
     """Pulsar's positions cannot be advanced: the option is named before the first batch."""
     with pytest.raises(Unsupported, match=f"{limit} needs positions that can be counted"):
         query(**{limit: "10"}).start().batch()
 
 
+@over("rocksmq", "kafka", "pulsar")
 def test_partitions_and_topics_that_come_later_begin_at_their_first_message(
     query: Callable[..., Query], cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
@@ -183,7 +198,7 @@ def test_partitions_and_topics_that_come_later_begin_at_their_first_message(
         assert made.start().batch() == rows
 
 
-@over(*TRIMMING)
+@over("rocksmq", "kafka")
 def test_retention_that_overtakes_a_query_is_an_error_or_a_step(
     query: Callable[..., Query], cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,7 +219,7 @@ def test_retention_that_overtakes_a_query_is_an_error_or_a_step(
     assert numbers(list(chain(*lenient.to_the_end()))) == list(range(50, 100))
 
 
-@over(*TRIMMING)
+@over("rocksmq", at_night=["kafka"])
 def test_retention_that_overtakes_a_planned_batch_is_an_error_in_its_task(
     query: Callable[..., Query], cluster: Cluster, topic: str
 ) -> None:
@@ -221,7 +236,7 @@ def test_retention_that_overtakes_a_planned_batch_is_an_error_in_its_task(
 
 
 @over("rocksmq", "kafka")
-@pytest.mark.parametrize("lenient", ["true", "false"])
+@pytest.mark.parametrize("lenient", ["false", pytest.param("true", marks=pytest.mark.night)])
 def test_a_topic_made_again_is_an_error(
     query: Callable[..., Query], cluster: Cluster, make_topic: Callable[..., str], lenient: str
 ) -> None:
@@ -258,7 +273,7 @@ def test_a_topic_made_again_on_pulsar_is_a_loss(
     assert numbers(lenient.start().batch()) == list(range(50))
 
 
-@over(*TRIMMING)
+@over("rocksmq", "kafka")
 def test_a_deleted_topic_is_a_loss(
     query: Callable[..., Query], cluster: Cluster, topic: str, make_topic: Callable[..., str]
 ) -> None:
@@ -288,6 +303,7 @@ def behind(cluster: Cluster, topic: str) -> int:
     return lag if cluster.has_offsets or lag == 0 else 5
 
 
+@over("rocksmq", "kafka", "pulsar")
 def test_a_group_follows_the_query(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
     """The lag of commitGroup is that of the query when the last batch was planned, over restarts too."""
     send(cluster, topic, 5)
@@ -322,7 +338,7 @@ def test_a_group_with_consumers_of_its_own_is_refused(
         assert numbers(made.batch()) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize("scheme", ["file://", pytest.param("", marks=pytest.mark.night)])
 @over("kafka")
 def test_a_checkpoint_of_spark_sql_kafka_is_taken_over(
     query: Callable[..., Query], cluster: Cluster, topic: str, tmp_path: Path, scheme: str
@@ -349,20 +365,22 @@ def test_a_checkpoint_of_spark_sql_kafka_is_taken_over(
         query(startingOffsets=f"checkpoint:{checkpoint}").start().batch()
 
 
-@over("kafka")
-def test_a_broker_that_is_killed_and_comes_back(
-    query: Callable[..., Query], cluster: Cluster, topic: str, kafka_server: KafkaServer
-) -> None:
+@pytest.mark.disturbs
+def test_a_broker_that_is_killed_and_comes_back(kafka_server: KafkaServer) -> None:
     """A query plans its next batch while the broker is away: it gets what is stored when that is back."""
-    send(cluster, topic, 100)
-    made = query().start()
-    made.batch()
-    send(cluster, topic, 50)
-    kafka_server.kill()
-    with ThreadPoolExecutor(1) as pool:
-        back = pool.submit(kafka_server.start)
-        assert numbers(made.batch()) == list(range(50))
-        back.result()
+    topic = new_name("orders")
+    with mqplug.connect(kafka_server.url) as client, queries(kafka_server.url, topic) as query:
+        client.create_topic(topic)
+        cluster = Cluster(kafka_server.url, client)
+        send(cluster, topic, 100)
+        made = query().start()
+        made.batch()
+        send(cluster, topic, 50)
+        kafka_server.kill()
+        with ThreadPoolExecutor(1) as pool:
+            back = pool.submit(kafka_server.start)
+            assert numbers(made.batch()) == list(range(50))
+            back.result()
 
 
 @over("pulsar")
@@ -421,7 +439,7 @@ def send_from(cluster: Cluster, topic: str, first: int, amount: int) -> None:
         )
 
 
-@over(*COUNTING)
+@over("rocksmq", at_night=["kafka"])
 def test_tasks_follow_from_the_offsets(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
     """The options minPartitions and maxRecordsPerPartition split a batch, and the same batch always in the same way."""
     send(cluster, topic, 100)

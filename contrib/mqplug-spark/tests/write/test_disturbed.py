@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from clusters import new_name
 
 import mqplug
 from mqplug_spark._clients.process_clients import drop_client
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer
 
 pytestmark = pytest.mark.timeout(180)
-
-_numbers = count()
 
 OWNER = """
 import sys, mqplug
@@ -121,7 +119,9 @@ def test_the_owner_of_a_store_is_killed_while_tasks_stage(url: str) -> None:
         assert stored(client, "orders") == expected(0, 1)
 
 
-@pytest.mark.parametrize("after", [0, 0.005, 0.02, 0.06])
+@pytest.mark.parametrize(
+    "after", [0, 0.005, pytest.param(0.02, marks=pytest.mark.night), pytest.param(0.06, marks=pytest.mark.night)]
+)
 def test_the_owner_of_a_store_is_killed_during_the_commit(url: str, after: float) -> None:
     """The commit asks the next owner, which takes all rows in or knows that they are, whenever the first was killed."""
     owner = start(OWNER, url)
@@ -139,7 +139,7 @@ def test_the_owner_of_a_store_is_killed_during_the_commit(url: str, after: float
 @pytest.fixture
 def target(kafka_server: KafkaServer) -> Iterator[tuple[mqplug.Client, WriteOptions]]:
     """A client of Kafka, and the options of writes to an empty topic."""
-    topic = f"disturbed-{next(_numbers)}"
+    topic = new_name("disturbed")
     with mqplug.connect(kafka_server.url) as client:
         client.create_topic(topic, partitions=2)
         yield client, parse_write_options({"url": kafka_server.url, "topic": topic})
@@ -176,6 +176,7 @@ def test_a_task_that_was_given_up_commits_nothing(
     assert stored(client, topic) == expected(0)
 
 
+@pytest.mark.disturbs
 def test_the_broker_is_restarted_during_a_task(
     kafka_server: KafkaServer, target: tuple[mqplug.Client, WriteOptions]
 ) -> None:

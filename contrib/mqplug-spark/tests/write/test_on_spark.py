@@ -42,6 +42,7 @@ def numbers(spark: SparkSession, amount: int, tasks: int = 2) -> DataFrame:
     return spark.range(0, amount, 1, tasks).selectExpr("cast(id as string) as value")
 
 
+@over("rocksmq", "kafka", "pulsar")
 def test_every_column_is_written(
     spark: SparkSession, cluster: Cluster, writing: Writing, make_topic: Callable[..., str]
 ) -> None:
@@ -128,7 +129,11 @@ def test_a_task_that_fails(spark: SparkSession, cluster: Cluster, writing: Writi
     [
         ("'hunter2' as value, 7 as partition, '{topic}' as topic", "'partition' of row 0 of task 0 is 7"),
         ("'x' as value, 'nowhere' as topic", "TopicNotFound.*nowhere"),
-        ("repeat('x', 30000000) as value, '{topic}' as topic", "MessageTooLarge.*'value' of row 0"),
+        pytest.param(
+            "repeat('x', 30000000) as value, '{topic}' as topic",
+            "MessageTooLarge.*'value' of row 0",
+            marks=pytest.mark.night,
+        ),
         ("1 as value, '{topic}' as topic", "'value' must be binary or string, not int"),
     ],
 )
@@ -199,6 +204,7 @@ def uncommit(queue: Path, batch: int) -> None:
         (commits / name).unlink(missing_ok=True)
 
 
+@over("rocksmq", "kafka", at_night=["pulsar"])
 def test_a_batch_that_is_repeated(spark: SparkSession, cluster: Cluster, topic: str, queue: Path) -> None:
     """A stream that Spark restarts with a batch that was written already stores nothing twice, except on Pulsar."""
     once = Counter({str(number): 1 for number in range(150)})

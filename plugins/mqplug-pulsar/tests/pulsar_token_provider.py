@@ -25,10 +25,10 @@ def valid_for(token, seconds):
 
 def install(folder):
     """Make entry points in a folder, which has to be on the path."""
-    info = folder / "token_provider_program-1.dist-info"
+    info = folder / "pulsar_token_provider-1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: token-provider-program\nVersion: 1\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pulsar-token-provider\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
-        "[mqplug.pulsar_tokens]\ntest-cloud = token_provider_program:provide\n"
-        "broken = token_provider_program:missing\nno-function = token_provider_program:calls\n"
+        "[mqplug.pulsar_tokens]\ntest-cloud = pulsar_token_provider:provide\n"
+        "broken = pulsar_token_provider:missing\nno-function = pulsar_token_provider:calls\n"
     )

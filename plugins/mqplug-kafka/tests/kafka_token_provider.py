@@ -27,11 +27,11 @@ def provide(settings):
 
 def install(folder):
     """Make an entry point in a folder, which has to be on the path. ``broken`` names no function."""
-    info = folder / "token_provider_program-1.dist-info"
+    info = folder / "kafka_token_provider-1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: token-provider-program\nVersion: 1\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kafka-token-provider\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
-        "[mqplug.kafka_tokens]\ntest-cloud = token_provider_program:provide\n"
-        "broken = token_provider_program:missing\nno-function = token_provider_program:calls\n"
+        "[mqplug.kafka_tokens]\ntest-cloud = kafka_token_provider:provide\n"
+        "broken = kafka_token_provider:missing\nno-function = kafka_token_provider:calls\n"
     )
     return os.pathsep.join([str(folder), os.path.dirname(__file__)])  # noqa: PTH120

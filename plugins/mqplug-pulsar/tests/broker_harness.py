@@ -1,4 +1,4 @@
-"""The contract kit's harness over a broker that the tests own, and disturb."""
+"""The contract kit's harness over a broker of the tests: one that all workers use, or one that a test may disturb."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import attrs
+from pulsar_rest import Rest
 
 import mqplug
 from mqplug.testing import Harness
@@ -17,11 +18,12 @@ NEEDS_BATCHES = "zlib"
 
 
 @contextmanager
-def disturbed(server, rest, query="") -> Iterator[Harness]:
-    """Yield a harness with all hooks, whose clients have these settings, as in ``&batching=none``.
+def shared(server, query="") -> Iterator[Harness]:
+    """Yield a harness with all hooks that disturb no other test; its clients have settings, as in ``&batching=none``.
 
     Retention in Pulsar removes whole ledgers, which no group needs any more: ``roll`` closes one.
     """
+    rest = Rest(server.admin_url)
     codecs = [name for name in CODECS if name != NEEDS_BATCHES or "batching=none" not in query]
 
     def trim(client, topic, before):
@@ -34,9 +36,19 @@ def disturbed(server, rest, query="") -> Iterator[Harness]:
             absent={},
             trim_before=trim,
             roll=lambda client, topic: server.unload(topic),
+            unload=server.unload,
+            codecs={name: partial(mqplug.connect, f"{server.url}{query}&compression={name}") for name in codecs},
+            enforce=lambda client, topic: rest.enforce(topic),
+        )
+
+
+@contextmanager
+def disturbed(server, query="") -> Iterator[Harness]:
+    """Yield a harness with all hooks."""
+    with shared(server, query) as harness:
+        yield attrs.evolve(
+            harness,
             process_behind_network=server.relayed_url + query,
             behind_network=lambda: mqplug.connect(server.relayed_url + query),
-            codecs={name: partial(mqplug.connect, f"{server.url}{query}&compression={name}") for name in codecs},
             **server.hooks(),
-            enforce=lambda client, topic: rest.enforce(topic),
         )

@@ -1,13 +1,14 @@
 """The pytest plugin: the ``mq`` fixture, and the contract's options, marker and report.
 
-It imports nothing of mqplug until it is used, so that coverage can start before mqplug is imported.
+Each pytest run loads it wherever mqplug is installed. So it is a package of its own, and imports nothing of mqplug
+until it is used. That also lets coverage start before mqplug is imported.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mqplug.memory import MemoryClient
+    from mqplug.testing._report import ContractReport
 
 # Modules of the core whose clock callers wait by.
-MODULES_WITH_A_CLOCK = ("_base.deadline", "_model.position", "_consume.nacked_messages")
+MODULES_WITH_A_CLOCK: Final = ("_base.deadline", "_model.position", "_consume.nacked_messages")
+
+SHARED_DIRECTORY_VARIABLE: Final = "MQPLUG_KIT_SHARED"  # read by mqplug.testing._running.running_alone
+
+REPORT_NAME: Final = "mqplug-report"
 
 
 @pytest.fixture
@@ -63,24 +69,39 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of the cases."""
     config.addinivalue_line("markers", "mqplug_case(case): a case of mqplug's contract")
     if hasattr(config, "workerinput") and config.option.basetemp:  # a worker of pytest-xdist
-        from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE
-
         os.environ[SHARED_DIRECTORY_VARIABLE] = str(Path(config.option.basetemp).parent)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at -k
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select and prepare the cases of the contract. A run without cases does not load the kit."""
+    """Select and prepare the cases of the contract, and report on them. A run without cases does not load the kit."""
     if any(item.get_closest_marker("mqplug_case") for item in items):
         from mqplug.testing._collection.selection import select_cases
 
+        _register_report(config)
         select_cases(items, config)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Register the report before any case is collected: with workers, this process collects none."""
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Watch for cases in the reports of the workers: this process collects none."""
+    config.pluginmanager.register(_WatchingWorkers(config))
+
+
+class _WatchingWorkers:
+    """Registers the report with the first case that a worker reports."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(report, "mqplug_noted") and not self._config.pluginmanager.has_plugin(REPORT_NAME):
+            _register_report(self._config).pytest_runtest_logreport(report)  # pytest calls it only from the next one on
+
+
+def _register_report(config: pytest.Config) -> ContractReport:
     from mqplug.testing._report import ContractReport
 
-    paths: list[str] = session.config.getoption("--mqplug-report") or []
-    session.config.pluginmanager.register(ContractReport(paths), "mqplug-report")
+    report = ContractReport(config.getoption("--mqplug-report") or [])
+    config.pluginmanager.register(report, REPORT_NAME)
+    return report

@@ -1,0 +1,154 @@
+"""Commits of a member whose coordinator is silent: they end in their time, and nothing else waits for them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from kafka_driver import fill, new_name, take
+
+import mqplug
+from mqplug_kafka._consume import committer
+from mqplug_kafka._consume.client_source import ClientSource
+from mqplug_kafka._consume.committer import Committer
+from mqplug_kafka._consume.topic_watch import TopicWatch
+
+FIVE = [TopicPartition("t", 0, 5)]
+NINE = [TopicPartition("t", 0, 9)]
+
+
+class Group:
+    """A native consumer whose group answers with ``position``, or not at all."""
+
+    def __init__(self):
+        self.position = 0
+        self.answers = True
+        self.takes_commits = True
+        self.commits = []
+
+    def commit(self, offsets, asynchronous):
+        """Take the commit, if it is not lost."""
+        assert asynchronous
+        self.commits += [each.offset for each in offsets]
+        if self.answers and self.takes_commits:
+            self.position = offsets[0].offset
+
+    def committed(self, partitions, timeout):
+        """Answer, or not."""
+        if not self.answers:
+            time.sleep(timeout)
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return [TopicPartition(each.topic, each.partition, self.position) for each in partitions]
+
+
+@pytest.fixture
+def group():
+    """A group at position 0."""
+    return Group()
+
+
+@pytest.fixture
+def commits(group):
+    """Commits to that group."""
+    made = Committer(group)
+    yield made
+    made.stop()
+
+
+@pytest.mark.disturbs
+def test_polls_go_on_while_a_commit_waits(kafka_server, mq, topic, monkeypatch):
+    """A broker that falls silent during a commit holds up neither the polls of the member, nor the commit's caller."""
+    fill(mq, topic, 10)
+    polls = []
+    fetch = ClientSource.fetch
+    with mq.consumer(topic, group=new_name()) as consumer:
+        for message in take(consumer, 5):
+            consumer.ack(message)
+        consumer.commit()
+        for message in take(consumer, 2):
+            consumer.ack(message)
+        monkeypatch.setattr(TopicWatch, "lost", lambda *_: {})  # which would find the silence before the commit
+        monkeypatch.setattr(ClientSource, "fetch", lambda *args: (fetch(*args), polls.append(args))[0])
+        failures = []
+
+        def commit():
+            began = time.monotonic()
+            with pytest.raises(mqplug.Timeout):
+                consumer.commit(timeout=5)
+            failures.append(time.monotonic() - began)
+
+        kafka_server.pause()
+        try:
+            committing = threading.Thread(target=commit)
+            committing.start()
+            before = len(polls)
+            while committing.is_alive():
+                consumer.receive_many(1, timeout=0.1)
+            assert len(polls) - before >= 3
+        finally:
+            kafka_server.unpause()
+        committing.join()
+        assert failures[0] < 15  # and not the minute of a native commit
+        consumer.commit(timeout=60)
+        assert consumer.committed()[0].coordinates == (7,)
+
+
+def test_no_commit_is_sent_while_an_earlier_one_may_be_on_its_way(monkeypatch, group, commits):
+    """The native client may send a commit again: until the group has answered for a while, a later one waits for it."""
+    monkeypatch.setattr(committer, "SETTLE_S", 0.3)
+    group.answers = False
+    for offsets in (FIVE, NINE):
+        with pytest.raises(mqplug.Timeout):
+            commits.commit(offsets, 0.2)
+    assert group.commits == [5]
+    group.answers, back = True, time.monotonic()
+    commits.commit(NINE, 30)
+    assert time.monotonic() - back >= 0.3
+    assert group.commits == [5, 9]
+    commits.commit(FIVE, 30)
+    assert group.position == 5
+
+
+def test_a_late_commit_is_confirmed_without_another(group, commits):
+    """A commit that got through while its caller waited is confirmed as soon as the group answers."""
+    group.answers = False
+
+    def recover():
+        group.position, group.answers = 5, True
+
+    threading.Timer(0.5, recover).start()
+    commits.commit(FIVE, 30)
+    assert group.commits == [5]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(KafkaError.OFFSET_METADATA_TOO_LARGE, mqplug.ConfigError), (KafkaError.ILLEGAL_GENERATION, mqplug.NotAssigned)],
+)
+def test_a_refused_commit_raises_why(monkeypatch, group, commits, code, kind):
+    """The reason of a refusal, which a poll learns, is raised, at once or after refusals have lasted."""
+    monkeypatch.setattr(committer, "COMMIT_RETRY_LIMIT_S", 0.3)
+    group.takes_commits = False
+    answer = SimpleNamespace(error=KafkaError(code))
+    threading.Timer(0.1, commits.heard, (None, [answer])).start()
+    with pytest.raises(kind):
+        commits.commit(FIVE, 30)
+
+
+def test_ctrl_c_ends_the_wait_for_a_commit(group, commits):
+    """Ctrl-C need not wait for a question to a coordinator that is silent."""
+    group.answers = False
+    pressed = []
+
+    def press():
+        pressed.append(time.monotonic())
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Timer(1.0, press).start()  # during a question, which waits for longer and longer
+    with pytest.raises(KeyboardInterrupt):
+        commits.commit(FIVE, 5)
+    assert time.monotonic() - pressed[0] < 0.5

@@ -1,0 +1,84 @@
+"""Questions, which change nothing, are asked again while their time lasts: a broken connection does not end them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from kafka_driver import fill, new_name
+
+import mqplug
+from mqplug_kafka._cluster import admin_requests
+
+
+class Breaking:
+    """The native admin client, each of whose calls fails at first, as when its connection breaks."""
+
+    def __init__(self, native, code):
+        self.native, self.code = native, code
+        self.broken = set()
+
+    def __getattr__(self, name):
+        call = getattr(self.native, name)
+
+        def breaking(*args, **kwargs):
+            if name in self.broken or name == "poll":
+                return call(*args, **kwargs)
+            self.broken.add(name)
+            error = KafkaException(KafkaError(self.code))
+            if name.startswith("list_") and name != "list_offsets":  # these wait for their answer
+                raise error
+            failed = Future()
+            failed.set_exception(error)
+            return dict.fromkeys(call(*args, **kwargs), failed)
+
+        return breaking
+
+
+@pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER])
+def test_a_broken_connection_ends_no_question(mq, topic, code):
+    """Where a group stands, its topics, offsets and names are told although each request breaks once."""
+    fill(mq, topic, 3)
+    group = new_name()
+    mq.reset_group(group, topic, mqplug.EARLIEST)
+    requests = mq._connection.requests
+    requests._admin = breaking = Breaking(requests._admin, code)
+    assert mq.lag(topic, group=group) == {0: 3}
+    assert group in {each.name for each in mq.groups(topic)}
+    assert topic in mq.topics()
+    assert breaking.broken >= {"describe_topics", "describe_configs", "list_offsets", "list_groups", "list_topics"}
+
+
+def test_a_native_client_that_never_answers_is_replaced_within_a_question(mq, topic, monkeypatch):
+    """A question that gets no answer for long is asked through a new native client, in the time that it has."""
+    fill(mq, topic, 3)
+    monkeypatch.setattr(admin_requests, "FIRST_ATTEMPT_S", 0.3)
+    monkeypatch.setattr(admin_requests, "MIN_CLIENT_AGE_S", 0.0)
+    requests = mq._connection.requests
+    former = requests._admin
+
+    class Silent:
+        def __getattr__(self, name):
+            return (lambda _: None) if name == "poll" else lambda *_, **__: {topic: Future()}
+
+    requests._admin = Silent()
+    assert len(mq._connection.describe([topic], 30)[topic].logs) == 1
+    assert requests._admin is not former
+
+
+@pytest.mark.disturbs
+def test_a_question_goes_on_when_a_paused_broker_does(kafka_server, mq, topic):
+    """A question that was asked while the broker was paused is answered when it goes on."""
+    fill(mq, topic, 3)
+    kafka_server.pause()
+    resume = threading.Timer(2, kafka_server.unpause)
+    began = time.monotonic()
+    resume.start()
+    try:
+        assert mq.watermarks(topic, timeout=60)[0].count == 3
+        assert time.monotonic() - began >= 1
+    finally:
+        resume.join()

@@ -1,0 +1,33 @@
+"""The contract, over a Pulsar that is restarted, killed, frozen and cut off: the cases that do so."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+from brief_contract import BRIEF
+from broker_harness import disturbed
+from contract_parts import DISTURBING
+from plain_topics import plain_topics
+
+from mqplug.testing import prove
+
+BY_DAY = BRIEF
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((nullcontext, ""), id="batches"),
+        pytest.param((nullcontext, "&batching=none"), id="single messages", marks=pytest.mark.night),
+        pytest.param((plain_topics, ""), id="plain topics", marks=pytest.mark.night),
+    ],
+)
+def harness(request, disturbed_pulsar):
+    """A broker with all hooks, and topics with partitions or without; messages in batches or alone."""
+    topics, query = request.param
+    with topics(), disturbed(disturbed_pulsar, query) as over_this_broker:
+        yield over_this_broker
+
+
+test_contract = prove(only=DISTURBING, profile="quick")

@@ -1,0 +1,185 @@
+"""What was confirmed outlives a broker that is killed right after: one kill for all of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pulsar_driver import check_exactly, fill, killed, take, take_all
+
+import mqplug
+
+pytestmark = [pytest.mark.disturbs, pytest.mark.timeout(300)]
+
+COMMITS = 10
+HOLES = 400
+BATCH = 60
+
+
+def commit_each(member, rounds):
+    """Ack and commit these groups of messages, one directly after the other."""
+    for messages in rounds:
+        for message in messages:
+            member.ack(message)
+        member.commit()
+
+
+def single_messages(taken):
+    """Each commit stores one message, in order."""
+    return [[message] for message in taken[:COMMITS]], taken[COMMITS:]
+
+
+def out_of_order(taken):
+    """Each commit stores every second message of the next four."""
+    return [taken[at + 1 : at + 4 : 2] for at in range(0, 4 * COMMITS, 4)], taken[::2]
+
+
+def whole_batches(taken):
+    """Each commit stores a batch of ten messages."""
+    return [taken[at : at + 10] for at in range(0, 10 * COMMITS, 10)], taken[10 * COMMITS :]
+
+
+def holes_in_batches(taken):
+    """Each commit stores a batch and a part of another one, or two parts."""
+    rounds = [taken[at : at + 13] for at in range(0, 10 * COMMITS, 15)]
+    acked = {message.id for messages in rounds for message in messages}
+    return rounds, [message for message in taken if message.id not in acked]
+
+
+def commits(choose, batches, size):
+    """What was committed does not come again, and what was not does, whatever the commits stored."""
+
+    def story(mq, topic):
+        for _ in range(batches):
+            fill(mq, topic, size)
+        member = mq.consumer(topic, group="g")
+        rounds, rest = choose(take_all(member, batches * size))
+        commit_each(member, rounds[:-2])
+        yield
+        commit_each(member, rounds[-2:])
+        yield
+        member.close()
+        check_exactly(mq, topic, [message.id for message in rest])
+
+    return story
+
+
+def a_close(mq, topic):
+    """What a close stores directly after a commit lasts as well."""
+    ids = [fill(mq, topic, 1)[0] for _ in range(COMMITS + 2)]
+    with mq.consumer(topic, group="g") as member:
+        taken = take(member, COMMITS)
+        yield
+        commit_each(member, [[message] for message in taken[:-1]])
+        member.ack(taken[-1])
+    yield
+    check_exactly(mq, topic, ids[COMMITS:])
+
+
+def many_holes(mq, topic):
+    """Single acks inside a large batch last: only the gaps come again."""
+    fill(mq, topic, HOLES)
+    with mq.consumer(topic, group="g") as member:
+        taken = take_all(member, HOLES)
+        for number, message in enumerate(taken):
+            if number % 3:
+                member.ack(message)
+        yield
+        member.commit()
+    yield
+    check_exactly(mq, topic, [message.id for message in taken[::3]])
+
+
+def holes_of_two_members(mq, topic):
+    """What two members that share acked inside batches, at the same time, stays acked."""
+    for _ in range(6):
+        fill(mq, topic, BATCH)
+    with mq.consumer(topic, group="g", mode="shared") as one, mq.consumer(topic, group="g", mode="shared") as other:
+        taken = {member: take_all(member, BATCH) for member in (one, other)}
+        while sum(map(len, taken.values())) < 6 * BATCH:
+            for member in taken:
+                taken[member] += member.receive_many(BATCH, timeout=0.2)
+        for member, messages in taken.items():
+            for number, message in enumerate(messages):
+                if number % 3:
+                    member.ack(message)
+        yield
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(lambda member: member.commit(), taken))
+    yield
+    left = [message.id for messages in taken.values() for message in messages[::3]]
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        assert sorted(message.id for message in take_all(member, len(left))) == sorted(left)
+        fresh = fill(mq, topic, 1)
+        assert [message.id for message in take(member, 1)] == fresh
+
+
+def seek(mq, topic, mode, ids):
+    """Seek to the beginning as a member in this mode. Return the member."""
+    member = mq.consumer(topic, group="g", mode=mode)
+    member.seek(mqplug.before(ids[0]))
+    return member
+
+
+def reset(mq, topic, mode, ids):
+    """Reset the group to the beginning."""
+    mq.reset_group("g", topic, mqplug.before(ids[0]))
+
+
+def move_backward(move, mode):
+    """After a seek or ``reset_group`` backward, messages that were acked before the move come again."""
+
+    def story(mq, topic):
+        ids = [each for _ in range(4) for each in fill(mq, topic, 10)]
+        with mq.consumer(topic, group="g") as member:
+            taken = take(member, len(ids))
+            for message in [*taken[:10], *taken[12:16], *taken[20:30]]:
+                member.ack(message)
+            member.commit()
+        yield
+        member = move(mq, topic, mode, ids)
+        yield
+        if member is not None:
+            member.close()
+        with mq.consumer(topic, group="g", mode=mode) as member:
+            found = [message.id for message in take(member, len(ids))]
+            assert (found if mode == "ordered" else sorted(found)) == ids
+
+    return story
+
+
+STORIES = {
+    "commits-of-single-messages": commits(single_messages, 40, 1),
+    "commits-out-of-order": commits(out_of_order, 40, 1),
+    "commits-of-batches": commits(whole_batches, COMMITS + 1, 10),
+    "commits-of-holes": commits(holes_in_batches, COMMITS, 10),
+    "a-close": a_close,
+    "many-holes": many_holes,
+    "holes-of-two-members": holes_of_two_members,
+    "a-seek": move_backward(seek, "ordered"),
+    "a-reset": move_backward(reset, "ordered"),
+    "a-shared-seek": move_backward(seek, "shared"),
+    "a-key-shared-seek": move_backward(seek, "key_shared"),
+}
+"""Generators in three parts: what comes before, what is confirmed last before the kill, and what is found after it."""
+
+
+@pytest.fixture(scope="module")
+def stories(disturbed_pulsar):
+    """The stories, after the kill."""
+    with mqplug.connect(disturbed_pulsar.url) as mq, ThreadPoolExecutor(len(STORIES)) as threads:
+        for name in STORIES:
+            mq.create_topic(f"outlives-{name}")
+        begun = {name: story(mq, f"outlives-{name}") for name, story in STORIES.items()}
+        for _ in range(2):  # the last parts end together, so that the kill comes right after each
+            list(threads.map(next, begun.values()))
+        killed(disturbed_pulsar)
+        yield begun
+        for name in STORIES:
+            mq.delete_topic(f"outlives-{name}")  # a worker may come back to these tests
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_it_lasts(stories, name):
+    """What a story says was confirmed is so after the kill."""
+    assert next(stories[name], "ended") == "ended"

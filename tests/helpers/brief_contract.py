@@ -1,0 +1,35 @@
+"""The brief contract: as few cases as find all mutants out, and the cases that no mutant proves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mqplug.testing import CASES
+
+MATRIX = Path(__file__).parents[1] / "mutants" / "matrix.json"  # read as it is: importing the mutants takes longer
+
+
+def _killed() -> dict[str, set[str]]:
+    """Return the mutants that each case kills, as the stored matrix says."""
+    killed: dict[str, set[str]] = {}
+    for mutant, sections in json.loads(MATRIX.read_text()).items():
+        for section, numbers in sections.items():
+            for number in numbers.split():
+                killed.setdefault(f"{section}-{number}", set()).add(mutant)
+    return killed
+
+
+def _brief() -> tuple[str, ...]:
+    """Choose, again and again, the case that kills most of the mutants that are left."""
+    killed = _killed()
+    chosen = [case.id for case in CASES if case.id not in killed]
+    left = set().union(*killed.values())
+    while left:
+        best = max(sorted(killed), key=lambda case: len(killed[case] & left))
+        chosen.append(best)
+        left -= killed[best]
+    return tuple(sorted(chosen))
+
+
+BRIEF: tuple[str, ...] = _brief()
