@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from mqplug import EARLIEST, Message, Record
+from mqplug import EARLIEST, Consumer, Message, Record
 from mqplug.testing._case_tools.bench import Bench
 from mqplug.testing._case_tools.registry import Registry
 
@@ -114,14 +114,27 @@ def test_one_partition_only(bench: Bench) -> None:
     bench.equal([log.partition for log in reader.assignment()], [1])
 
 
+def _two_members(bench: Bench, topic: str, group: str) -> list[Consumer]:
+    """Return members that joined before any message: a key that moves waits for the acks of its former member."""
+    members = [bench.member(topic, group, mode="key_shared") for _ in range(2)]
+
+    def join() -> bool:
+        for member in members:
+            bench.equal(member.receive(bench.waiting.poll), None)
+        return all(member.assignment() for member in members)
+
+    bench.wait(join, "both have joined")
+    return members
+
+
 @case(10, needs=("key_shared", "keys"))
 def test_one_member_for_a_key(bench: Bench) -> None:
     """In ``key_shared`` a key is with one member at a time, and its messages come in their order."""
     topic, group = bench.topic(), bench.name()
     keys = [b"k%d" % number for number in range(7)]
+    members = _two_members(bench, topic, group)
     for number in range(49):
         bench.filler(topic).send(b"%d" % number, key=keys[number % 7], partition=0)
-    members = [bench.member(topic, group, mode="key_shared") for _ in range(2)]
     got: list[list[Message]] = [[], []]
 
     def poll() -> bool:
@@ -145,9 +158,9 @@ def test_one_member_for_a_key(bench: Bench) -> None:
 def test_an_empty_key(bench: Bench) -> None:
     """In ``key_shared`` an empty key is a key: one member has its messages, in order. What has no key does not wait."""
     topic, group, keys = bench.topic(), bench.name(), (b"", None, None)  # in turn, two members would have one each
+    members = _two_members(bench, topic, group)
     for number in range(24):
         bench.filler(topic).send(b"%d" % number, key=keys[number % 3], partition=0)
-    members = [bench.member(topic, group, mode="key_shared") for _ in range(2)]
     got: list[list[Message]] = [[], []]
 
     def poll() -> bool:
