@@ -22,6 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+HIDDEN: Final = "1"
 
 
 def cut_short(call: Callable[P, R]) -> Callable[P, R]:
@@ -105,7 +106,10 @@ def _alone(error: Error) -> Error:
 
 
 class _Hiding:
-    """Counts the errors that are alive and wish no traceback, and sets the variable meanwhile."""
+    """Counts the errors that are alive and wish no traceback, and sets the variable meanwhile.
+
+    A value that somebody else has given it remains.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # an error may die, and so end, inside begin
@@ -114,18 +118,19 @@ class _Hiding:
     def begin(self) -> bool:
         """Set the variable, unless somebody else did. Return whether ``end`` has to follow."""
         with self._lock:
-            if not self._errors and HIDE_TRACEBACK in os.environ:
+            ours = {None, HIDDEN} if self._errors else {None}
+            if os.environ.get(HIDE_TRACEBACK) not in ours:
                 return False
             self._errors += 1
-            os.environ[HIDE_TRACEBACK] = "1"
+            os.environ[HIDE_TRACEBACK] = HIDDEN
         return True
 
     def end(self) -> None:
         """Remove the variable after the last error."""
         with self._lock:
             self._errors -= 1
-            if not self._errors:
-                os.environ.pop(HIDE_TRACEBACK, None)
+            if not self._errors and os.environ.get(HIDE_TRACEBACK) == HIDDEN:
+                del os.environ[HIDE_TRACEBACK]
 
 
 _hiding = _Hiding()

@@ -80,10 +80,14 @@ def test_tracebacks_are_hidden_as_long_as_an_error_lives(monkeypatch: pytest.Mon
 
 
 def test_a_user_who_hides_tracebacks_keeps_them_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that Spark has set is left as it is."""
+    """A variable that the user has set is left as it is, also when an error dies that came before."""
+    monkeypatch.delenv(HIDE_TRACEBACK, raising=False)
+    with pytest.raises(Error, match="no option 'nonsense'") as before:
+        MqplugDataSource({"nonsense": "1"}).schema()
     monkeypatch.setenv(HIDE_TRACEBACK, "true")
     with pytest.raises(Error, match="no option 'nonsense'"):
         MqplugDataSource({"nonsense": "1"}).schema()
+    del before
     gc.collect()
     assert os.environ[HIDE_TRACEBACK] == "true"
 
