@@ -99,6 +99,7 @@ def kafka(tmp_path):
         made.close()
 
 
+@pytest.mark.night
 @pytest.mark.timeout(400)  # a dozen processes of Java start one after the other, each with a deadline
 def test_a_secured_cluster_outlives_a_node(kafka, monkeypatch):
     """Users, rights and configuration are as the page says; a send succeeds and outlives it when a node dies."""

@@ -42,6 +42,7 @@ def pulsar(tmp_path):
         made.close()
 
 
+@pytest.mark.night
 @pytest.mark.timeout(400)  # ten processes of Java start one after the other, each with a deadline
 def test_a_secured_cluster_outlives_a_bookie(pulsar):
     """Roles, tokens and configuration are as the page says; a topic goes on when a bookie dies, and loses nothing."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from page_steps import steps
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,7 @@ def run_uv(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.night
 def test_uvx_runs_the_command_line(tmp_path: Path):
     """`uvx` runs a verb with the backend that the page names, in an environment that it makes for it."""
     (line,) = steps("uvx")

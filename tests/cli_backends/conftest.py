@@ -6,6 +6,7 @@ Tests of the verbs over memory are in `tests/cli`.
 from __future__ import annotations
 
 from importlib.util import find_spec
+from zlib import crc32
 
 import pytest
 from cli_processes import Cluster
@@ -18,9 +19,19 @@ if find_spec("mqplug_devbrokers") is None:  # the core's own tests know no plugi
     collect_ignore_glob = ["test_*.py"]
 
 
-@pytest.fixture(scope="session", params=BACKENDS)
+def pytest_generate_tests(metafunc):
+    """Run each test over the backend that its name chooses by day, and over all at night."""
+    chosen = [mark for mark in metafunc.definition.iter_markers("parametrize") if mark.args[0] == "cluster"]
+    if "cluster" in metafunc.fixturenames and not chosen:
+        by_day = BACKENDS[crc32(metafunc.function.__name__.encode()) % len(BACKENDS)]
+        marks = {each: () if each == by_day else pytest.mark.night for each in BACKENDS}
+        parameters = [pytest.param(each, marks=mark) for each, mark in marks.items()]
+        metafunc.parametrize("cluster", parameters, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def cluster(request, tmp_path_factory):
-    """Each backend in turn. RocksMQ is opened by each process anew, or by way of the one that has it open."""
+    """A backend. RocksMQ is opened by each process anew, or by way of the one that has it open."""
     folder = tmp_path_factory.mktemp("cli")
     if request.param == "rocksmq":
         url = f"rocksmq://{folder}/store"

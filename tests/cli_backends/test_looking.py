@@ -13,8 +13,6 @@ import pytest
 from cli_processes import MQPLUG, Cluster
 
 import mqplug
-from mqplug_devbrokers import KafkaSecurity, KafkaServer
-from mqplug_devbrokers.pytest_plugin import started
 
 DEADLINE_S = 60
 
@@ -137,40 +135,40 @@ def test_a_terminal_has_its_width_and_its_colors(cluster, topic):
     assert max(map(len, plain)) <= 60 < max(map(len, piped.splitlines()))
 
 
-@pytest.fixture(scope="module")
-def own_server():
-    """A Kafka that no other module uses, at which alice may describe the topic "orders", and nothing more."""
-    with started(lambda: KafkaServer(security=KafkaSecurity(authorize=True))) as server:
-        with mqplug.connect(server.url) as mq:
-            mq.create_topic("orders")
-            mq.reset_group("billing", "orders", mqplug.EARLIEST)
-        server.secured.allow("alice", "Describe", topic="orders")
-        yield server
-
-
-def test_a_server_that_is_gone_ends_the_watching(own_server, tmp_path):
+@pytest.mark.disturbs
+def test_a_server_that_is_gone_ends_the_watching(kafka_server, tmp_path):
     """When the server answers no more, watching ends with an error in one line after the timeout."""
-    cluster = Cluster("kafka", own_server.relayed_url, tmp_path)
-    with watched(cluster, "billing", "--timeout", "3") as process:
-        assert process.stdout.readline()
-        own_server.cut_network()
-        try:
-            _, complaint = process.communicate(timeout=DEADLINE_S)
-        finally:
-            own_server.heal_network()
+    cluster = Cluster("kafka", kafka_server.relayed_url, tmp_path)
+    topic, group = cluster.new_name(), cluster.new_name()
+    with mqplug.connect(kafka_server.url) as mq:
+        mq.create_topic(topic)
+        mq.reset_group(group, topic, mqplug.EARLIEST)
+        with watched(cluster, group, "--timeout", "3") as process:
+            assert process.stdout.readline()
+            kafka_server.cut_network()
+            try:
+                _, complaint = process.communicate(timeout=DEADLINE_S)
+            finally:
+                kafka_server.heal_network()
+        mq.delete_topic(topic)
     assert (process.returncode, complaint.decode().splitlines()[-1][:7]) == (1, "error: ")
 
 
-def test_a_missing_right_is_named(own_server, tmp_path):
+def test_a_missing_right_is_named(secured_kafka, tmp_path):
     """Without a right the command fails in one line that names the right; the password was in a file."""
     (tmp_path / "mqplug.toml").write_text(
-        f'[context.secured]\nbackend = "kafka"\nservers = ["{own_server.secured.address("sasl")}"]\n'
-        'mechanism = "PLAIN"\nusername = "alice"\npassword = "${ALICE}"\n'
+        f'[context.secured]\nbackend = "kafka"\nservers = ["{secured_kafka.secured.address("sasl")}"]\n'
+        'mechanism = "PLAIN"\nusername = "erin"\npassword = "${ERIN}"\n'
     )
     cluster = Cluster("kafka", "--context=secured", tmp_path)
-    assert cluster.run("topics", ALICE="alice-pw").stdout == "orders\n"
-    for verb in (["delete", "orders", "--yes"], ["create", "bills"], ["trim", "orders", "--before", "latest", "--yes"]):
-        done = cluster.run(*verb, ALICE="alice-pw")
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert "Have it allowed" in done.stderr
-        assert "alice-pw" not in done.stderr
+    topic = cluster.new_name()
+    secured_kafka.secured.allow("erin", "Describe", topic=topic)
+    with mqplug.connect(secured_kafka.url) as mq:
+        mq.create_topic(topic)
+        assert cluster.run("topics", ERIN="erin-pw").stdout == f"{topic}\n"
+        for verb in (["delete", topic, "--yes"], ["create", "bills"], ["trim", topic, "--before", "latest", "--yes"]):
+            done = cluster.run(*verb, ERIN="erin-pw")
+            assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+            assert "Have it allowed" in done.stderr
+            assert "erin-pw" not in done.stderr
+        mq.delete_topic(topic)

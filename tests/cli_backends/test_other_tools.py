@@ -12,27 +12,23 @@ import pytest
 LIMIT_S = 100
 GOT = re.compile(r"key:\[(.*?)\], properties:\[(.*?)\], content:(.*?)\n")
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.night]  # by day, tests of the plugins run the same tools
+over_kafka = pytest.mark.parametrize("cluster", ["kafka"], indirect=True)
+over_pulsar = pytest.mark.parametrize("cluster", ["pulsar"], indirect=True)
 
 
 @pytest.fixture
 def other(cluster, request):
     """A call of another tool on the server with an input: what it wrote."""
-    if cluster.backend == "rocksmq":
-        pytest.skip("no other tool speaks RocksMQ")
     server = request.getfixturevalue(f"{cluster.backend}_server")
 
     def call(name, *arguments, given=b""):
         if name == "kcat":
-            if cluster.backend != "kafka":
-                pytest.skip("kcat speaks Kafka")
             if shutil.which("kcat") is None:
                 pytest.skip("kcat is not installed")
             command = ["kcat", *arguments, "-b", server.bootstrap]
-        elif (cluster.backend == "pulsar") == (name == "client"):
-            command = server.tool(name, *arguments)
         else:
-            pytest.skip("a tool of the other server")
+            command = server.tool(name, *arguments)
         done = subprocess.run(command, input=given, capture_output=True, timeout=LIMIT_S, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout
@@ -55,6 +51,7 @@ def envelopes(cluster, topic):
     return [(row["key"], row.get("value", row.get("value_base64")), row["headers"]) for row in rows]
 
 
+@over_kafka
 def test_what_kcat_writes_we_read(cluster, other, name):
     """Keys, empty and null values, headers, and bytes that are no UTF-8."""
     other("kcat", "-P", "-t", name, "-K", ":", "-Z", "-H", "h=1", "-H", "h=2", given=b"k:two chairs\nk:\nb:\xff\n")
@@ -62,6 +59,7 @@ def test_what_kcat_writes_we_read(cluster, other, name):
     assert envelopes(cluster, name) == [("k", "two chairs", headers), ("k", None, headers), ("b", "/w==", headers)]
 
 
+@over_kafka
 def test_what_we_write_kcat_reads(cluster, other, name):
     """Our format strings write what its own do, and it reads what we sent."""
     done = cluster.run(
@@ -76,6 +74,7 @@ def test_what_we_write_kcat_reads(cluster, other, name):
     assert theirs == b"k:two chairs\nk:\n\xff:\xfe\n" == cluster.run("consume", name, "-K", ":", given=b"").stdout
 
 
+@over_kafka
 def test_what_kafkas_console_producer_writes_we_read(cluster, other, name):
     """Keys and values as it splits them."""
     options = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
@@ -83,6 +82,7 @@ def test_what_kafkas_console_producer_writes_we_read(cluster, other, name):
     assert envelopes(cluster, name) == [("a", "zwei Stühle", []), ("b", "", [])]
 
 
+@over_kafka
 def test_what_we_write_kafkas_console_consumer_reads(cluster, other, name):
     """Keys, values, headers and tombstones."""
     cluster.run("produce", name, "-K", ":", "-Z", "-H", "h=1", given="a:zwei Stühle\nb:\n")
@@ -92,12 +92,14 @@ def test_what_we_write_kafkas_console_consumer_reads(cluster, other, name):
     assert printed == "h:1\ta\tzwei Stühle\nh:1\tb\tnull\n"
 
 
+@over_pulsar
 def test_what_pulsars_client_writes_we_read(cluster, other, name):
     """Values, the key and properties."""
     other("client", "produce", "-m", "zwei Stühle", "-m", "b", "-s", ";", "-k", "ü", "-p", "h=1", name)
     assert envelopes(cluster, name) == [("ü", each, [{"name": "h", "value": "1"}]) for each in ("zwei Stühle", "b")]
 
 
+@over_pulsar
 def test_what_we_write_pulsars_client_reads(cluster, other, name):
     """Keys, values and headers."""
     cluster.run("produce", name, "-K", ":", "-H", "h=1", given="a:zwei Stühle\nb:x\n")

@@ -68,7 +68,7 @@ def test_a_topic_is_followed(cluster, topic):
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("kind", ["KafkaServer", "PulsarServer"])
+@pytest.mark.parametrize("kind", ["KafkaServer", pytest.param("PulsarServer", marks=pytest.mark.night)])
 def test_an_outage_passes(kind):
     """While a server is dead the first line says so, and when it lives again top goes on; q ends it in between, too."""
     devbrokers = pytest.importorskip("mqplug_devbrokers")

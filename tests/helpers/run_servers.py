@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from day_and_night import GROUPS
 
 from mqplug.testing import free_port
 from mqplug_devbrokers import KafkaCluster, KafkaSecurity, KafkaServer, PulsarSecurity, PulsarServer
 from mqplug_devbrokers.pytest_plugin import shared, started
 
+CLUSTER = pytest.StashKey[KafkaCluster]()
 KAFKA_USERS = {name: f"{name}-pw" for name in ("alice", "bob", "carol", "dora", "erin")}
 
 
@@ -86,10 +88,21 @@ def disturbed_pulsar() -> Iterator[PulsarServer]:
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster() -> Iterator[KafkaCluster]:
-    """A Kafka of three nodes; a test that ends one starts it again."""
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A Kafka of three nodes; a test that ends one starts it again. It takes much, so it ends with its last test."""
     with started(KafkaCluster) as cluster:
+        request.config.stash[CLUSTER] = cluster
         yield cluster
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop the cluster after the last test that uses it: they are a group, and so follow each other."""
+    cluster = item.config.stash.get(CLUSTER, None)
+    groups = {mark.args[0] for mark in nextitem.iter_markers("xdist_group")} if nextitem is not None else set()
+    if cluster is not None and GROUPS["kafka_cluster"] not in groups and item.get_closest_marker("xdist_group"):
+        cluster.close()
+        del item.config.stash[CLUSTER]
 
 
 @pytest.fixture(scope="session")

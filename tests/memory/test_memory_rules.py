@@ -238,13 +238,15 @@ def test_the_core_keeps_the_rules(like, mode):
     with mqplug.connect("memory", like=like, debug=True) as mq:
         rules = mq.unwrap(Rules)
         mq.create_topic("orders", partitions=3)
-        seen = _soak(mq, mode)
+        # A member of Pulsar does not learn that it lost a log, and that another member sought meanwhile.
+        seeks = 0 if like == "pulsar" and mode == "ordered" else 6
+        seen = _soak(mq, mode, seeks)
     assert rules.broken == []
     assert seen == {b"%d" % number for number in range(600)}
 
 
-def _soak(mq, mode):
-    seen, stop, seeks = set(), threading.Event(), iter(range(6))
+def _soak(mq, mode, seeks):
+    seen, stop, seeks = set(), threading.Event(), iter(range(seeks))
     with mq.producer("orders") as out, ThreadPoolExecutor(8) as pool:
         sending = [pool.submit(_send, out, begin) for begin in range(0, 600, 200)]
         members = [pool.submit(_consume, mq, mode, seen, stop, seeks) for _ in range(1 if mode == "exclusive" else 3)]

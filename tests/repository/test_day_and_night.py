@@ -73,7 +73,8 @@ def test_one_worker_runs_what_uses_a_server_of_its_own(tmp_path: Path):
     """Tests with the fixture of such a server are a group of pytest-xdist, whichever pytest runs them."""
     (tmp_path / "test_it.py").write_text(NOTES_ITS_WORKER)
     words = ["-p", "xdist", "-p", "day_and_night", "-n", "2", "--dist", "loadgroup", "-c", "/dev/null"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests/helpers"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    of_the_run = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    environment = {**of_the_run, "PYTHONPATH": str(ROOT / "tests/helpers"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", *words, "--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

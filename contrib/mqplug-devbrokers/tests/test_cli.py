@@ -23,7 +23,7 @@ def listens(url: str) -> bool:
         return client.connect_ex((host, int(port))) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.night)])
 def test_up_runs_until_a_signal_and_leaves_nothing(scratch: Path, number: int) -> None:
     """The URL is on a line of its own; after the signal the broker and its directory are gone."""
     command = [sys.executable, "-m", "mqplug_devbrokers", "up", "kafka"]
@@ -43,6 +43,7 @@ def test_up_runs_until_a_signal_and_leaves_nothing(scratch: Path, number: int) -
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.night
 def test_port_and_directory_are_taken(tmp_path: Path) -> None:
     """The broker listens where it was told to, and its data stay."""
     port = unused_port()

@@ -104,6 +104,7 @@ def test_a_killed_broker_is_ready_when_its_groups_are(kafka_server: KafkaServer,
     assert not [each for each in groups if each.startswith(PROBE_TOPIC)]
 
 
+@pytest.mark.night
 def test_a_broker_without_its_groups_is_not_ready(tmp_path: Path) -> None:
     """A broker that cannot load the positions of groups is refused and ended in order, though it stores messages."""
     with KafkaServer(directory=tmp_path) as server:
@@ -126,6 +127,7 @@ def test_each_partition_of_positions_is_proved(partitions: int, groups: int) -> 
     assert java_hash("mqplug-devbrokers") == 541662592  # without the sign
 
 
+@pytest.mark.night
 @pytest.mark.disturbs
 def test_a_restart_keeps_data(kafka_server: KafkaServer, topic: str) -> None:
     """An orderly restart keeps the acknowledged message."""
@@ -150,6 +152,7 @@ def test_a_paused_server_is_silent_until_it_goes_on(kafka_server: KafkaServer, t
     assert consume(kafka_server, topic, 2) == [b"before", b"during"]
 
 
+@pytest.mark.night
 @pytest.mark.disturbs
 def test_stopping_a_paused_server_ends_it(kafka_server: KafkaServer) -> None:
     """A server that was left paused can be stopped and started."""

@@ -89,6 +89,7 @@ def creates(port: int, topic: str) -> bool:
     return True
 
 
+@pytest.mark.night
 def test_a_killed_coordinator_has_a_successor(cluster: KafkaCluster) -> None:
     """After the kill another node coordinates the group."""
     killed = cluster.kill_coordinator("billing")
@@ -108,6 +109,7 @@ def test_a_node_that_comes_back_is_in_sync_at_once(cluster: KafkaCluster, topic:
         assert {each.in_sync for each in views.partitions if len(each.in_sync) != len(each.replicas)} == set()
 
 
+@pytest.mark.night
 def test_without_a_quorum_nothing_is_stored_until_it_is_back(cluster: KafkaCluster, topic: str) -> None:
     """Two of three are gone: no ack, and whoever asks for a leader is told why. With them back, all goes on."""
     assert stored(cluster.bootstrap, topic, b"before")
@@ -125,6 +127,7 @@ def test_without_a_quorum_nothing_is_stored_until_it_is_back(cluster: KafkaClust
     assert stored(cluster.bootstrap, topic, b"after")
 
 
+@pytest.mark.night
 def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> None:
     """Each node is a new process afterwards, and the cluster never stopped to acknowledge."""
     before = {node.pid for node in cluster.nodes.values()}
@@ -205,6 +208,7 @@ def test_it_is_attached_to(cluster: KafkaCluster) -> None:
     assert cluster.running
 
 
+@pytest.mark.night
 def test_a_kept_cluster_is_the_same_one_the_next_time(tmp_path: Path) -> None:
     """A second cluster on the directory of a first one has its addresses and messages, and processes do not stay."""
     with KafkaCluster(directory=tmp_path) as first:

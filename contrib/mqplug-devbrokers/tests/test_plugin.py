@@ -41,6 +41,7 @@ def test_without_java_tests_fail_in_ci(tmp_path: Path, value: str) -> None:
     assert "MissingTool: no java was found" in done.stdout
 
 
+@pytest.mark.night
 def test_one_server_serves_the_whole_run(tmp_path: Path) -> None:
     """Two tests that ask for it get the same one, which is gone afterwards."""
     (tmp_path / "test_it.py").write_text(

@@ -127,6 +127,7 @@ def test_a_kill_keeps_data_and_ports(pulsar_server: PulsarServer, client: pulsar
     assert read(client, topic, 1) == [b"kept"]
 
 
+@pytest.mark.night
 @pytest.mark.disturbs
 def test_a_restart_keeps_data(pulsar_server: PulsarServer, client: pulsar.Client, topic: str) -> None:
     """An orderly restart keeps the acknowledged message."""

@@ -170,6 +170,7 @@ def test_the_url_of_the_server_is_the_administrators(server: PulsarServer) -> No
     assert server.secured.admin_token not in repr(server)
 
 
+@pytest.mark.night
 def test_it_is_secured_after_a_kill_too(server: PulsarServer, secured: SecuredPulsar) -> None:
     """Tokens, rights and addresses outlive the process."""
     alice, before = pulsar.AuthenticationToken(secured.token("alice")), secured.address("tls")

@@ -95,6 +95,7 @@ def test_a_trim_of_nothing_is_an_error(
         pulsar_server.trim(topic)
 
 
+@pytest.mark.night
 def test_pulsars_own_client_reaches_it(pulsar_server: PulsarServer, client: pulsar.Client, topic: str) -> None:
     """What its produce command sends is read by another client."""
     command = pulsar_server.tool("client", "produce", "-m", "hello", "-k", "key", f"{topic}-partition-0")
@@ -104,6 +105,7 @@ def test_pulsars_own_client_reaches_it(pulsar_server: PulsarServer, client: puls
     assert (message.partition_key(), message.data()) == ("key", b"hello")
 
 
+@pytest.mark.night
 def test_pulsars_own_administration_reaches_it(pulsar_server: PulsarServer, topic: str) -> None:
     """It lists the partitions of the topic, under their full names."""
     command = pulsar_server.tool("admin", "topics", "list", "public/default")

@@ -43,6 +43,7 @@ def test_a_server_that_was_not_started_says_so() -> None:
     server.close()
 
 
+@pytest.mark.night
 def test_data_in_a_named_directory_are_kept(tmp_path: Path) -> None:
     """A second server on the directory of a first one has its ports and its cluster."""
     with KafkaServer(directory=tmp_path) as first:
@@ -52,6 +53,7 @@ def test_data_in_a_named_directory_are_kept(tmp_path: Path) -> None:
         assert (tmp_path / "data" / "meta.properties").read_text() == cluster
 
 
+@pytest.mark.night
 def test_two_servers_are_two_clusters(tmp_path: Path) -> None:
     """No two servers share the identity that clients see."""
     names = []
@@ -105,6 +107,7 @@ def test_a_kill_is_remembered_and_an_orderly_stop_is_not(tmp_path: Path) -> None
         assert recovered == ["recovered"]
 
 
+@pytest.mark.night
 def test_a_killed_broker_that_hangs_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """When a broker that was killed does not come back at once, it is killed and started once more."""
     with KafkaServer() as server:

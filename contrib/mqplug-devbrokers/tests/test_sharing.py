@@ -64,6 +64,7 @@ def shared(folder: Path) -> tuple[int, Path]:
     return int(seen[0][0]), Path(seen[0][2])
 
 
+@pytest.mark.night
 def test_workers_share_one_broker_which_ends_with_the_run(
     run: Callable[[], subprocess.Popen[str]], tmp_path: Path, eventually: Wait, gone: Gone
 ) -> None:

@@ -111,15 +111,16 @@ def test_a_provider_logs_in(secured):
     assert program.calls == [{"zone": "eu"}]
 
 
+@pytest.mark.night
 @pytest.mark.usefixtures("provider")
 def test_tokens_are_renewed(secured):
     """A connection outlives its tokens: the provider is called for the next one before each ends."""
     servers = [secured.address("sasl")]
     topic = new_name()
-    with mqplug.connect("kafka", servers=servers, token_provider="test-cloud", token_options={"life": "8"}) as mq:
+    with mqplug.connect("kafka", servers=servers, token_provider="test-cloud", token_options={"life": "15"}) as mq:
         mq.create_topic(topic)
         with mq.producer(topic) as out, mq.consumer(topic, start=mqplug.EARLIEST) as reader:
-            end = time.monotonic() + 40
+            end = time.monotonic() + 90
             while len(program.calls) < 3:
                 assert time.monotonic() < end
                 sent = out.send(b"x", timeout=20)

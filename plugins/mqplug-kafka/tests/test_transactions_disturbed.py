@@ -92,7 +92,9 @@ def freeze(server):
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.night)])
-@pytest.mark.parametrize("disturb", [pytest.param(restart, marks=pytest.mark.night), kill, freeze])
+@pytest.mark.parametrize(
+    "disturb", [kill, *(pytest.param(each, marks=pytest.mark.night) for each in (restart, freeze))]
+)
 def test_a_broker_that_goes_away_splits_no_step(kafka_server, telling, disturb, times):
     """Each message is transformed exactly once, while the broker goes away in the middle of steps."""
     topic, target, group, name = (new_name() for _ in range(4))

@@ -29,7 +29,7 @@ def take_all(member, count):
     """Receive ``count`` messages, many at a time, and return them."""
     taken = []
     while len(taken) < count:
-        more = list(member.receive_many(count - len(taken), timeout=20))
+        more = list(member.receive_many(count - len(taken), timeout=60))
         assert more
         taken += more
     return taken

@@ -126,6 +126,7 @@ def test_unloads_are_no_deletion(mq, topic, pulsar_server):
     assert ids == sorted(ids)
 
 
+@pytest.mark.night
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_a_restart_is_no_deletion(plain, topic, pulsar_server):

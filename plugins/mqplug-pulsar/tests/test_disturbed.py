@@ -59,6 +59,7 @@ def test_all_goes_on(pulsar_server, mq, topic, disturb):
         assert [message.id for message in take(successor, 1)] == sent
 
 
+@pytest.mark.night
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_an_outage_is_told_once_while_a_reader_waits(pulsar_server, mq, topic, caplog):

@@ -78,7 +78,7 @@ def test_several_topics_are_one_data_frame(
     assert dict(frame.groupBy("topic").count().collect()) == {topic: 3, other: 2}
 
 
-@over("rocksmq", "kafka", at_night=["pulsar"])
+@over("rocksmq", at_night=["kafka", "pulsar"])
 def test_offsets_and_ids_begin_and_end_a_read(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
     """JSON with offsets, words and ids bounds each partition; the end is not read."""
     first, second = send(cluster, topic, 10, partition=0), send(cluster, topic, 10, partition=1)

@@ -52,6 +52,7 @@ def test_a_batch_is_written(spark: SparkSession, store: Cluster) -> None:
     assert sorted(int(message.value or b"") for message in store.client.read("written")) == list(range(500))
 
 
+@pytest.mark.night
 def test_a_stream_goes_on_where_it_was(spark: SparkSession, store: Cluster, tmp_path: Path) -> None:
     """A stream reads all messages; started again it reads those that came since."""
     store.client.create_topic("followed", partitions=2)

@@ -165,6 +165,7 @@ def test_a_view_in_sql_shows_no_secret(spark: SparkSession, shown: Shown, ways: 
     shown.check()
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("name", ["kafka.ssl.key.pem", "kafka.sasl.oauthbearer.config"])
 def test_a_secret_under_any_name_is_shown_nowhere(spark: SparkSession, shown: Shown, name: str) -> None:
     """Options whose names Spark does not know as secrets are in no plan and in no error either."""

@@ -120,6 +120,7 @@ def in_the_middle(folder: Path, act: Callable[[], None]) -> Iterator[None]:
         acted.result()
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("owner", OWNERS)
 def test_a_store_is_read_while_its_owner_ends(orders: DataFrameReader, url: str, owner: str, tmp_path: Path) -> None:
     """Tasks read through the owner's socket, or own the store for a while; when the owner is killed they go on."""
