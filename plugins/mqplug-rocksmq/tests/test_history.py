@@ -44,6 +44,7 @@ def test_without_a_host_processes_are_killed_all_the_same(path: Path) -> None:
     assert min(verdict.counts.stored, verdict.counts.received, verdict.counts.faults) > 0
 
 
+@pytest.mark.night
 @pytest.mark.timeout(400)
 def test_the_command_does_the_same(path: Path) -> None:
     """``mqplug test`` finds the harness of this plugin, and has processes of its own to kill."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 OUTAGES = ("FLT-12", "FLT-13", "TO-05")  # what they look at is no outage here
 
 
@@ -16,6 +18,7 @@ def test_cases_about_an_outage_say_why_they_are_skipped(tmp_path):
     assert f"skipped {' '.join(OUTAGES)}: {why}" in done.stdout.splitlines()
 
 
+@pytest.mark.night
 def test_each_worker_has_a_store_of_its_own(tmp_path):
     """Workers kill the owner of a store, and fill its disk, without one another."""
     done = prove(f"rocksmq://{tmp_path}/store?sync=os", "--only=ERR-11,ERR-14,FLT-01,FLT-02,FLT-06", "--workers=2")
