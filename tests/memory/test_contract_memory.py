@@ -1,6 +1,6 @@
-"""KIT-01: the contract, over the memory backend in each of its personalities, with the driver rules enforced.
+"""KIT-01: the contract in its quick profile, over the memory backend, with the driver rules enforced.
 
-As other backends are, it is tested on one Python alone.
+At night the part ``core`` runs it in full, and in each of the personalities of memory.
 """
 
 from __future__ import annotations
@@ -34,4 +34,4 @@ def harness(request):
     assert [broken for rules in seen for broken in rules.broken] == []
 
 
-test_contract = prove()
+test_contract = prove(profile="quick")

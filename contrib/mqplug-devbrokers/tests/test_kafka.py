@@ -68,6 +68,7 @@ def test_the_url_names_the_backend_and_the_address(kafka_server: KafkaServer) ->
     assert kafka_server.url == f"kafka://127.0.0.1:{kafka_server.port}"
 
 
+@pytest.mark.night
 @pytest.mark.disturbs
 def test_a_kill_keeps_data_and_port(kafka_server: KafkaServer, topic: str) -> None:
     """After SIGKILL and start the acknowledged message is there, at the same address, in a new process."""

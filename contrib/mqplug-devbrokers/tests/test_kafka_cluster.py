@@ -17,7 +17,6 @@ from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers._kafka_wire import KafkaWire
 
 PATIENCE = 30.0
-NIGHT = pytest.mark.night
 
 
 @pytest.fixture
@@ -68,6 +67,7 @@ def test_a_killed_leader_has_a_successor(cluster: KafkaCluster, topic: str) -> N
     assert consume(cluster.bootstrap, topic, 2) == [b"before", b"after"]
 
 
+@pytest.mark.night
 def test_a_killed_controller_has_a_successor(cluster: KafkaCluster) -> None:
     """After the kill another node is the controller, and creates topics."""
     killed = cluster.kill_controller()
@@ -96,7 +96,8 @@ def test_a_killed_coordinator_has_a_successor(cluster: KafkaCluster) -> None:
     assert cluster.coordinator("billing") != killed
 
 
-@pytest.mark.parametrize("number", [1, *(pytest.param(number, marks=NIGHT) for number in (2, 3))])
+@pytest.mark.night
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_node_that_comes_back_is_in_sync_at_once(cluster: KafkaCluster, topic: str, number: int) -> None:
     """When `start` returns, the node has what it missed: it can lead as soon as the others are killed."""
     cluster.kill(number)
@@ -143,6 +144,7 @@ def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> N
     assert consume(cluster.bootstrap, topic, 2) == [b"before", b"after"]
 
 
+@pytest.mark.night
 def test_a_paused_leader_is_replaced_and_comes_back(cluster: KafkaCluster, topic: str) -> None:
     """Another node leads while it is suspended; when `unpause` returns, all are in sync."""
     paused = cluster.leader(topic)

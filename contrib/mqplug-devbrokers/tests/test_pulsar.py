@@ -114,6 +114,7 @@ def test_a_part_of_a_batch_can_be_acknowledged(client: pulsar.Client, topic: str
     assert [consumer.receive(20000).data() for _ in range(2)] == [b"b", b"d"]
 
 
+@pytest.mark.night
 @pytest.mark.disturbs
 def test_a_kill_keeps_data_and_ports(pulsar_server: PulsarServer, client: pulsar.Client, topic: str) -> None:
     """After SIGKILL and start the acknowledged message is there, at the same addresses, in a new process."""

@@ -1,0 +1,43 @@
+"""Download what the environments of the servers need, side by side: PySpark, built to a wheel, and the servers' jars.
+
+Usage: python .ci/fetch.py FOLDER, for the wheel. Each server starts and stops once, which writes the archive of its
+classes, so that later starts are quick. Without Java or Maven there are no servers, as the tests will say.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from mqplug_devbrokers import KafkaServer, MissingTool, PulsarServer, spark_kafka_jars
+
+
+def main(folder: str) -> None:
+    """Download everything; a failure of pip ends the run."""
+    with ThreadPoolExecutor() as threads:
+        spark = threads.submit(build_pyspark, folder)
+        servers = threads.submit(start_servers)
+        spark.result()
+        servers.result()
+
+
+def build_pyspark(folder: str) -> None:
+    """Build PySpark, which is published as source alone."""
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-cache-dir", "--no-deps", "--wheel-dir", folder]
+    subprocess.run([*command, "pyspark>=4.1"], check=True)
+
+
+def start_servers() -> None:
+    """Start and stop each server, and get the jars of Spark's own connector."""
+    try:
+        for server in (KafkaServer(), PulsarServer()):
+            with server:
+                server.stop()
+        spark_kafka_jars()
+    except MissingTool as error:
+        print(error)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
