@@ -24,7 +24,7 @@ def quick() -> Iterator[None]:
     """Each of these tests would last minutes if it waited."""
     began = time.monotonic()
     yield
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def filled(mq: MemoryClient, *values: bytes) -> None:

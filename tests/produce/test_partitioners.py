@@ -96,6 +96,16 @@ def test_single_records_without_a_key_stick_for_a_while(mq: mqplug.Client) -> No
     assert sent[0] != sent[-1]
 
 
+@pytest.mark.parametrize("name", ["murmur2", "round_robin"])
+def test_producers_of_one_record_spread_over_the_partitions(mq: mqplug.Client, name: str) -> None:
+    """Each producer begins with a random partition, so that short-lived ones do not all send to the first."""
+    begun = set()
+    for _ in range(100):
+        with mq.producer("orders", partitioner=name) as out:
+            begun.add(out.send(b"x").log.partition)
+    assert begun == set(range(5))
+
+
 def test_round_robin_takes_each_partition_in_turn(mq: mqplug.Client) -> None:
     """With round_robin, records without a key go to each partition in turn, over batches and single sends."""
     with mq.producer("orders", partitioner="round_robin") as out:
