@@ -136,6 +136,7 @@ def test_values_that_are_json(store, consume):
         (["--filter-key", "?ob", "--filter-key", "ann"], ["ann", "bob", "ann"]),
         (["--filter-value", "*chairs"], ["ann"]),
         (["--filter-header", "city=O*"], ["bob"]),
+        (["--filter-header", "town=O*", "--filter-header", "city=R*"], ["ann"]),
         (["--filter-header", "c*=*o*", "--filter-key", "ann"], ["ann"]),
         (["--filter-key", "ann", "-n", "1"], ["ann"]),
     ],

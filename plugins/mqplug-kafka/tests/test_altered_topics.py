@@ -26,6 +26,7 @@ def test_segments_follow_the_retention(mq):
     assert mq.alter_topic(topic, retention=3600, retention_bytes=10**8).retention_bytes == 10**8
     mq.create_topic(alike, retention=3600, retention_bytes=10**8)
     assert own(mq, topic) == own(mq, alike)
+    assert (own(mq, topic)["segment.ms"], own(mq, topic)["segment.bytes"]) == ("3600000", "25000000")
     mq.alter_topic(topic, retention=timedelta(days=30))
     mq.alter_topic(topic, retention_bytes=10**12)
     kept = {"retention.ms": str(30 * 86_400_000), "retention.bytes": str(10**12)}
