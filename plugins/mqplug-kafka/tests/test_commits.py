@@ -27,6 +27,7 @@ class Group:
     def __init__(self):
         self.position = 0
         self.answers = True
+        self.answers_after = 0.0
         self.takes_commits = True
         self.commits = []
 
@@ -42,6 +43,7 @@ class Group:
         if not self.answers:
             time.sleep(timeout)
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        time.sleep(self.answers_after)
         return [TopicPartition(each.topic, each.partition, self.position) for each in partitions]
 
 
@@ -111,6 +113,32 @@ def test_no_commit_is_sent_while_an_earlier_one_may_be_on_its_way(monkeypatch, g
     assert group.commits == [5, 9]
     commits.commit(FIVE, 30)
     assert group.position == 5
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_after_a_slow_answer_the_commit_may_be_on_its_way(monkeypatch, group, commits, reported):
+    """The connection may have broken: a later commit waits for a report of the earlier one, or for a while."""
+    monkeypatch.setattr(committer, "SETTLE_S", 0.5)
+    group.answers_after = 2 * committer.FAST_S
+    commits.commit(FIVE, 30)
+    if reported:
+        commits.heard(None, [])
+    began = time.monotonic()
+    commits.commit(NINE, 30)
+    assert (time.monotonic() - began < 0.5) is reported
+    assert group.commits == [5, 9]
+
+
+def test_answers_that_are_as_slow_as_usual_hold_up_no_commit(group, commits):
+    """Over a long line, commit follows commit."""
+    group.answers_after = 2 * committer.FAST_S
+    for _ in range(3):
+        commits.commit(FIVE, 30)
+        commits.heard(None, [])
+    began = time.monotonic()
+    commits.commit(NINE, 30)
+    commits.commit(FIVE, 30)
+    assert time.monotonic() - began < committer.SETTLE_S
 
 
 def test_a_late_commit_is_confirmed_without_another(group, commits):

@@ -44,12 +44,16 @@ def test_a_broken_connection_ends_no_question(mq, topic, code):
     fill(mq, topic, 3)
     group = new_name()
     mq.reset_group(group, topic, mqplug.EARLIEST)
-    requests = mq._connection.requests
-    requests._admin = breaking = Breaking(requests._admin, code)
-    assert mq.lag(topic, group=group) == {0: 3}
-    assert group in {each.name for each in mq.groups(topic)}
-    assert topic in mq.topics()
-    assert breaking.broken >= {"describe_topics", "describe_configs", "list_offsets", "list_groups", "list_topics"}
+    requests, broken = mq._connection.requests, set()
+    for question in (
+        lambda: mq.lag(topic, group=group) == {0: 3},
+        lambda: group in {each.name for each in mq.groups(topic)},
+        lambda: topic in mq.topics(),
+    ):
+        requests._admin = breaking = Breaking(requests._admin, code)  # anew: a slow machine may have replaced it
+        assert question()
+        broken |= breaking.broken
+    assert broken >= {"describe_topics", "describe_configs", "list_offsets", "list_groups", "list_topics"}
 
 
 def test_a_native_client_that_never_answers_is_replaced_within_a_question(mq, topic, monkeypatch):
