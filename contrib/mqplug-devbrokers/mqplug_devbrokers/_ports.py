@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import socket
 from typing import TYPE_CHECKING
@@ -10,27 +11,43 @@ from typing import TYPE_CHECKING
 from mqplug_devbrokers._errors import BrokerError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 # Below the ports of outgoing connections, one of which could otherwise take the port of a killed server.
 FIRST_PORT, LAST_PORT = 15000, 31999
+BLOCK_OF_A_PROCESS = 50
+_given_ports: set[int] = set()  # not all are listened at yet
 
 
 def unused_port() -> int:
-    """Return a loopback port on which no program listens.
+    """Return a loopback port on which no program listens, and which this process was not given before.
 
     `mqplug.testing.free_port` does the same, but the test kit is slow to import, and the command line needs none.
     """
-    for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT + 1), 200):
+    for port in _candidates():
+        if port in _given_ports:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given_ports.add(port)
             return port
     raise BrokerError(f"no free port was found between {FIRST_PORT} and {LAST_PORT}")
+
+
+def _candidates() -> Iterator[int]:
+    """Yield ports of this process's own block, so that processes which choose at the same time get others, then any.
+
+    The first half of the block is for `mqplug.testing.free_port`.
+    """
+    chance = random.SystemRandom()
+    behind = FIRST_PORT + os.getpid() * BLOCK_OF_A_PROCESS % (LAST_PORT + 1 - FIRST_PORT) + BLOCK_OF_A_PROCESS
+    yield from chance.sample(range(behind - BLOCK_OF_A_PROCESS // 2, behind), BLOCK_OF_A_PROCESS // 2)
+    yield from chance.sample(range(FIRST_PORT, LAST_PORT + 1), 200)
 
 
 def choose_ports(file: Path, names: list[str], main: int, taken: Collection[int] = ()) -> dict[str, int]:

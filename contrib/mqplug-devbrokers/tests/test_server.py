@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,12 +77,22 @@ def test_a_forked_child_does_not_stop_the_server(kafka_server: KafkaServer) -> N
     assert kafka_server.running
 
 
+CHOOSES = "from mqplug_devbrokers._ports import unused_port; print(*(unused_port() for _ in range(20)))"
+
+
 def test_a_free_port_is_one_that_nobody_gets_by_chance() -> None:
     """It lies below the range of outgoing connections, and can be bound."""
     port = unused_port()
     assert FIRST_PORT <= port <= LAST_PORT
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", port))
+
+
+def test_processes_that_choose_at_the_same_time_get_different_ports() -> None:
+    """Each chooses from a block of its own, and gives no port twice."""
+    programs = [subprocess.Popen([sys.executable, "-c", CHOOSES], stdout=subprocess.PIPE) for _ in range(4)]
+    given = [port for program in programs for port in program.communicate(timeout=60)[0].split()]
+    assert len(set(given)) == len(given) == 4 * 20
 
 
 def test_ports_are_remembered(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypedDict
@@ -20,6 +20,7 @@ from mqplug.spi import Deadline
 # Below the ports of outgoing connections, one of which could otherwise take the port of a killed server.
 FIRST_PORT: Final = 15000
 LAST_PORT: Final = 31999
+BLOCK_OF_A_PROCESS: Final = 50
 _given_ports: Final[set[int]] = set()
 STOP_S: Final = 30.0  # for a clean end; after it the server is killed
 ORPHANS_EXIT_S: Final = 5.0  # for its children to exit after it; where orphans are not reaped they never do
@@ -207,7 +208,7 @@ def free_port() -> int:
 
     A process is given each port once, so several ports for servers that have not started yet are different ones.
     """
-    for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT + 1), 200):
+    for port in _candidates():
         if port in _given_ports:
             continue
         with socket.socket() as probe:
@@ -219,3 +220,14 @@ def free_port() -> int:
             _given_ports.add(port)
             return port
     raise OSError(f"no free port between {FIRST_PORT} and {LAST_PORT}: tried 200 at random")
+
+
+def _candidates() -> Iterator[int]:
+    """Yield ports of this process's own block, so that processes which choose at the same time get others, then any.
+
+    The second half of the block is for servers of mqplug-devbrokers, which choose by themselves.
+    """
+    chance = random.SystemRandom()
+    first = FIRST_PORT + os.getpid() * BLOCK_OF_A_PROCESS % (LAST_PORT + 1 - FIRST_PORT)
+    yield from chance.sample(range(first, first + BLOCK_OF_A_PROCESS // 2), BLOCK_OF_A_PROCESS // 2)
+    yield from chance.sample(range(FIRST_PORT, LAST_PORT + 1), 200)
