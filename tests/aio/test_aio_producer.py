@@ -54,6 +54,25 @@ def test_sends_keep_the_order_of_their_calls() -> None:
     run(story())
 
 
+def test_a_send_that_is_cancelled_before_it_leaves_the_loop_is_not_sent() -> None:
+    """A send whose task is cancelled in the same iteration of the loop stores nothing, and holds up no other."""
+
+    async def story() -> None:
+        async with connected() as mq:
+            await mq.create_topic("orders")
+            async with mq.producer("orders") as out:
+                await out.send(b"first")
+                sending = asyncio.create_task(out.send(b"cancelled"))
+                await asyncio.sleep(0)
+                sending.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await sending
+                await out.send(b"last")
+            assert [message.value async for message in mq.read("orders")] == [b"first", b"last"]
+
+    run(story())
+
+
 def test_all_ways_to_send_keep_the_order() -> None:
     """send, submit and send_many, one after the other and not waited for, are stored in that order."""
 

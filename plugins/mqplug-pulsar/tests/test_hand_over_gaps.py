@@ -118,6 +118,22 @@ def test_missing_messages_are_requested_again(single, topic, monkeypatch):
     assert len(requests) >= 2
 
 
+def test_messages_that_the_broker_does_not_have_hold_up_no_others(single, topic, monkeypatch):
+    """When the broker began again and still begins with the same message, what is before that is lost."""
+    ids = fill(single, topic, 10)
+    lost = {each.coordinates for each in ids[:3]}
+    take = PartitionFeed.take
+
+    def without_lost(feed, most):
+        received = take(feed, most)
+        rows = [] if received is None else [n for n, at in enumerate(received.coordinates()) if at not in lost]
+        return received.only(range(rows[0], len(received))) if rows else None
+
+    monkeypatch.setattr(PartitionFeed, "take", without_lost)
+    with single.consumer(topic, group="g") as member:
+        assert [message.id for message in take_all(member, 7)] == ids[3:]
+
+
 @pytest.mark.usefixtures("skipping")
 def test_a_member_that_may_not_read_where_its_group_stands(single, topic, monkeypatch):
     """It delivers what it gets: nothing would ever show that no messages are missing."""
