@@ -178,6 +178,7 @@ def test_no_seed_is_drawn_and_named():
     assert verdict.history.seed.isdecimal()
 
 
+@pytest.mark.night
 def test_the_backend_is_stopped_cleanly_when_all_have_left():
     """A restart comes when no client is open; kill and pause come under the clients, and are undone."""
     for seed, seconds in enumerate([2.5, 2.5, 2.5, 6, 6, 20], 11):  # the lots, and the machine, say what comes

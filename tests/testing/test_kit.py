@@ -56,6 +56,7 @@ def test_a_case_that_compared_nothing_fails(harness_of):
         run(empty, harness_of(Mutant("sound")))
 
 
+@pytest.mark.night
 def test_a_narrow_backend_passes_or_skips(harness_of):
     """KIT-03: no case uses what is not declared: it is refused, or skipped for the capability or hook that it names."""
     harness = Harness(connect=harness_of(Narrow("narrow")).connect)
