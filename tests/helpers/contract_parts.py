@@ -14,4 +14,3 @@ def _disturbs(case: Case) -> bool:
 
 DISTURBING = tuple(case.id for case in CASES if _disturbs(case))
 UNDISTURBED = tuple(case.id for case in CASES if not _disturbs(case))
-QUICK = tuple(case.id for case in CASES if case.runs_in("quick"))

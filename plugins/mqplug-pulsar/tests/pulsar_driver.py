@@ -35,10 +35,35 @@ def take_all(member, count):
     return taken
 
 
+def take_between(members, count, most):
+    """Receive ``count`` messages with members that share, at least ``most`` with each. Return those of each member."""
+    taken = {member: take_all(member, most) for member in members}
+    while sum(map(len, taken.values())) < count:
+        for member in taken:
+            taken[member] += member.receive_many(most, timeout=0.2)
+    return taken
+
+
+def ack_two_of_three(member, messages):
+    """Ack all but the first of each three messages. Return the ids of those."""
+    for number, message in enumerate(messages):
+        if number % 3:
+            member.ack(message)
+    return [message.id for message in messages[::3]]
+
+
 def check_exactly(mq, topic, ids):
     """The next member of the group ``g`` gets these messages, then what is sent afterwards, and nothing else."""
     with mq.consumer(topic, group="g") as member:
         assert [message.id for message in take_all(member, len(ids))] == ids
+        fresh = fill(mq, topic, 1)
+        assert [message.id for message in take(member, 1)] == fresh
+
+
+def check_in_any_order(mq, topic, ids, mode="shared"):
+    """The next member gets these messages, then what is sent afterwards, and nothing else."""
+    with mq.consumer(topic, group="g", mode=mode) as member:
+        assert sorted(message.id for message in take_all(member, len(ids))) == sorted(ids)
         fresh = fill(mq, topic, 1)
         assert [message.id for message in take(member, 1)] == fresh
 
