@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 
@@ -14,7 +15,7 @@ from pulsar_driver import fill, take
 import mqplug
 from mqplug import Retry
 from mqplug_pulsar._admin import group_notes
-from mqplug_pulsar._consume import shared_log, shared_member
+from mqplug_pulsar._consume import permit_feed, shared_log, shared_member
 
 LIMIT_S = 30
 MODES = ("shared", "key_shared")
@@ -42,6 +43,29 @@ def test_an_ack_takes_no_neighbour_along(mq, topic):
     with mq.consumer(topic, group="g", mode="shared") as last:
         fresh = drip(mq, topic, 1)
         assert take(last, 1)[0].id == fresh[0]
+
+
+def test_a_message_may_come_before_its_subscription_returns(mq, topic, monkeypatch):
+    """What arrives while the native client is still subscribing is acked and committed like any other."""
+    drip(mq, topic, 1)
+    committed, opened = threading.Event(), permit_feed.PermitFeed.open
+
+    def subscribe_late(feed, subscribe):
+        def late(listener):
+            native = subscribe(listener)
+            committed.wait(LIMIT_S)
+            return native
+
+        opened(feed, late)
+
+    monkeypatch.setattr(permit_feed.PermitFeed, "open", subscribe_late)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        member.ack(take(member, 1)[0])
+        member.commit()
+        committed.set()
+    fresh = drip(mq, topic, 1)
+    with mq.consumer(topic, group="g", mode="shared") as heir:
+        assert take(heir, 1)[0].id == fresh[0]
 
 
 def test_a_member_takes_no_more_than_it_receives(mq, topic):

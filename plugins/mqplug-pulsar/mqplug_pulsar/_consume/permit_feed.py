@@ -31,7 +31,8 @@ class PermitFeed:
 
     def __init__(self, log: Log, arrived: Callable[[PermitFeed, Any, float], None]) -> None:
         self.log = log
-        self.native: Any = None
+        self._subscribed: Any = None
+        self._listened: Any = None  # the same consumer: the listener may be called before the subscription returns
         self._arrived = arrived
         self._wanted = 0
         self._closed = False
@@ -41,7 +42,12 @@ class PermitFeed:
 
     def open(self, subscribe: Subscribe) -> None:
         """Subscribe. The broker sends one entry at once."""
-        self.native = subscribe(self._on_message)
+        self._subscribed = subscribe(self._on_message)
+
+    @property
+    def native(self) -> Any:
+        """The native consumer, from the first message on; None before."""
+        return self._subscribed or self._listened
 
     @property
     def is_connected(self) -> bool:
@@ -79,12 +85,13 @@ class PermitFeed:
     def close(self) -> None:
         """Close the native consumer: the broker takes back all that is not acked."""
         self._closed = True
-        if self.native is not None:
+        if self._subscribed is not None:
             with suppress(_pulsar.PulsarException, ValueError):  # already closed, with its client or by the broker
-                self.native.close()
+                self._subscribed.close()
 
     def _on_message(self, consumer: Any, message: Any) -> None:
         # Runs on a thread of the client's. An exception would be lost in there.
+        self._listened = consumer
         native = message._message
         place = native.message_id()
         if place.batch_index() <= 0:
