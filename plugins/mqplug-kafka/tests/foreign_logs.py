@@ -6,6 +6,8 @@ import random
 import time
 
 import confluent_kafka
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka_driver import new_name, time_limit
 
 import mqplug
@@ -43,6 +45,21 @@ class ForeignLog:
             time.sleep(0.3)
             self._send(1)  # begins a segment, so that those before may be compacted
             time.sleep(1.5)
+        self._settle()
+
+    def _settle(self):
+        """Wait until each transaction has its marker: the broker writes it after it has answered the commit."""
+        admin = AdminClient({"bootstrap.servers": self._server.bootstrap})
+        latest = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in range(self._partitions)}
+
+        def ends(isolation):
+            found = admin.list_offsets(latest, isolation_level=isolation, request_timeout=20)
+            return {each.partition: future.result(20).offset for each, future in found.items()}
+
+        end = time.monotonic() + 60
+        while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
+            assert time.monotonic() < end
+            time.sleep(0.02)
 
     def _send(self, count):
         outcome = self.chance.choice(("plain", "plain", "commit", "commit", "abort"))
