@@ -17,7 +17,7 @@ from mqplug_devbrokers import KafkaCluster, KafkaSecurity, KafkaServer, PulsarSe
 from mqplug_devbrokers.pytest_plugin import shared, started
 
 CLUSTER = pytest.StashKey[KafkaCluster]()
-KAFKA_USERS = {name: f"{name}-pw" for name in ("alice", "bob", "carol", "erin")}
+KAFKA_USERS = {name: f"{name}-pw" for name in ("alice", "bob", "carol", "dora", "erin")}
 
 
 @pytest.fixture
