@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,10 +18,10 @@ from mqplug._config.environment import Environment
 from mqplug._config.files import find_config_file, read_config_file
 from mqplug._config.layers import Given, Layer
 from mqplug._config.targets import check_backend_name
-from mqplug._model.errors import ConfigError
+from mqplug._model.errors import ConfigError, ConnectError
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import PluginRules, load, load_extension
-from mqplug._settings.fields import fields_of
+from mqplug._settings.fields import address_fields, fields_of
 from mqplug._settings.secrets import redact, secrets_of
 from mqplug._settings.settings import nearest
 from mqplug.spi._drivers import Connection
@@ -40,12 +41,20 @@ class ConnectionPlan:
     layers: Sequence[Layer] = attrs.field(repr=False)
 
     def connect(self, deadline: Deadline) -> Connection:
-        """Connect. Errors, and their causes, show no secret."""
+        """Connect. Errors, and their causes, show no secret. Those of an unreachable server name its address."""
         try:
             return self.backend.connect(self.settings, deadline)
         except Exception as error:
+            if isinstance(error, ConnectError):
+                self._name_address(error)
             redact(error, secrets_of(type(self.settings), self.settings))
             raise
+
+    def _name_address(self, error: ConnectError) -> None:
+        values = [getattr(self.settings, name) for name in address_fields(type(self.settings))]
+        addresses = [str(each) for value in values for each in (value if isinstance(value, list) else [value]) if each]
+        if addresses and not any(re.split("//|@", each)[-1] in str(error) for each in addresses):
+            error.message = f"{error.message}, at {', '.join(addresses)}"
 
     def looking(self) -> ConnectionPlan:
         """Return the same plan, but with a ``connect`` that creates nothing unless the settings ask for it."""

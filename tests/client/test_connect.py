@@ -164,3 +164,38 @@ def test_a_store_that_must_exist_is_not_created(
     with pytest.raises(mqplug.ConnectError, match="that was all"):
         mqplug.connect("storing", must_exist=must_exist, **settings)
     assert asked == [creates]
+
+
+@attrs.frozen
+class Reached:
+    """The address of a server."""
+
+    servers: list[str] = attrs.field(metadata={"address": True})
+    name: str = "x"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("nobody answers", "nobody answers, at x://...@one:1, two:2"),
+        ("two:2 is silent", "two:2 is silent"),
+        ("one:1 is silent", "one:1 is silent"),
+    ],
+)
+def test_who_is_not_reached_is_named(monkeypatch: pytest.MonkeyPatch, said: str, expected: str) -> None:
+    """The core adds the address to a ConnectError, without its login, unless the driver named it."""
+
+    class Plugin:
+        @hookimpl
+        def mqplug_describe(self) -> Descriptor:
+            return Descriptor(name="far", settings=Reached, capabilities=Capabilities(), from_url=lambda url: {})
+
+        @hookimpl
+        def mqplug_connect(self) -> None:
+            raise mqplug.ConnectError(said)
+
+    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
+    mqplug.register("far", Plugin())
+    with pytest.raises(mqplug.ConnectError) as caught:
+        mqplug.connect("far", servers=["x://me:hunter2@one:1", "two:2"])
+    assert caught.value.message == expected

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import get_args
 
 import pytest
 
 import mqplug
 from mqplug import spi
+from mqplug._plugins.capabilities import FLAGS, NEEDED
 
 pytestmark = pytest.mark.python
 
@@ -99,6 +102,23 @@ def test_the_seam_is_documented():
     page = (ROOT / "docs/api.md").read_text()
     assert [name for name, function in SEAM.items() if not function.__doc__] == []
     assert [name for name in HOOKS if f"| `{name}` |" not in page] == []
+
+
+def test_each_part_of_the_seam_is_obliged_to_or_optional():
+    """The table of what a capability obliges to names each action, hook and protocol, each action at its capability."""
+    page = (ROOT / "docs/driver-rules.md").read_text()
+    section = page.partition("## What a capability obliges to")[2].partition("\n## ")[0]
+    protocols = [kind.__name__ for kind in PROTOCOLS if kind.__name__.endswith(("Driver", "Connection"))]
+    actions = [kind.__name__ for kind in get_args(spi.Action)]
+    assert [name for name in (*actions, *HOOKS, *protocols) if f"`{name}`" not in section] == []
+    rows = {row.split("|")[1]: row for row in section.splitlines() if row.startswith("| `")}
+    obliged = {kind.__name__: name for kind, name in NEEDED.items() if kind is not spi.DescribeGroupMembers}
+    assert [
+        name for name, capability in obliged.items()
+        if not any(f"`{capability}`" in first and f"`{name}`" in row for first, row in rows.items())
+    ] == []  # fmt: skip
+    declared = [name for first in rows for name in re.findall(r"`(\w+)`", first)]
+    assert [name for name in declared if name not in FLAGS] == []
 
 
 def test_every_call_of_a_client_is_in_the_rules():
