@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from mutants.base import Mutant, Proxy
@@ -43,6 +44,28 @@ class Hanging(Mutant):
     class Consumer(Proxy):
         def seek(self, positions, timeout):
             time.sleep(60)
+
+
+class LeavesATask(Mutant):
+    """Begins a task, and closes its loop before that has ended."""
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            loop = asyncio.new_event_loop()
+            left = loop.create_task(asyncio.sleep(60))
+            loop.run_until_complete(asyncio.sleep(0))
+            loop.close()
+            del left
+            self.inner.seek(positions, timeout)
+
+
+class LeavesACoroutine(Mutant):
+    """Forgets to await."""
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            asyncio.sleep(60)
+            self.inner.seek(positions, timeout)
 
 
 class Sound(Mutant):

@@ -77,6 +77,18 @@ def test_a_summary_has_a_line_for_each(prove):
     assert any(line.startswith("FAILED ") and " - SEEK-33: A seek" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        ("LeavesATask", "Task was destroyed but it is pending"),
+        ("LeavesACoroutine", "coroutine 'sleep' was never awaited"),
+    ],
+)
+def test_what_a_driver_leaves_behind_fails_the_case(prove, kind, complaint):
+    """A case during which a driver's task or coroutine is thrown away unfinished fails, though all promises held."""
+    assert any(complaint in line for line in prove(kind, "-Wdefault"))
+
+
 def test_workers_tell_the_same(prove, monkeypatch):
     """With workers the failure is the same, and the short summary names the rule."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "helpers"))

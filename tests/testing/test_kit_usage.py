@@ -147,6 +147,8 @@ def test_a_quick_run_names_what_only_a_full_one_runs(contract, monkeypatch, opti
     lines = contract("only=['FLT', 'TO', 'WM-01']", "--mqplug-profile=quick", *options).outlines
     full = [case.id for case in CASES if case.group in ("FLT", "TO") and case.profile == "full"]
     assert f"{len(full)} cases run only in the profile full: {' '.join(full)}" in lines
+    faults = r"faults were not all tried: \d+ of the \d+ cases of FLT and TO did not run; the profile full"
+    assert any(re.match(faults, line) for line in lines)
     assert "only the profile" not in contract("only=['WM-01']", "--mqplug-profile=quick").stdout.str()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mqplug.testing._case_tools.registry import Case
 from mqplug.testing._case_tools.run_settings import Profile, RunSettings, from_environment
-from mqplug.testing._running.run_item import SETTINGS
+from mqplug.testing._running.run_item import LEAKS, SETTINGS
 from mqplug.testing.contract import CASES
 
 OUT_OF_PROFILE = pytest.StashKey[dict[str, Profile]]()
@@ -70,6 +70,8 @@ def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
                 continue
             item.user_properties += [("mqplug_id", case.id), ("mqplug_rule", case.title), ("mqplug_link", case.link)]
             item.add_marker(pytest.mark.timeout(case.timeout * settings.scale))
+            for each in LEAKS:
+                item.add_marker(pytest.mark.filterwarnings(each))
             if reason := settings.known_failures.get(case.id):
                 item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
             elif settings.is_new(case.id):

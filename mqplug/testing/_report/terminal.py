@@ -10,8 +10,10 @@ import pytest
 
 from mqplug.testing._case_tools.run_settings import PROFILES, Profile
 from mqplug.testing._report.results import CaseOutcome, ContractRun, counts_text
+from mqplug.testing.contract import CASES
 
 MAX_SUMMARY_REASON_CHARS = 600  # failures are shown in full above
+FAULT_GROUPS = ("FLT", "TO")
 OUTCOMES_WITH_REASONS: tuple[CaseOutcome, ...] = ("skipped", "xfailed", "xpassed")
 
 
@@ -26,6 +28,13 @@ def print_summary(
     for profile in PROFILES:
         if names := sorted(case for case, first in left_out.items() if first == profile):
             terminal.write_line(f"{len(names)} cases run only in the profile {profile}: {' '.join(names)}")
+    skipped = (row.id for run in runs for row in run.cases if row.outcome == "skipped")
+    if untried := {case for case in (*left_out, *skipped) if case.partition("-")[0] in FAULT_GROUPS}:
+        of = sum(case.group in FAULT_GROUPS for case in CASES)
+        terminal.write_line(
+            f"faults were not all tried: {len(untried)} of the {of} cases of {' and '.join(FAULT_GROUPS)} did not run; "
+            "the profile full runs them, over a harness that can kill, freeze and cut"
+        )
     total = sum((run.counts() for run in runs), Counter[CaseOutcome]())
     terminal.write_line(f"mqplug contract: {total.total()} cases, {counts_text(total)}")
 

@@ -1,11 +1,14 @@
-"""Runs a case as an item of pytest, and notes for the report which backend it ran on."""
+"""Runs a case as an item of pytest, fails it for what a driver leaks, and notes which backend it ran on."""
 
 from __future__ import annotations
 
-from typing import Any
+import gc
+import logging
+from typing import Any, Final
 
 import pytest
 
+from mqplug.testing._case_tools.captured_logs import captured_logs
 from mqplug.testing._case_tools.registry import Case
 from mqplug.testing._case_tools.run_settings import RunSettings
 from mqplug.testing._harness.harness import Harness
@@ -14,6 +17,13 @@ from mqplug.testing._running.run_case import run_with
 
 NOTED = pytest.StashKey[dict[str, Any]]()
 SETTINGS = pytest.StashKey[RunSettings]()
+LEAKS: Final = (
+    "error::pytest.PytestUnraisableExceptionWarning",
+    "error::pytest.PytestUnhandledThreadExceptionWarning",
+    "error:coroutine .* was never awaited:RuntimeWarning",
+    "error::ResourceWarning",
+)
+"""The warnings that fail a case: the driver has left something behind, in this case or in one before it."""
 
 
 def run_item(item: pytest.Item, case: Case, harness: Harness) -> None:
@@ -24,4 +34,9 @@ def run_item(item: pytest.Item, case: Case, harness: Harness) -> None:
     noted |= facts_of(harness)
     if case.id in harness.known_failures and case.id not in settings.known_failures:
         item.add_marker(pytest.mark.xfail(strict=True, reason=harness.known_failures[case.id]))
-    noted["outcome"] = run_with(case, harness, settings)
+    with captured_logs("asyncio", logging.ERROR) as complaints:
+        outcome = run_with(case, harness, settings)
+        gc.collect(1)  # asyncio complains of a task when it is collected
+    if complaints:
+        pytest.fail(f"{case.id}: asyncio complains of what was left behind: {complaints[0]}", pytrace=False)
+    noted["outcome"] = outcome
