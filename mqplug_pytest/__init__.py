@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -58,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--mqplug-scale", type=float, metavar="FACTOR", help="multiply all waiting of the contract by this factor")
     add("--mqplug-seed", type=int, metavar="N", help="shuffle the cases with this seed")
     add("--mqplug-kit", metavar="VERSION", help="report failures of cases newer than this, without failing the run")
+    add("--mqplug-lines", action="store_true", help="write a line for each case as it ends, and no dots")
     add("--mqplug-known-failures", metavar="FILE", help='TOML with the reasons of known failures: SEEK-22 = "why"')
     add(
         "--mqplug-report", metavar="FILE", action="append", default=[],
@@ -78,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if any(item.get_closest_marker("mqplug_case") for item in items):
         from mqplug.testing._collection.selection import select_cases
 
-        _register_report(config)
+        _register_report(config, len(items))
         select_cases(items, config)
 
 
@@ -93,15 +94,26 @@ class _WatchingWorkers:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._total = 0
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """Note the number of tests, of which each worker has collected all."""
+        self._total = len(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if hasattr(report, "mqplug_noted") and not self._config.pluginmanager.has_plugin(REPORT_NAME):
-            _register_report(self._config).pytest_runtest_logreport(report)  # pytest calls it only from the next one on
+            registered = _register_report(self._config, self._total)
+            registered.pytest_runtest_logreport(report)  # pytest calls it only from the next one on
 
 
-def _register_report(config: pytest.Config) -> ContractReport:
-    from mqplug.testing._report import ContractReport
+def _register_report(config: pytest.Config, tests: int) -> ContractReport:
+    from mqplug.testing._report import CaseLines, ContractReport
 
-    report = ContractReport(config.getoption("--mqplug-report") or [])
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")  # None in a worker
+    lines = CaseLines(terminal, tests) if config.getoption("--mqplug-lines") and terminal is not None else None
+    if lines is not None:
+        config.pluginmanager.register(lines)
+    report = ContractReport(config.getoption("--mqplug-report") or [], lines)
     config.pluginmanager.register(report, REPORT_NAME)
     return report

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 _NEW_IN: Final = {
@@ -59,9 +60,43 @@ NO_CALL_YET: Final[dict[str, str]] = {
 """Promises that cannot be checked because this version has no call for them. Their ids stay reserved."""
 
 
+GROUPS: Final = tuple(sorted({case.partition("-")[0] for case in SINCE}))
+
+
+def case_ids(names: Iterable[str]) -> frozenset[str]:
+    """Return the ids of cases that are named by a group, an id, or the beginning of an id: ``"SEEK,WM-05,ACK-1"``.
+
+    Raise ``ValueError`` for another name, with what it may mean.
+    """
+    return frozenset(case for each in names for name in each.split(",") for case in _named(name.strip()))
+
+
+def _named(name: str) -> list[str]:
+    if name in SINCE:
+        return [name]
+    group, dash, _ = name.partition("-")
+    beginning = name if dash else f"{name}-"
+    found = [case for case in SINCE if group in GROUPS and case.startswith(beginning)]
+    if not found:
+        raise ValueError(_unknown(name))
+    return found
+
+
+def _unknown(name: str) -> str:
+    if name in NO_CALL_YET:
+        return f"case {name} cannot run: {NO_CALL_YET[name]}"
+    group = name.partition("-")[0]
+    if group in GROUPS:
+        cases = sorted(_named(group))
+        return f"unknown case {name}; {group} has cases from {cases[0]} to {cases[-1]}"
+    near = get_close_matches(name.upper(), [*GROUPS, *SINCE], 1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return f"unknown case {name}. {hint}Write a group ({', '.join(GROUPS)}) or a case such as SEEK-05"
+
+
 def check_known(_: object, __: object, known: Mapping[str, str]) -> None:
     """Refuse known failures of unknown cases, and known failures without a reason."""
-    if unknown := sorted(known.keys() - SINCE.keys()):
-        raise ValueError(f"there is no case {', '.join(unknown)}")
+    for unknown in sorted(known.keys() - SINCE.keys()):
+        raise ValueError(_unknown(unknown))
     if unexplained := sorted(case for case, reason in known.items() if not reason):
         raise ValueError(f"known failures without a reason: {', '.join(unexplained)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -189,9 +190,9 @@ def test_a_keyword_leaves_other_tests_alone(contract, pytester):
 
 
 def test_several_are_chosen_at_once(contract):
-    """Cases and groups are chosen one by one or with commas."""
-    chosen = contract("", "--collect-only", "-q", "--mqplug-only=SEEK-05, WM-01", "--mqplug-only=ID-01").outlines
-    assert sum("::test_contract[" in line for line in chosen) == 3
+    """Cases, groups and beginnings of ids are chosen one by one or with commas."""
+    chosen = contract("", "--collect-only", "-q", "--mqplug-only=SEEK-05, WM-01", "--mqplug-only=ID-0").outlines
+    assert sum("::test_contract[" in line for line in chosen) == 2 + sum(case.id[:4] == "ID-0" for case in CASES)
 
 
 def test_newer_cases_do_not_fail(contract, monkeypatch):
@@ -216,9 +217,11 @@ def test_known_failures_are_strict(contract, pytester):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"known_failures": {"SEEK-99": "no such case"}}, "there is no case SEEK-99"),
+        ({"known_failures": {"SEEK-99": "no such case"}}, "unknown case SEEK-99; SEEK has cases from SEEK-01 to SEEK-"),
         ({"known_failures": {"SEEK-01": ""}}, "known failures without a reason: SEEK-01"),
-        ({"only": ["SEEK", "SEAK"]}, "there is no case SEAK"),
+        ({"only": ["SEEK", "SEAK"]}, "unknown case SEAK. Did you mean SEEK"),
+        ({"only": ["SEEK-3", "ID-9"]}, "unknown case ID-9; ID has cases from ID-01 to ID-"),
+        ({"only": ["BIG-03"]}, "case BIG-03 cannot run: no message is split"),
         ({"kit": "one"}, "'one' is not a version of mqplug"),
         ({"scale": 0}, "scale"),
         ({"profile": "fast"}, "profile"),
@@ -254,11 +257,13 @@ def test_the_report_follows_its_schema(contract, pytester):
 
 
 def test_the_report_has_the_cases_of_workers(contract, pytester, monkeypatch):
-    """With workers, the report has each case from the first one on, though it begins with that one."""
+    """With workers, the report and the lines have each case from the first one on, though it begins with that one."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    contract("only=['ID']", "-n1", "--mqplug-report=report.json")
+    printed = contract("only=['ID']", "-n1", "--mqplug-report=report.json", "--mqplug-lines").stdout.str()
     (found,) = json.loads((pytester.path / "report.json").read_text())["runs"]
-    assert [row["id"] for row in found["cases"]] == sorted(case.id for case in CASES if case.group == "ID")
+    ids = sorted(case.id for case in CASES if case.group == "ID")
+    assert [row["id"] for row in found["cases"]] == ids
+    assert re.findall(rf"^ ?(\d+) of {len(ids)}  ID-", printed, re.MULTILINE) == [str(n + 1) for n in range(len(ids))]
 
 
 def test_the_report_is_a_table(contract, pytester):
@@ -327,17 +332,63 @@ def test_the_command_proves_a_backend(capfd):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["memory://", "--only", "SEAK"], 2, "there is no case SEAK"),
-        (["memory://", "--kit", "one"], 2, "'one' is not a version of mqplug"),
+        (["nowhere://", "--only", "TXN"], 2, "unknown case TXN. Did you mean TX? Write a group (ACK, BIG, "),
+        (["nowhere://", "--kit", "one"], 2, "'one' is not a version of mqplug"),
+        (["nowhere://", "--known-failures", "missing.toml"], 2, "No such file or directory: 'missing.toml'"),
+        (["nowhere://", "--history", "1s", "--only", "WM"], 2, "--only is for the cases, and --history runs none"),
         (["memory://", "--history", "soon"], 2, "'soon' is not a duration; write one such as 60s, 10m or 1h"),
         (["memory://", "--profile", "fast"], 2, "'fast' is not one of"),
         (["nowhere://"], 1, "there is no backend 'nowhere'"),
     ],
 )
 def test_the_command_refuses(capfd, arguments, code, said):
-    """Wrong arguments have an exit code of their own, and one line that says what is wrong."""
+    """Wrong arguments end it before it connects, with an exit code of their own and a line that says what is wrong."""
     assert mqplug_command(["test", *arguments]) == code
     assert said in "".join(capfd.readouterr())
+
+
+def test_the_command_names_what_workers_need(capfd, monkeypatch):
+    """Without pytest-xdist, ``--workers`` is refused before it connects, with what to install."""
+    monkeypatch.setattr("mqplug.cli._commands.test.find_spec", lambda name: None if name == "xdist" else name)
+    assert mqplug_command(["test", "nowhere://", "--workers", "2"]) == 2
+    assert "--workers needs pytest-xdist. Run pip install 'mqplug[testing]'" in capfd.readouterr().err
+
+
+WAITS_BEFORE_THE_SECOND = """
+import time
+from pathlib import Path
+
+started = []
+
+def pytest_runtest_setup(item):
+    started.append(item)
+    until = time.monotonic() + 60
+    while len(started) == 2 and not Path("go-on").exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+"""
+
+
+def test_the_command_shows_each_case_at_a_pipe(tmp_path, monkeypatch):
+    """Piped, each case has its line as soon as it ends, and no dot."""
+    (tmp_path / "waits_before_the_second.py").write_text(WAITS_BEFORE_THE_SECOND)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p waits_before_the_second")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    words = [sys.executable, "-m", "mqplug.cli", "test", "memory://", "--only", "ID-01,ID-02"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        first = next(line for line in process.stdout if " of " in line)
+        (tmp_path / "go-on").touch()
+        printed = process.stdout.read()
+    assert re.fullmatch(r"1 of 2  ID-0[12] passed in [\d.]+ s\n", first)
+    assert printed.startswith("2 of 2  ID-0")
+    assert "[100%]" not in printed
+
+
+def test_the_line_of_a_failure_has_its_promise(contract):
+    """Where each case has a line, that of a failure says what was promised."""
+    lines = contract("known_failures={'ID-01': 'once'}, only=['ID-01']", "--mqplug-lines").outlines
+    title = next(case.title for case in CASES if case.id == "ID-01")
+    assert any(re.fullmatch(rf"1 of 1  ID-01 failed in [\d.]+ s: {re.escape(title)}", line) for line in lines)
 
 
 def test_the_command_keeps_a_history_with_an_anomaly(capfd, tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from mqplug.cli._arguments.durations import duration_option
 from mqplug.cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
 from mqplug.cli._interrupts import SIGNALS
 
+OF_CASES = ("only", "workers", "known_failures", "kit", "report", "scale")
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
 
 INTERRUPTS = 3  # of the user, before the next one kills pytest
@@ -56,7 +57,7 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 @click.option("--kit", metavar="VERSION", help="Failures of cases newer than this do not fail the run.")
 @click.option("--report", type=file_type, multiple=True, metavar="FILE", help="Write JSON, or Markdown to a .md file.")
 @click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Multiply all waiting.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes. Needs pytest-xdist.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes.")
 @click.option("--seed", type=int, metavar="N", help="Repeat the order and the random draws of this seed.")
 @click.option(
     "--history", callback=duration_option, metavar="TIME", help="Run the history check for this time instead."
@@ -80,8 +81,7 @@ def test(context: click.Context, /, url: str, timeout: float, **options: Any) ->
       $ mqplug test rocksmq:///tmp/mq --only WM-01,WM-02
       $ mqplug test kafka://localhost:9092 --history 2s
     """
-    if find_spec("pytest") is None or find_spec("pytest_timeout") is None:
-        raise click.UsageError("the contract kit needs pytest. Run pip install 'mqplug[testing]'")
+    _check(options)
     with ClientOptions(checked_target(url), timeout, {}).open(creates=True) as mq:
         click.echo(f"{mq!r}")
     if options["seed"] is None:
@@ -89,10 +89,25 @@ def test(context: click.Context, /, url: str, timeout: float, **options: Any) ->
     context.exit(_run_cases(url, options) if options["history"] is None else _search_history(url, options))
 
 
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what the run would refuse, before anything is connected."""
+    if find_spec("pytest") is None or find_spec("pytest_timeout") is None:
+        raise click.UsageError("the contract kit needs pytest. Run pip install 'mqplug[testing]'")
+    if options["workers"] and find_spec("xdist") is None:
+        raise click.UsageError("--workers needs pytest-xdist. Run pip install 'mqplug[testing]'")
+    if options["history"] is not None and (unused := [name for name in OF_CASES if options[name]]):
+        raise click.UsageError(f"--{unused[0].replace('_', '-')} is for the cases, and --history runs none.")
+    if options["only"] or options["kit"] or options["known_failures"]:
+        from mqplug.testing._collection.selection import check_options
+
+        try:
+            check_options(options["only"], options["kit"], options["known_failures"])
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+
+
 def _run_cases(url: str, options: dict[str, Any]) -> int:
     """Run the cases in a process of their own, which loads pytest before mqplug."""
-    if options["workers"] and find_spec("xdist") is None:
-        raise click.UsageError("--workers needs pytest-xdist. Run pip install pytest-xdist")
     command = [sys.executable, "-c", RUN_PYTEST, *_arguments(url, options)]
     click.echo(f"the order is --seed {options['seed']}")
     process = subprocess.Popen(command, process_group=0)  # noqa: S603  our own command
@@ -134,6 +149,8 @@ def _arguments(url: str, options: dict[str, Any]) -> Iterator[str]:
     yield from ("-c", "/dev/null", "-q", "-rN", "-p", "no:cacheprovider", "--pyargs", "mqplug.testing.contract")
     if options["workers"]:
         yield from ("-n", str(options["workers"]))
+    if not sys.stdout.isatty():
+        yield "--mqplug-lines"
     for name in ("profile", "known_failures", "kit", "scale", "seed", "only", "report"):
         value = options[name]
         for each in value if isinstance(value, tuple) else (value,):
@@ -146,6 +163,7 @@ def _search_history(url: str, options: dict[str, Any]) -> int:
     from mqplug.testing import check_history
     from mqplug.testing._harness.by_url import harness_for
 
+    click.echo(f"the history runs for {options['history']:g} s with --seed {options['seed']}, and is searched then")
     with harness_for(url) as harness:
         verdict = check_history(harness, seconds=options["history"], seed=options["seed"], keep=options["history_file"])
     click.echo(str(verdict))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mqplug.testing._case_ids import case_ids
 from mqplug.testing._case_tools.registry import Case
 from mqplug.testing._case_tools.run_settings import Profile, RunSettings
 from mqplug.testing._harness.harness import Harness
@@ -25,16 +26,14 @@ def prove(
     """Return a test of the whole contract over the fixture ``harness``: assign it to ``test_contract``.
 
     ``known_failures`` gives the reason of each known failure by case id; one that passes fails the run. ``only``
-    selects cases by id or by its first part, such as ``"SEEK"``. ``profile`` is quick, full or soak; ``scale``
-    multiplies all waiting. With ``kit``, a version, failures of newer cases are reported without failing the run. The
-    command line and the environment take precedence over these.
+    selects cases by a group, an id, or its beginning: ``"SEEK"``, ``"SEEK-05"``, ``"SEEK-1"``. ``profile`` is quick,
+    full or soak; ``scale`` multiplies all waiting. With ``kit``, a version, failures of newer cases are reported
+    without failing the run. The command line and the environment take precedence over these.
     """
     given = {"known_failures": known_failures, "profile": profile, "scale": scale, "kit": kit}
     RunSettings().overridden(**given)  # refuses wrong values at the call
-    wanted = tuple(only)
-    chosen = [case for case in CASES if not wanted or case.id in wanted or case.group in wanted]
-    if unknown := [each for each in wanted if not any(each in (case.id, case.group) for case in chosen)]:
-        raise ValueError(f"there is no case {', '.join(unknown)}")
+    wanted = case_ids(only)
+    chosen = [case for case in CASES if not wanted or case.id in wanted]
 
     @pytest.mark.parametrize("case", [_parameter(case, given) for case in chosen])
     def test_contract(case: Case, harness: Harness, request: pytest.FixtureRequest) -> None:

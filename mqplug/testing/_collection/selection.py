@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from mqplug.testing._case_ids import SINCE, case_ids
 from mqplug.testing._case_tools.registry import Case
 from mqplug.testing._case_tools.run_settings import Profile, RunSettings, from_environment
 from mqplug.testing._running.run_item import LEAKS, SETTINGS
@@ -44,24 +45,30 @@ def settings_of(item: pytest.Item) -> RunSettings:
     )
 
 
+def check_options(only: Iterable[str], kit: str | None, known_failures: Path | None) -> None:
+    """Raise ``ValueError`` for options of a run that name no case, no version or no file."""
+    case_ids(only)
+    RunSettings().overridden(kit=kit, known_failures=_known(known_failures))
+
+
 @cache
-def _known(path: str | None) -> dict[str, str]:
+def _known(path: Path | str | None) -> dict[str, str]:
     if path is None:
         return {}
     try:
         return {str(case): str(reason) for case, reason in tomllib.loads(Path(path).read_text()).items()}
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise pytest.UsageError(f"--mqplug-known-failures: {error}") from None
+        raise ValueError(f"known failures: {error}") from None
 
 
 def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
     """Deselect cases outside the profile, set each case's time limit, and mark expected failures."""
     left_out, out_of_profile = list[pytest.Item](), dict[str, Profile]()
-    wanted = _wanted(config.getoption("--mqplug-only") or [])
     try:
+        wanted = case_ids(config.getoption("--mqplug-only")) or SINCE.keys()
         for item, case in cases_of(items):
             settings = item.stash[SETTINGS] = settings_of(item)
-            if not (case.id in wanted or case.group in wanted):
+            if case.id not in wanted:
                 left_out.append(item)
                 continue
             if not case.runs_in(settings.profile):
@@ -86,14 +93,6 @@ def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
     config.stash[OUT_OF_PROFILE] = out_of_profile
     if (seed := config.getoption("--mqplug-seed")) is not None:
         _shuffle(items, seed)
-
-
-def _wanted(only: list[str]) -> set[str]:
-    known = {name for case in CASES for name in (case.id, case.group)}
-    chosen = {name.strip() for names in only for name in names.split(",")}
-    if unknown := sorted(chosen - known):
-        raise pytest.UsageError(f"there is no case {', '.join(unknown)}")
-    return chosen or known
 
 
 def _by_id(keyword: str, items: list[pytest.Item]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mqplug.testing._report.case_lines import CaseLines
 from mqplug.testing._report.collecting import ContractReport
 
-__all__ = ["ContractReport"]
+__all__ = ["CaseLines", "ContractReport"]

@@ -12,6 +12,7 @@ import pytest
 from mqplug.testing._case_tools.registry import Case
 from mqplug.testing._case_tools.run_settings import Profile
 from mqplug.testing._collection.selection import OUT_OF_PROFILE
+from mqplug.testing._report.case_lines import CaseLines
 from mqplug.testing._report.failures import shorten_report
 from mqplug.testing._report.results import CaseOutcome, CaseResult, ContractRun
 from mqplug.testing._report.terminal import print_summary
@@ -20,10 +21,11 @@ from mqplug.testing._running.run_item import NOTED
 
 
 class ContractReport:
-    """A plugin of pytest that shows a summary by group, and writes the requested files."""
+    """A plugin of pytest that shows a summary by group, and writes the requested files. ``lines`` get each result."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], lines: CaseLines | None = None) -> None:
         self._paths = [Path(path) for path in paths]
+        self._lines = lines
         self._runs: dict[tuple[str, str], ContractRun] = {}
         self._rows: dict[str, tuple[ContractRun, CaseResult]] = {}
         self._left_out: dict[str, Profile] = {}
@@ -62,6 +64,8 @@ class ContractReport:
             outcome, reason = _outcome(report, run.get("outcome", "passed"), noted.get("why", ""))
             row = CaseResult(**noted["case"], outcome=outcome, reason=reason, seconds=round(report.duration, 3))
             self._rows[report.nodeid] = self._run(noted["name"], run), row
+            if self._lines is not None:
+                self._lines.write(row)
 
     def _run(self, name: str, noted: dict[str, Any]) -> ContractRun:
         key = name, noted.get("backend", "")
