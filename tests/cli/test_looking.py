@@ -147,6 +147,28 @@ def test_lag_of_a_group_without_a_position(capsys):
         assert [row["lag"] for row in found(capsys, "lag", "memory://fresh", "billing")][:2] == [0, 0]
 
 
+@pytest.mark.parametrize("arguments", [["lag", "--all"], ["lag", "billing"], ["state", "billing"]])
+@pytest.mark.parametrize("call", ["positions", "lag", "watermarks"])
+def test_a_topic_that_goes_meanwhile(capsys, monkeypatch, url, arguments, call):
+    """A topic that is deleted while the groups are asked about is left out, and the others are shown."""
+    ask = getattr(mqplug.Client, call)
+
+    def delete_first(mq, *args, **options):
+        if "bills" in mq.topics():
+            mq.delete_topic("bills")
+        return ask(mq, *args, **options)
+
+    with mqplug.connect(url) as mq:
+        mq.create_topic("bills")
+        mq.reset_group("billing", "bills", mqplug.EARLIEST)
+        monkeypatch.setattr(mqplug.Client, call, delete_first)
+        rows = found(capsys, arguments[0], url, *arguments[1:])
+        rows = rows["positions"] if arguments[0] == "state" else rows
+        if arguments[0] == "lag" or call == "positions":
+            assert {row["topic"] for row in rows} == {"orders"}
+            assert mq.topics() == ["orders"]
+
+
 def test_capabilities(capsys, url):
     """`caps` says of each capability who provides it, and has the limits."""
     shown = found(capsys, "caps", url)

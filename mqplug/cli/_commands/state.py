@@ -29,20 +29,28 @@ def state(client: ClientOptions, group: str, output: Output) -> None:
       $ mqplug state rocksmq:///tmp/mq billing
       $ mqplug state rocksmq:///tmp/mq billing -o json
     """
-    from mqplug.cli._queries.group_positions import positions
-
     with client.open() as mq:
         found = mq.describe_group(group, timeout=client.timeout)
-        rows = [
-            {"topic": topic, "partition": partition, "position": position_text(at.position), "acked": _ranges(at)}
-            for topic in found.topics
-            for partition, at in sorted(positions(mq, group, topic, client.timeout).items())
-        ]
+        rows = [row for topic in found.topics for row in _rows(mq, group, topic, client.timeout)]
     members = None if found.members is None else [_member(each) for each in found.members]
     if output.for_people:
         _show(rows, members)
     else:
         output.value({"group": group, "topics": list(found.topics), "positions": rows, "members": members})
+
+
+def _rows(mq: mqplug.Client, group: str, topic: str, timeout: float) -> list[dict[str, Any]]:
+    """Return the positions in a topic; none if it was deleted meanwhile."""
+    from mqplug.cli._queries.group_positions import positions
+
+    try:
+        found = positions(mq, group, topic, timeout)
+    except mqplug.TopicNotFound:
+        return []
+    return [
+        {"topic": topic, "partition": partition, "position": position_text(at.position), "acked": _ranges(at)}
+        for partition, at in sorted(found.items())
+    ]
 
 
 def _ranges(at: mqplug.GroupPosition) -> list[list[str]]:

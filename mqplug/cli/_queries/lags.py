@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +11,8 @@ from mqplug.cli._queries.group_positions import positions
 
 if TYPE_CHECKING:
     import mqplug
+
+    Positions = Mapping[int, mqplug.GroupPosition]
 
 
 class PartitionLag(NamedTuple):
@@ -25,19 +27,41 @@ class PartitionLag(NamedTuple):
 
 
 def lags(mq: mqplug.Client, group: str, topics: Sequence[str], timeout: float) -> list[PartitionLag]:
-    """Return the lags of a group in these topics, where it has to have positions; without any, in all of its topics."""
-    names = list(topics or mq.describe_group(group, timeout=timeout).topics)
-    find = _stored if topics else positions
-    stored = {topic: find(mq, group, topic, timeout) for topic in names}
-    found = mq.lag([topic for topic in names if stored[topic]], group=group, timeout=timeout)
-    marks = mq.watermarks(names, timeout=timeout)
+    """Return the lags of a group in these topics, where it must have positions; without any, in all of its topics.
+
+    Of all of its topics, those that are deleted meanwhile are left out.
+    """
+    import mqplug
+
+    if topics:
+        return _lags(mq, group, {each: mq.positions(each, group=group, timeout=timeout) for each in topics}, timeout)
+    names = mq.describe_group(group, timeout=timeout).topics
+    try:
+        return _lags(mq, group, {each: positions(mq, group, each, timeout) for each in names}, timeout)
+    except mqplug.TopicNotFound:
+        return [row for each in names for row in _lags_if_there(mq, group, each, timeout)]
+
+
+def _lags_if_there(mq: mqplug.Client, group: str, topic: str, timeout: float) -> list[PartitionLag]:
+    import mqplug
+
+    try:
+        return _lags(mq, group, {topic: positions(mq, group, topic, timeout)}, timeout)
+    except mqplug.TopicNotFound:
+        return []
+
+
+def _lags(mq: mqplug.Client, group: str, stored: Mapping[str, Positions], timeout: float) -> list[PartitionLag]:
+    """Return the lags in the topics of which these are the stored positions."""
+    found = mq.lag([topic for topic in stored if stored[topic]], group=group, timeout=timeout)
+    marks = mq.watermarks(list(stored), timeout=timeout)
     return [
         PartitionLag(
             group, topic, partition,
-            position_text(stored[topic][partition].position) if partition in stored[topic] else None,
+            position_text(at[partition].position) if partition in at else None,
             position_text(each.high), found[topic][partition] if topic in found else None,
         )
-        for topic in names
+        for topic, at in stored.items()
         for partition, each in sorted(marks[topic].items())
     ]  # fmt: skip
 
@@ -57,7 +81,3 @@ def behind(found: Sequence[PartitionLag]) -> dict[str, int]:
     for each in found:
         counts[each.group] = counts.get(each.group, 0) + (each.lag or 0)
     return counts
-
-
-def _stored(mq: mqplug.Client, group: str, topic: str, timeout: float) -> dict[int, mqplug.GroupPosition]:
-    return mq.positions(topic, group=group, timeout=timeout)
