@@ -22,11 +22,15 @@ class Unset:
 
 @attrs.frozen
 class Given:
-    """A value as it was given, with its ``source`` for people and its name in errors, ``place``."""
+    """A value as it was given, with its ``source`` for people and its name in errors, ``place``.
+
+    ``borrowed`` values name what belongs to another program: connecting creates nothing there.
+    """
 
     value: Any = attrs.field(repr=False)
     source: str
     place: str
+    borrowed: bool = False
 
 
 class Layer(Protocol):

@@ -205,8 +205,9 @@ def _parameters(said: MilvusValues, given: Given) -> Mapping[str, Any]:
 def rocksmq(said: MilvusValues) -> dict[str, Given]:
     """Return the settings of RocksMQ."""
     minutes, megabytes = said.number("rocksmq.retentionTimeInMinutes"), said.number("rocksmq.retentionSizeInMB")
+    path = said.text("rocksmq.path")
     return _without_none({
-        "path": said.text("rocksmq.path"),
+        "path": path and attrs.evolve(path, borrowed=True),
         "retention": minutes and attrs.evolve(minutes, value=_seconds(minutes)),
         "retention_bytes": megabytes and _bytes(megabytes),
     })  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -23,8 +23,13 @@ from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import PluginRules, load, load_extension
 from mqplug._settings.fields import address_fields, fields_of
 from mqplug._settings.secrets import redact, secrets_of
-from mqplug._settings.settings import nearest
+from mqplug._settings.settings import nearest, quoted
 from mqplug.spi._drivers import Connection
+
+_BORROWED_FIX: Final = (
+    "Nothing is created in a directory of Milvus: for a store of your own set path to another directory; "
+    "if Milvus uses another queue, set its environment variables here too, such as MQ_TYPE"
+)
 
 Target = str | os.PathLike[str] | Mapping[str, Any] | Context | None
 
@@ -48,6 +53,10 @@ class ConnectionPlan:
             if isinstance(error, ConnectError):
                 self._name_address(error)
             redact(error, secrets_of(type(self.settings), self.settings))
+            borrowed = _borrowed(self.givens)
+            if borrowed is not None and isinstance(error, ConfigError):
+                error.message += f"; {quoted(borrowed.place)} names it"
+                error.fix = _BORROWED_FIX
             raise
 
     def _name_address(self, error: ConnectError) -> None:
@@ -82,7 +91,8 @@ def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[objec
         backend = Backend(choice.name, plugin, [*around, Debug()])
     _check_tables(givens, kind)
     made = checked(kind, givens, choice.name, backend=choice.name)
-    return ConnectionPlan(backend, choice, made, givens, configuration.keys(), configuration.layers)
+    result = ConnectionPlan(backend, choice, made, givens, configuration.keys(), configuration.layers)
+    return result if _borrowed(givens) is None else result.looking()
 
 
 def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
@@ -113,6 +123,10 @@ def _check_said_once(settings: Mapping[str, Any]) -> None:
     for key in ("backend", "url"):
         if key in settings:
             raise ConfigError(f"the target names the backend, and {key}= names it again", fix=f"Remove {key}=")
+
+
+def _borrowed(givens: Mapping[str, Given]) -> Given | None:
+    return next((given for given in givens.values() if given.borrowed), None)
 
 
 def _is_watched(givens: dict[str, Given], kind: type[Any], name: str) -> bool:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 import mqplug
+from mqplug.cli._app import run_command
 
 WEEK = 7 * 24 * 3600.0
 
@@ -72,7 +73,7 @@ def test_a_file_of_milvus_says_it_in_minutes_and_megabytes(tmp_path):
         "  rocksmqPageSize: 67108864\n  retentionTimeInMinutes: 4320\n  retentionSizeInMB: 8192\n"
         "  compactionInterval: 86400\n  compressionTypes: 0,0,7,7,7\n"
     )
-    with mqplug.connect(path) as client:
+    with mqplug.connect(path, create=True) as client:
         assert kept(client) == (3 * 24 * 3600.0, 8192 << 20)
         client.create_topic("by-dev-rootcoord-dml_0")
         with client.producer("by-dev-rootcoord-dml_0") as out:
@@ -81,6 +82,45 @@ def test_a_file_of_milvus_says_it_in_minutes_and_megabytes(tmp_path):
     path.write_text(path.read_text().replace("4320", "-1").replace("8192", "-1"))
     with mqplug.connect(path) as client:
         assert kept(client) == (math.inf, None)
+
+
+@pytest.fixture
+def of_milvus(tmp_path):
+    """A ``milvus.yaml`` whose data directory has no RocksMQ yet, as where Milvus uses Kafka."""
+    pytest.importorskip("yaml")
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "milvus.yaml"
+    path.write_text(f"mq: {{type: default}}\nrocksmq: {{path: {tmp_path}/data/rocksmq}}\n")
+    return path
+
+
+def test_nothing_is_created_where_a_file_of_milvus_points(of_milvus, tmp_path):
+    """A reader without Milvus' variables gets an error that names them, and no empty store in Milvus' directory."""
+    with pytest.raises(mqplug.ConfigError, match=r"no store at .*'rocksmq.path' in .*milvus.yaml .*MQ_TYPE"):
+        mqplug.connect(of_milvus)
+    assert run_command(["doctor", "--config", str(of_milvus)]) == 1
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("said", [{"create": True}, {"path": "elsewhere"}])
+def test_who_says_it_gets_a_store(of_milvus, tmp_path, monkeypatch, said):
+    """``create=True``, or a path of one's own, makes one beside a file of Milvus."""
+    monkeypatch.chdir(tmp_path)
+    with mqplug.connect(of_milvus, **said) as client:
+        client.create_topic("t")
+    with mqplug.connect(of_milvus, **{**said, "create": False}) as client:
+        assert client.topics() == ["t"]
+
+
+@pytest.mark.parametrize("said", [{}, {"create": True}])
+def test_the_files_of_milvus_are_named(of_milvus, tmp_path, said):
+    """Where Milvus keeps its RocksMQ nothing is created at all, and the error names what lies there."""
+    (tmp_path / "data" / "rocksmq_meta_kv").mkdir()
+    with pytest.raises(mqplug.ConfigError, match=r"belongs to Milvus' own RocksMQ.*rocksmq_meta_kv"):
+        mqplug.connect(of_milvus, **said)
+    with pytest.raises(mqplug.ConfigError, match=r"belongs to Milvus' own RocksMQ.*rocksmq_meta_kv"):
+        mqplug.connect("rocksmq", path=tmp_path / "data" / "rocksmq")
+    assert [each.name for each in (tmp_path / "data").iterdir()] == ["rocksmq_meta_kv"]
 
 
 def test_the_store_of_a_milvus_is_refused(tmp_path):

@@ -31,6 +31,7 @@ BALLAST: Final = "ballast"
 STAGING: Final = "staging"
 HAND_OUTS: Final = "hand_outs"
 _OWN_NAMES: Final = {DATABASE, WITNESS, OWNER, MEMBERS, IDENTITY, f"{IDENTITY}.new", PROBE, BALLAST, STAGING, HAND_OUTS}
+_MILVUS_SUFFIX: Final = "_meta_kv"  # Milvus keeps the metadata of its RocksMQ beside the messages
 _MIN_FREE_BYTES: Final = 256 << 10
 
 
@@ -110,6 +111,13 @@ def expect_space(path: Path) -> None:
 
 
 def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
+    whole = path.absolute()
+    of_milvus = whole.parent / f"{whole.name}{_MILVUS_SUFFIX}"
+    if of_milvus.is_dir():
+        raise ConfigError(
+            f"{path} belongs to Milvus' own RocksMQ, which also keeps {of_milvus}; mqplug cannot read its files",
+            fix="Name another directory",
+        )
     if not create:
         raise ConfigError(
             f"there is no store at {path}", fix="Check the path, or connect with create=true to create a store"
