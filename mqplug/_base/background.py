@@ -56,13 +56,16 @@ class BackgroundThread:
 
     def _run(self) -> None:
         while not self._done.wait(ROUND_INTERVAL_S):
-            with self._lock:
-                workers = list(self._workers)
-            for worker in workers:
-                try:
-                    worker.work_in_background()
-                except Error as error:
-                    logger.warning("background work of %r failed: %s", worker, error)
-                except Exception:  # a driver's defect in one must not stop the others
-                    logger.exception("background work of %r failed", worker)
-            del workers
+            self._work()
+
+    def _work(self) -> None:
+        """Work one round. Between two, nothing here keeps a worker alive."""
+        with self._lock:
+            workers = list(self._workers)
+        for worker in workers:
+            try:
+                worker.work_in_background()
+            except Error as error:
+                logger.warning("background work of %r failed: %s", worker, error)
+            except Exception:  # a driver's defect in one must not stop the others
+                logger.exception("background work of %r failed", worker)

@@ -174,6 +174,7 @@ class Client(Closable):
         partitioner: PartitionerName | Partitioner = "murmur2",
         queue_messages: int = 100_000,
         queue_bytes: int = 64 * 1024 * 1024,
+        partitions_refresh: float = 60,
         timeout: float | None = 30,
     ) -> Producer:
         """Open a producer for one topic; without a topic, for any that its messages name.
@@ -181,14 +182,14 @@ class Client(Closable):
         ``partitioner`` chooses the partition: by the key with ``"murmur2"``, as Kafka's Java client, ``"crc32"``, as
         librdkafka, or ``"pulsar-java"``; with ``"round_robin"``, as murmur2 but in turn for messages without a key; or
         with a function of the key and the number of partitions. At most ``queue_messages`` and ``queue_bytes`` are on
-        their way at once.
+        their way at once. Partitions that other clients add are used within ``partitions_refresh`` seconds.
         """
         from mqplug._produce.producer import Producer
 
         return Producer(
             self._session.open_producer(
                 topic, create=create, partitioner=partitioner, queue_messages=queue_messages, queue_bytes=queue_bytes,
-                timeout=timeout,
+                partitions_refresh=partitions_refresh, timeout=timeout,
             )
         )  # fmt: skip
 

@@ -6,10 +6,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from mqplug._base.background import BackgroundThread
+from mqplug._client.added_partitions import AddedPartitions
 from mqplug._model.errors import Error
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
+    from mqplug._client.topics import Topics
     from mqplug._consume.session import ConsumerSession
     from mqplug._produce.session import ProducerSession
 
@@ -19,8 +21,9 @@ OpenedSession = TypeVar("OpenedSession", "ProducerSession", "ConsumerSession")
 class OpenObjects:
     """The open producers and consumers of a client, until it closes."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: Topics) -> None:
         self._background = BackgroundThread()
+        self._added_partitions = AddedPartitions(topics, self._open_producers)
         self.producers: set[ProducerSession] = set()
         self.consumers: set[ConsumerSession] = set()
         self._shut = False
@@ -33,6 +36,7 @@ class OpenObjects:
                 return False
             among.add(opened)
             self._background.add(opened)
+            self._background.add(self._added_partitions)
             return True
 
     def forget(self, closed: ProducerSession | ConsumerSession) -> None:
@@ -44,10 +48,12 @@ class OpenObjects:
 
     def topic_changed(self, topic: str) -> None:
         """Have the producers look this topic up again before they send to it."""
-        with self._lock:
-            producers = list(self.producers)
-        for producer in producers:
+        for producer in self._open_producers():
             producer.forget(topic)
+
+    def _open_producers(self) -> list[ProducerSession]:
+        with self._lock:
+            return list(self.producers)
 
     def topic_created(self) -> None:
         """Have the consumers that chose their topics by a pattern look for new ones."""

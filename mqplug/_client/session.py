@@ -46,7 +46,7 @@ class ClientSession(Session):
         self.topics = Topics(backend, connection)
         self.groups = Groups(backend, connection, self.topics)
         self.queries = Queries(backend, connection, self.topics, self.groups)
-        self.open_objects = OpenObjects()
+        self.open_objects = OpenObjects(self.topics)
         self._transactions: dict[str, TransactionSession] = {}
         self._opening_transactions = Lock()
         self._holds_something = True
@@ -86,15 +86,17 @@ class ClientSession(Session):
         partitioner: PartitionerName | Partitioner = "murmur2",
         queue_messages: int = 100_000,
         queue_bytes: int = 64 * 1024 * 1024,
+        partitions_refresh: float = 60,
         timeout: float | None = 30,
     ) -> ProducerSession:
         """Open a producer, as ``Client.producer`` says."""
         from mqplug._produce.queue import check_limits
-        from mqplug._produce.routing import Router
+        from mqplug._produce.routing import Router, check_refresh
         from mqplug._produce.session import ProducerSession
 
         deadline = Deadline(timeout)
         limits = check_limits(queue_messages, queue_bytes)
+        check_refresh(partitions_refresh)
         with self.using("open a producer"):
             router = Router(self.topics, partitioner, self.backend.descriptor.partitioners)
             route = None if topic is None else router.route_of(self.topics.find_or_create(topic, create, deadline))
@@ -102,6 +104,7 @@ class ClientSession(Session):
             driver = self.backend.open_producer(self.connection, options, deadline)
             forget = self.open_objects.forget
             opened = ProducerSession(self.backend, driver, topic, router, limits, self.capabilities, forget)
+            opened.refresh_every(partitions_refresh)
             if route is not None:
                 opened.learn(route)
         return self._add(opened, self.open_objects.producers)

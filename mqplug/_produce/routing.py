@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 import attrs
 
-from mqplug._model.checks import whole_number
+from mqplug._model.checks import number, whole_number
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
@@ -178,6 +178,12 @@ class Route:
         return partition
 
 
+def check_refresh(seconds: float) -> None:
+    """Raise ``TypeError`` or ``ValueError`` unless this is a time between two looks for added partitions."""
+    if not number("partitions_refresh", seconds) > 0:
+        raise ValueError(f"partitions_refresh is a number of seconds above 0, not {seconds}")
+
+
 class Router:
     """Finds the routes of one producer."""
 
@@ -196,7 +202,11 @@ class Router:
 
     def route_of(self, info: TopicInfo) -> Route:
         """Return the route to a topic that was looked up."""
-        return Route(info.name, len(info.logs), chooser(self.partitioner, len(info.logs), native=self._native))
+        return self.route(info.name, len(info.logs))
+
+    def route(self, topic: str, partitions: int) -> Route:
+        """Return the route to a topic with so many partitions."""
+        return Route(topic, partitions, chooser(self.partitioner, partitions, native=self._native))
 
 
 def _name(partitioner: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import ProducerDriver
 
+
+PARTITIONS_REFRESH_S = 60.0
 
 Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]
 """Value, key, headers, timestamp and partition of a record, as the caller gave them."""
@@ -66,6 +69,7 @@ class ProducerSession(Session):
         messages, size = min(able.batch_max_messages, limits[0]), min(able.batch_max_bytes, limits[1])
         self._splitter = BatchSplitter(topic, messages, size, self.wait)
         self._holds_something = True
+        self.refresh_every(PARTITIONS_REFRESH_S)
 
     _new_queue: Callable[..., SendQueue] = SendQueue
 
@@ -83,6 +87,22 @@ class ProducerSession(Session):
         self.routes.pop(topic, None)
         if topic == self.topic:
             self.routes.pop(None, None)
+
+    def refresh_every(self, seconds: float) -> None:
+        """Have added partitions looked for at least this often."""
+        self.partitions_refresh = seconds
+        self.refresh_at = time.monotonic() + seconds
+
+    def known_routes(self) -> list[Route]:
+        """Return the route of each topic that this producer sent to."""
+        return list({id(route): route for route in self.routes.copy().values()}.values())
+
+    def replace(self, route: Route, partitions: int) -> None:
+        """Use so many partitions instead of those of this route, unless it was replaced meanwhile."""
+        new = self._with_runs(self._router.route(route.topic, partitions))
+        for name, known in self.routes.copy().items():
+            if known is route:
+                self.routes[name] = new
 
     def find_route(self, topic: str | None, deadline: Deadline) -> Route:
         """Look up where the records of a topic go; None is the producer's own topic."""

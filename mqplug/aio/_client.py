@@ -148,6 +148,7 @@ class AsyncClient(AsyncClosable):
         partitioner: PartitionerName | Partitioner = "murmur2",
         queue_messages: int = 100_000,
         queue_bytes: int = 64 * 1024 * 1024,
+        partitions_refresh: float = 60,
         timeout: float | None = 30,
     ) -> Opening[AsyncProducer]:
         """As ``Client.producer``; ``await`` it, or enter it with ``async with``."""
@@ -155,7 +156,8 @@ class AsyncClient(AsyncClosable):
             self._open_producer(
                 partial(
                     self._session.open_producer, topic, create=create, partitioner=partitioner,
-                    queue_messages=queue_messages, queue_bytes=queue_bytes, timeout=timeout,
+                    queue_messages=queue_messages, queue_bytes=queue_bytes, partitions_refresh=partitions_refresh,
+                    timeout=timeout,
                 )
             )
         )  # fmt: skip

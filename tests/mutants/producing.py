@@ -8,6 +8,7 @@ import time
 import attrs
 
 from mqplug import TopicNotFound
+from mqplug._client.added_partitions import AddedPartitions
 from mqplug.spi import (
     CreateTopic,
     DescribeTopic,
@@ -216,6 +217,31 @@ class OnePartitionLess(Mutant):
         if isinstance(action, CreateTopic):
             action = attrs.evolve(action, partitions=max(1, action.partitions - 1))
         return super().administer(connection, action)
+
+
+class DescribesFromItsCache(Mutant):
+    """A connection describes a topic as it was when it looked first, or changed it itself."""
+
+    case = "KEY-15"
+
+    class Connection(Proxy):
+        def __init__(self, inner, mutant):
+            super().__init__(inner, mutant)
+            self.described = {}
+
+    def administer(self, connection, action):
+        if isinstance(action, DescribeTopic):
+            if action.topic not in connection.described:
+                connection.described[action.topic] = super().administer(connection, action)
+            return connection.described[action.topic]
+        if hasattr(action, "topic"):
+            connection.described.pop(action.topic, None)
+        return super().administer(connection, action)
+
+
+class NeverLooksForPartitions(Mutant):
+    case = "KEY-15"
+    patches = ((AddedPartitions, "work_in_background", lambda added_partitions: None),)
 
 
 class SendsToNowhere(Mutant):

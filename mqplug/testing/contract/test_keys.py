@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count, pairwise
 
-from mqplug import EARLIEST, Consumer, Message, Record
+from mqplug import EARLIEST, Client, Consumer, Message, MessageId, Record
+from mqplug.testing._case_tools.asyncio_cases import run_in_loop
 from mqplug.testing._case_tools.bench import Bench
 from mqplug.testing._case_tools.registry import Registry
 
@@ -193,3 +197,45 @@ def test_crc32(bench: Bench) -> None:
         bench.equal([each.log.partition for each in ids], expected)
     sticky = {each.log.partition for each in out.send_many([b"4"] * 20)}
     bench.equal(len(sticky), 1)
+
+
+@case(15, needs=("add_partitions", "multi_client", "partitions"))
+def test_partitions_that_others_added(bench: Bench) -> None:
+    """A producer that was open before uses partitions that another client added."""
+    topic, other = bench.topic(partitions=2), bench.connect(bench.harness.admin)
+    keys = [b"%d" % number if bench.client.capabilities.keys else None for number in range(1000)]
+    in_turn = bench.producer(topic, partitioner="round_robin", partitions_refresh=0.2)
+    keyed = bench.producer(topic, partitions_refresh=0.2)
+    keyed.send(b"before", key=keys[0])
+    in_turn.send_many([b"before"] * 2)
+    other.add_partitions(topic, 3)
+    _reaches_all(bench, "by key", lambda number: keyed.send(b"x", key=keys[number % 1000]))
+    _reaches_all(bench, "in turn", lambda _: in_turn.send(b"x"))
+    _reaches_all(bench, "in batches", lambda _: in_turn.send_many([b"x"])[0])
+    _reaches_all(bench, "without waiting", lambda _: in_turn.submit(b"x").result())
+    run_in_loop(bench, _reaches_all_in_loop(bench, topic, other))
+
+
+def _reaches_all(bench: Bench, way: str, send: Callable[[int], MessageId]) -> None:
+    numbers, reached = count(), set[int]()
+
+    def reaches_all() -> bool:
+        reached.add(send(next(numbers)).log.partition)
+        return reached == {0, 1, 2}
+
+    bench.wait(reaches_all, f"what is sent {way} reaches all partitions")
+
+
+async def _reaches_all_in_loop(bench: Bench, topic: str, other: Client) -> None:
+    async with (
+        bench.aio() as mq,
+        mq.producer(topic, partitioner="round_robin", partitions_refresh=0.2) as producer,
+    ):
+        await producer.send(b"before")
+        await asyncio.to_thread(other.add_partitions, topic, 4)
+        reached = set[int]()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(bench.patience):
+                while reached != {0, 1, 2, 3}:
+                    reached.add((await producer.send(b"x")).log.partition)
+        bench.equal(reached, {0, 1, 2, 3})

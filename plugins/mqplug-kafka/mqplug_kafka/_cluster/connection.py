@@ -21,7 +21,7 @@ from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.group_offsets import GroupOffsets
 from mqplug_kafka._cluster.instances import Instances
-from mqplug_kafka._cluster.native_options import common, coordinating, inquiring, producing
+from mqplug_kafka._cluster.native_options import LEARNING_PARTITIONS, common, coordinating, inquiring, producing
 from mqplug_kafka._cluster.native_part import NativePart
 from mqplug_kafka._cluster.shared_producer import SharedProducers
 from mqplug_kafka._cluster.topic_ids import MissingIds, incarnation, is_other
@@ -54,7 +54,7 @@ class KafkaConnection:
         self.group_offsets = GroupOffsets(inquiring(settings), self.credentials, self.requests.failures)
         self.coordinators = Coordinators(coordinating(settings), self.credentials)
         self.shared_producers = SharedProducers(
-            producing(settings), self.credentials, self.requests.failures, self.native
+            {**LEARNING_PARTITIONS, **producing(settings)}, self.credentials, self.requests.failures, self.native
         )
         requests = self.requests  # a reference to the connection itself would keep its threads until a collection
         self.limits = LimitsOfTopics(lambda: requests.admin)

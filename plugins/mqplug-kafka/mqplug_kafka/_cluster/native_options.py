@@ -20,6 +20,9 @@ EAGER = frozenset({"range", "roundrobin"})
 WITHIN_TRANSACTION = {"message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms"}
 """Native options that a transaction's timeout bounds."""
 
+LEARNING_PARTITIONS = {"topic.metadata.refresh.interval.ms": 60_000}
+"""Makes the native client, which places messages by their keys, learn of added partitions; its default is 5 minutes."""
+
 LOOKING_AGAIN = {"connections.max.idle.ms": 6_000, "topic.metadata.refresh.interval.ms": 2_000}
 """Makes a transaction name look for the coordinator of a group again, if the one that it knew is away.
 

@@ -80,7 +80,8 @@ class SharedProducer:
             Thread(
                 target=_request_producer_id, args=(self.native, topic), name="mqplug-kafka-producer-id", daemon=True
             ).start()
-        if partition >= self._counts.setdefault(topic, count):
+        known = self._counts.setdefault(topic, count)
+        if count > known or partition >= known:
             with suppress(KafkaException):  # then the native client refuses the record
                 self.native.list_topics(topic, METADATA_TIMEOUT_S)
             self._counts[topic] = count

@@ -1,0 +1,93 @@
+"""Partitions that other clients added are found by the producers of a client together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import mqplug
+from mqplug.faults import Faults, Rule
+from mqplug.recording import Recorder
+
+
+@pytest.fixture
+def other() -> Iterator[mqplug.Client]:
+    """Another client of the store, which adds partitions."""
+    with mqplug.connect("memory://grown") as client:
+        for topic in ("orders", "invoices"):
+            client.create_topic(topic)
+        yield client
+        for topic in client.topics():
+            client.delete_topic(topic)
+
+
+def reaches(partition: int, send: Callable[[], mqplug.MessageId]) -> None:
+    """Send until a message goes to this partition."""
+    deadline = time.monotonic() + 20
+    while send().log.partition != partition:
+        assert time.monotonic() < deadline
+
+
+def test_one_look_serves_all_producers(other: mqplug.Client) -> None:
+    """The topics of all producers of a client are described by one request."""
+    recorder = Recorder()
+    with mqplug.connect("memory://grown", extensions=[recorder]) as mq:
+        orders = mq.producer("orders", partitioner="round_robin", partitions_refresh=0.5)
+        anywhere = mq.producer(partitioner="round_robin", partitions_refresh=0.5)
+        anywhere.send(b"x", topic="invoices")
+        opened = len(list(recorder.calls()))
+        for topic in ("orders", "invoices"):
+            other.add_partitions(topic, 2)
+        reaches(1, lambda: orders.send(b"x"))
+        reaches(1, lambda: anywhere.send(b"x", topic="invoices"))
+        calls = [call.operation for call in list(recorder.calls())[opened:]]
+        assert set(calls) == {"send", "describe_topics"}
+        assert calls.count("describe_topics") <= 3
+
+
+def test_a_look_that_fails_is_made_up_for(other: mqplug.Client) -> None:
+    """After an outage, the next look finds what was added."""
+    faults = Faults([Rule("describe_topic", "fail", nth=2)])
+    with (
+        mqplug.connect("memory://grown", extensions=[faults]) as mq,
+        mq.producer("orders", partitioner="round_robin", partitions_refresh=0.2) as orders,
+    ):
+        other.add_partitions("orders", 2)
+        reaches(1, lambda: orders.send(b"x"))
+
+
+def test_a_deleted_topic_does_not_hide_others(other: mqplug.Client) -> None:
+    """A producer of many topics learns of the partitions of those that are left."""
+    with (
+        mqplug.connect("memory://grown") as mq,
+        mq.producer(partitioner="round_robin", partitions_refresh=0.2) as anywhere,
+    ):
+        for topic in ("orders", "invoices"):
+            anywhere.send(b"x", topic=topic)
+        other.delete_topic("orders")
+        other.add_partitions("invoices", 2)
+        reaches(1, lambda: anywhere.send(b"x", topic="invoices"))
+
+
+def test_transactions_learn_too(other: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is held for long sends to partitions that were added meanwhile."""
+    monkeypatch.setattr("mqplug._produce.session.PARTITIONS_REFRESH_S", 0.2)
+    with mqplug.connect("memory://grown") as mq:
+
+        def send() -> mqplug.MessageId:
+            with mq.transaction("biller", "orders", partitioner="round_robin") as step:
+                handle = step.send(b"x")
+            return handle.result()
+
+        assert send().log.partition == 0
+        other.add_partitions("orders", 2)
+        reaches(1, send)
+
+
+@pytest.mark.parametrize(("seconds", "kind"), [(0, ValueError), (-1, ValueError), ("1", TypeError), (None, TypeError)])
+def test_times_that_cannot_be_meant(other: mqplug.Client, seconds: object, kind: type[Exception]) -> None:
+    """The time between two looks is a number above 0."""
+    with pytest.raises(kind, match="partitions_refresh"):
+        other.producer("orders", partitions_refresh=seconds)  # type: ignore[arg-type]
