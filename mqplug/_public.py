@@ -7,7 +7,7 @@ from mqplug._client.connect import configured, connect
 from mqplug._client.stage import Stage
 from mqplug._client.transaction import BatchHandle, Transaction
 from mqplug._consume.consumer import Consumer
-from mqplug._consume.retry_policy import Retry
+from mqplug._consume.retry_policy import Reject, Retry
 from mqplug._consume.status import ConsumerStatistics, PartitionState
 from mqplug._model.batch import Batch
 from mqplug._model.errors import (
@@ -105,6 +105,7 @@ __all__ = [
     "ProducerStatistics",
     "QueueFull",
     "Record",
+    "Reject",
     "Retry",
     "SendFailed",
     "SendHandle",

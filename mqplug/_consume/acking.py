@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
+from mqplug._consume.retry_policy import Reject
 from mqplug._consume.start_positions import check_place
 from mqplug._model.batch import Batch
 from mqplug._model.checks import number
@@ -200,7 +201,7 @@ class Acknowledgements:
                 return
             self.returned += 1
             try:
-                if self._dead_letters is not None and self._retry.exhausted(attempt):
+                if self._dead_letters is not None and self.is_last(message, reason):
                     self._bury(self._dead_letters, message, delivery, _spoken(reason))
                 else:
                     delivery.tracker.give_back(delivery, index, wait)
@@ -210,6 +211,20 @@ class Acknowledgements:
             with suppress(Error):  # the background thread tries again
                 self.commit(Deadline(NACK_COMMIT_S))
         self._driver_session.wake()
+
+    def is_last(self, message: Message, reason: object) -> bool:
+        """Return whether a message that is nacked for this reason goes to the dead letters."""
+        return self.has_dead_letters and (isinstance(reason, Reject) or self._retry.exhausted(message.attempt))
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether there is a topic for messages that are not to be retried."""
+        return self._dead_letters is not None
+
+    @property
+    def retries_end(self) -> bool:
+        """Whether a message that always fails is not retried some day."""
+        return self._retry.attempts is not None
 
     def take_back(self, messages: Sequence[Message]) -> None:
         """Hand out messages again that no handler had: the attempt does not count. Their logs are read in order."""

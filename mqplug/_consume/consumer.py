@@ -119,9 +119,9 @@ class Consumer(Closable):
         """Call ``handler`` with each message, on ``threads`` threads, until ``stop``, ``close`` or ``until``.
 
         A message is acked when the handler returns, and nacked when it raises: then it comes again, as ``retry=``
-        says. In ordered mode one partition is handled by one thread at a time; with ``order="key"``, and in
-        ``key_shared``, one key is, and a nacked message blocks those of its key alone. SIGTERM stops. Messages that
-        are being handled are finished, and their acks are stored.
+        says, or goes to the dead letters at once if it raises ``Reject``. In ordered mode one partition is handled by
+        one thread at a time; with ``order="key"``, and in ``key_shared``, one key is, and a nacked message blocks those
+        of its key alone. SIGTERM stops. Messages that are being handled are finished, and their acks are stored.
         """
         whole_number("threads", threads, 1)
         if not callable(handler):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mqplug._base.deadline import Deadline
 from mqplug._consume.key_lanes import KeyLanes, Lane
+from mqplug._consume.retry_policy import Reject
 from mqplug._model.errors import Closed, Error
 from mqplug.spi._actions import SHARED_MODES
 
@@ -71,8 +72,8 @@ class HandlerThreads(ABC):
         """Call the handler, and ack the message. Return the error for which it has to be nacked."""
         try:
             self._handler(message)
-        except Exception as error:
-            logger.warning("the handler of group %r failed on %r", self._session.group, message, exc_info=error)
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything
+            log_failure(self._session, message, error)
             return error
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that called run
             self._fatal = self._fatal or error
@@ -210,6 +211,25 @@ class LaneThreads(HandlerThreads):
     def _next(self, lane: Lane) -> Message | None:
         with self._changed:
             return self._lanes.next(lane, stopping=self._in_order and self._fetcher.stopping)
+
+
+def log_failure(session: ConsumerSession, message: Message, error: BaseException) -> None:
+    """Log that a handler failed: in one line if the message comes again, with the traceback the last time.
+
+    Where there is no last time, the first one has the traceback.
+    """
+    acks = session.acks
+    if acks.is_last(message, error):
+        has_traceback = not isinstance(error, Reject) or error.__cause__ is not None
+        outcome = "it goes to the dead letters"
+    else:
+        has_traceback = message.attempt == 1 and not acks.retries_end
+        outcome = "without dead_letter= it comes again" if isinstance(error, Reject) else "it comes again"
+    logger.warning(
+        "the handler of group %r failed on %r at attempt %d, %s: %s",
+        session.group, message, message.attempt, outcome, " ".join(f"{type(error).__name__}: {error}".split()),
+        exc_info=error if has_traceback else None,
+    )  # fmt: skip
 
 
 def is_held(message: Message) -> bool:

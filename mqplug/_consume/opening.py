@@ -138,10 +138,10 @@ class ConsumerRequest:
                 )
             return
         check_topic(self.dead_letter)
-        if attempts is None:
+        if self.retry is None:
             raise ValueError(
-                f"nothing would ever go to dead_letter={self.dead_letter!r}: say after how many attempts, "
-                f"as in retry=Retry(5)"
+                f"retry= says when a message goes to dead_letter={self.dead_letter!r}: after five attempts with "
+                f"Retry(5), and only if it is rejected with Retry(None)"
             )
         if self.dead_letter in topics:
             raise own_dead_letters(self.dead_letter)

@@ -1,4 +1,4 @@
-"""``Retry``: how often a nacked message comes again, and when."""
+"""``Retry``: how often a nacked message comes again, and when; ``Reject``: that it must not."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ class Retry:
     def exhausted(self, attempt: int) -> bool:
         """Return whether this attempt was the last one."""
         return self.attempts is not None and attempt >= self.attempts
+
+
+class Reject(Exception):
+    """Raised by a handler whose message must not be retried: it goes to the ``dead_letter`` topic at once.
+
+    It means the same within ``Consumer.handling``, and as the ``reason`` of ``Consumer.nack``. Without a
+    ``dead_letter`` topic the message is nacked as any other.
+    """
 
 
 RETRY_FOREVER = Retry(attempts=None)

@@ -16,6 +16,7 @@ from mqplug._consume.handler_threads import (
     LANE_MESSAGES,
     handles_by_partition,
     is_held,
+    log_failure,
     stopping_on_sigterm,
 )
 from mqplug._consume.key_lanes import KeyLanes, Lane
@@ -104,7 +105,7 @@ class HandlerTasks(ABC):
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            logger.warning("the handler of group %r failed on %r", self._session.group, message, exc_info=error)
+            log_failure(self._session, message, error)
             return error
         except BaseException as error:
             self._fail(error)
