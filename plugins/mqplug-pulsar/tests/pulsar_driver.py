@@ -8,6 +8,7 @@ from functools import partial
 import driver_seam
 
 import mqplug_pulsar
+from mqplug_pulsar._admin import group_cursors
 
 LIMIT_S = 30
 
@@ -76,10 +77,34 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
+def prefetched(mq, topic):
+    """How many messages the broker has sent to the group's members since they connected."""
+    admin = mq._connection.admin
+    stats = admin.get(f"persistent/public/default/{topic}-partition-0/stats", 20)
+    members = stats["subscriptions"]["g"]["consumers"] if "g" in stats["subscriptions"] else []
+    return sum(member["msgOutCounter"] for member in members)
+
+
 def killed(server):
     """Kill the broker, and start it again."""
     server.kill()
     server.start()
+
+
+class UnansweredReads:
+    """Reads of where a group stands that fail, until they are allowed."""
+
+    def __init__(self, error):
+        self._error = error
+        self._read = group_cursors.cursor
+        self.allowed = True
+        self.refused = 0
+
+    def __call__(self, *arguments):
+        if self.allowed:
+            return self._read(*arguments)
+        self.refused += 1
+        raise self._error
 
 
 Seam = partial(driver_seam.Seam, mqplug_pulsar, prefetch_bytes=1 << 24)

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from pulsar_driver import ack_two_of_three, check_exactly, fill, take, take_all, wait_until
+from pulsar_driver import ack_two_of_three, check_exactly, fill, prefetched, take, take_all, wait_until
 
 import mqplug
 from mqplug import EARLIEST
@@ -92,14 +92,6 @@ def test_delivered_inside_a_batch_while_it_is_unloaded(mq, topic, pulsar_server)
     assert [message.id for message in take(member, 5)] == ids[5:]
     member.close()
     check_exactly(mq, topic, ids[5:])
-
-
-def prefetched(mq, topic):
-    """How many messages the broker has sent to the group's members since they connected."""
-    admin = mq._connection.admin
-    stats = admin.get(f"persistent/public/default/{topic}-partition-0/stats", 20)
-    members = stats["subscriptions"]["g"]["consumers"] if "g" in stats["subscriptions"] else []
-    return sum(member["msgOutCounter"] for member in members)
 
 
 def test_a_group_moved_back_forgets_acks_inside_batches(mq, topic, pulsar_server):

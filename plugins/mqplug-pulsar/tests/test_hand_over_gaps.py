@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pulsar
 import pytest
-from pulsar_driver import fill, take_all
+from pulsar_driver import UnansweredReads, fill, take_all
 
 import mqplug
 from mqplug_pulsar._admin import group_cursors
@@ -66,22 +66,6 @@ def test_acked_messages_between_others_are_no_gap(single, topic, monkeypatch):
     monkeypatch.delattr("pulsar.Consumer.redeliver_unacknowledged_messages")
     with single.consumer(topic, group="g") as member:
         assert [message.id for message in take_all(member, 10)] == ids[::2]
-
-
-class UnansweredReads:
-    """Reads of where a group stands that fail, until they are allowed."""
-
-    def __init__(self, error):
-        self._error = error
-        self._read = group_cursors.cursor
-        self.allowed = True
-        self.refused = 0
-
-    def __call__(self, *arguments):
-        if self.allowed:
-            return self._read(*arguments)
-        self.refused += 1
-        raise self._error
 
 
 @pytest.mark.usefixtures("skipping")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -32,6 +34,7 @@ class Committer:
         self._unacked: dict[Log, Unacked] = {}
         self._learnt: dict[Log, float] = {}
         self._cursors: dict[Log, Cursor] = {}
+        self._asked: dict[Log, Future[Cursor | None]] = {}
         self._unanswered: set[Log] = set()
         self._written: dict[Log, Entry] = {}  # up to which all is acked, as far as the broker is known to have written
 
@@ -52,29 +55,41 @@ class Committer:
         """Return the deliveries of a log."""
         return self._unacked[log]
 
+    def can_learn(self, log: Log) -> bool:
+        """Return whether a broker answers what ``learn`` asks. Do not wait for it: ask, and look the next time."""
+        if self._connection.admin is None:
+            return True
+        asked = self._asked.pop(log, None) or self._ask(log)
+        if not asked.done():
+            self._asked[log] = asked
+            return False
+        return _is_answer(asked)
+
     def learn(self, log: Log) -> Cursor | None:
         """Read what other members acked. Return where the group stands; None if that cannot be read."""
         there = None
         self._unanswered.discard(log)
         if self._connection.admin is not None:
-            ask = partial(group_cursors.cursor, self._connection, log, self._group, LEARN_TIMEOUT_S)
-            try:
-                there = self._connection.calls.run(ask, LEARN_TIMEOUT_S)
-            except (mqplug.Timeout, mqplug.ConnectError):
+            asked = self._ask(log)
+            with suppress(mqplug.Error, TimeoutError):  # then acked messages may come again
+                there = asked.result(LEARN_TIMEOUT_S)
+            if not (asked.done() and _is_answer(asked)):
                 self._unanswered.add(log)
-            except mqplug.Error:
-                pass  # then acked messages may come again
         self.take_over(log, there.acks if there is not None else BatchAcks())
         if there is not None:
             self._cursors[log] = there
         return there
+
+    def _ask(self, log: Log) -> Future[Cursor | None]:
+        ask = partial(group_cursors.cursor, self._connection, log, self._group, LEARN_TIMEOUT_S)
+        return self._connection.calls.start(ask)
 
     def learnt(self, log: Log) -> Cursor | None:
         """Return where the group stood when that was last read; None if it was not."""
         return self._cursors.get(log)
 
     def is_unanswered(self, log: Log) -> bool:
-        """Return whether no broker answered when that was to be read the last time."""
+        """Return whether no broker knew that when it was to be read the last time."""
         return log in self._unanswered
 
     def learnt_lately(self, log: Log) -> bool:
@@ -121,3 +136,15 @@ class Committer:
             batch_acks.add(self._connection, self._group, log, unacked.changed, mark, left)
         if unacked.whole or unacked.changed:
             self._written[log] = mark
+
+
+def _is_answer(asked: Future[Cursor | None]) -> bool:
+    """Return whether a broker said where the group stands, or will never say it to this role.
+
+    One that knows no such group, or no such topic, is not ready: the group has a member.
+    """
+    if asked.cancelled():
+        return False
+    if isinstance(asked.exception(), mqplug.AccessDenied | mqplug.AuthError):
+        return True
+    return asked.exception() is None and asked.result() is not None

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers
 from mqplug_pulsar._admin import group_cursors, subscriptions
 from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
@@ -25,6 +25,7 @@ from mqplug_pulsar._consume.taking import taking_by_member
 from mqplug_pulsar._consume.unacked import Unacked
 from mqplug_pulsar._consume.unwanted_messages import MemberFeed, wanted_by_member, without_acked
 from mqplug_pulsar._format import message_ids
+from mqplug_pulsar._format.batch_acks import BatchAcks
 
 HAND_OVER_MESSAGES = 100
 """What is prefetched of a partition, and taken in one poll: delivered even after another member became active."""
@@ -49,7 +50,10 @@ class PulsarGroupMember:
         self._feeds = PartitionFeeds(connection, taking_by_member(connection.settings), self._receive, self._reopen)
         self._committer = Committer(connection, group)
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
+        self._unjudged: dict[Log, ReceivedMessages] = {}  # came again, and no broker tells whether they are acked
         self._rewound: dict[Log, list[Any]] = {}  # messages from before the last delivery that came again
+        self._given_back: set[Log] = set()  # of those: are to be assigned again
+        self._delivered: dict[Log, Numbers] = {}  # the last message that was, before the log was given back
         self._gaps = HandOverGaps(self._committer)
         deadline = Deadline(timeout)
         subscriptions.prepare_group(connection, options, timeout)
@@ -108,26 +112,38 @@ class PulsarGroupMember:
             for log, native in opened.items():
                 self._add(log, native)
             self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
-        for log in list(self._rewound):
-            if log in self._feeds:
-                self._begin_again(log, self._rewound.pop(log))
+        for log in [log for log in self._unjudged if log in self._feeds and self._committer.can_learn(log)]:
+            self._feeds[log].put_back(self._unjudged.pop(log))
+        for log in [log for log in self._rewound if log in self._feeds]:
+            self._begin_again(log)
 
-    def _begin_again(self, log: Log, again: list[Any]) -> None:
+    def _begin_again(self, log: Log) -> None:
         """Give a log back and get it again, where messages come again that this member does not hold.
 
-        Another member moved the group back, or the broker was killed and forgot acks.
+        Another member moved the group back, or the broker was killed and forgot acks. The log is assigned again only
+        when a broker tells what is acked: else acked messages would be delivered again.
         """
-        positions, feed = self._listener.revoked([log]), self._feeds[log]
-        with suppress(mqplug.Error):  # then more messages come again
-            self._committer.commit(positions, REVOKE_TIMEOUT_S)
-        messages = {message_ids.coordinates(each.message_id()): each for each in again}
+        if log not in self._given_back:
+            positions = self._listener.revoked([log])
+            with suppress(mqplug.Error):  # then more messages come again
+                self._committer.commit(positions, REVOKE_TIMEOUT_S)
+            self._given_back.add(log)
+        if not self._committer.can_learn(log):
+            return
+        cursor = self._committer.learn(log)
+        if self._committer.is_unanswered(log):
+            return
+        self._given_back.remove(log)
+        feed, unacked = self._feeds[log], self._committer.unacked(log)
+        messages = {message_ids.coordinates(each.message_id()): each for each in self._rewound.pop(log)}
         last = max(messages)
-        for each in self._committer.unacked(log).messages():
+        for each in unacked.messages():
             if (place := message_ids.coordinates(each.message_id())) < last:  # those behind it are still to come
                 messages[place] = each
         begin = Position(log, message_ids.position_before(min(messages)))
+        self._delivered[log] = max(unacked.last or last, self._delivered.get(log, last))
         self._committer.opened(log, feed.native)
-        cursor = self._committer.learn(log)
+        self._committer.take_over(log, BatchAcks() if cursor is None else cursor.acks)
         run = ReceivedMessages([messages[place] for place in sorted(messages)])
         left = without_acked(feed, run, self._committer.unacked(log), cursor)  # some were acked since they came
         self._feeds.resume([log])
@@ -136,21 +152,24 @@ class PulsarGroupMember:
         self._listener.assigned({log: GroupPosition(begin)})
 
     def _receive(self, feed: MemberFeed, most: int) -> ReceivedMessages | None:
+        if feed.log in self._unjudged or feed.log in self._rewound:
+            return None
         received = feed.take(most)
         if received is None:
-            return None
-        if feed.log in self._rewound:
-            self._rewound[feed.log] += received.messages
             return None
         unacked = self._committer.unacked(feed.log)
         run = wanted_by_member(feed, received, unacked)
         if run is not None:
-            cursor = self._learn(feed, run, unacked)
+            again = self._was_delivered(feed.log, run.coordinates()[0], unacked)
+            cursor = self._committer.learn(feed.log) if again else self._learn(feed, run, unacked)
+            if again and self._committer.is_unanswered(feed.log):
+                self._unjudged[feed.log] = run
+                return None
             if self._connection.admin is not None and self._options.mode == "ordered":
                 run, cursor = self._gaps.without_gap(feed, run, cursor)
             if run is not None:
                 run = without_acked(feed, run, unacked, cursor)
-        if run is not None and _goes_back(run, unacked):
+        if run is not None and unacked.last is not None and run.coordinates()[0] <= unacked.last:
             self._rewound[feed.log] = run.messages
             return None
         if run is not None:
@@ -163,14 +182,16 @@ class PulsarGroupMember:
         What was read before may be wrong by now, if the group was moved back: nothing is dropped because of it.
         """
         places = run.coordinates()
-        if _goes_back(run, unacked):
-            return self._committer.learn(feed.log)
         if self._connection.admin is None:
             return None
         if message_ids.follows(places[0], feed.wanted) or self._committer.learnt_lately(feed.log):
             drops = unacked.knows_parts and any(map(unacked.was_acked, places))
             return self._committer.learn(feed.log) if drops else None
         return self._committer.learn(feed.log)
+
+    def _was_delivered(self, log: Log, place: Numbers, unacked: Unacked) -> bool:
+        """Return whether this message was delivered before, and so may be acked."""
+        return place <= max(filter(None, (unacked.last, self._delivered.get(log))), default=(-1,))
 
     # positions ---------------------------------------------------------------------------------------------
 
@@ -186,7 +207,6 @@ class PulsarGroupMember:
         self._feeds.close([self._feeds[log] for log in positions], deadline.remaining())
         self._subscribe_all(positions, deadline.remaining())
         for log, position in positions.items():
-            self._rewound.pop(log, None)
             self._feeds[log].skipped = skipped[log]
             self._committer.take_over(log, group_cursors.acked_before(position))
 
@@ -236,10 +256,8 @@ class PulsarGroupMember:
             self._feeds[log].skipped = former[log].skipped
 
     def _add(self, log: Log, native: Any) -> None:
+        self._given_back.discard(log)
+        for former in (self._unjudged, self._rewound, self._delivered):
+            former.pop(log, None)
         self._committer.opened(log, native)
         self._feeds.add(log, native)
-
-
-def _goes_back(run: ReceivedMessages, unacked: Unacked) -> bool:
-    """Return whether a run begins before the last delivery."""
-    return unacked.last is not None and run.coordinates()[0] <= unacked.last
