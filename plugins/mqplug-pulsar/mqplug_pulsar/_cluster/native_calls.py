@@ -29,6 +29,7 @@ Key = TypeVar("Key")
 
 CALL_THREADS = 16
 METADATA_RETRY_S = 0.02
+UNREACHABLE_RETRY_S = 0.2
 CLOSED_CHECK_S = 0.2  # between two checks whether the client was closed
 
 Begin = Callable[[Callable[..., None]], object]
@@ -112,6 +113,17 @@ def retry_while_cursor_moves(call: Callable[[], T], deadline: Deadline) -> T:
             if deadline.expired:
                 raise
         time.sleep(METADATA_RETRY_S)
+
+
+def retry_while_unreachable(call: Callable[[], T], deadline: Deadline) -> T:
+    """Return the result of a call that may be repeated, as soon as a broker answers it."""
+    while True:
+        try:
+            return call()
+        except mqplug.ConnectError:
+            if deadline.remaining() <= UNREACHABLE_RETRY_S:
+                raise
+        time.sleep(UNREACHABLE_RETRY_S)
 
 
 def raise_unless_ok(result: Any) -> None:

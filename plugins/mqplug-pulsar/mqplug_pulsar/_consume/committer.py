@@ -17,6 +17,7 @@ from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask
 from mqplug_pulsar._admin.cursor_writes import CursorWrites
 from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._cluster.native_calls import retry_while_unreachable
 from mqplug_pulsar._consume.unacked import Unacked
 from mqplug_pulsar._format.batch_acks import NOTHING_ACKED, BatchAcks, Entry
 
@@ -102,10 +103,10 @@ class Committer:
         self._learnt[log] = time.monotonic()
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Store positions and acked ranges, and return when the broker has written them."""
+        """Store positions and acked ranges, and return when the broker has written them, however late it answers."""
         deadline = Deadline(timeout)
         stores = [
-            partial(self._store, log, deadline)
+            partial(retry_while_unreachable, partial(self._store, log, deadline), deadline)
             for log, state in positions.items()
             if log in self._natives and self._unacked[log].take(state)
         ]

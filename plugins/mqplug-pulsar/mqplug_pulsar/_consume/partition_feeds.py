@@ -70,7 +70,7 @@ class PartitionFeeds(Generic[R]):
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Return batches as they arrive. Raise if a topic is gone, or no broker can be reached."""
-        away = self._check_connected() if timeout > 0 else None
+        away = self._checks.outage(self._lost, self._repair) if timeout > 0 else None
         batches: list[Batch] = []
         before: list[tuple[PartitionFeed[R], Numbers | None]] = []  # where the feeds of these batches were
         try:
@@ -147,20 +147,15 @@ class PartitionFeeds(Generic[R]):
         feed.wanted = run.behind
         return Batch(feed.log, Position(feed.log, feed.wanted), len(run), run)
 
-    def _check_connected(self) -> mqplug.Timeout | None:
-        """Check at intervals whether the topics exist. Return the error if that cannot be checked now."""
-        if not self._checks.due():
-            return None
-        lost = {log.topic for log, feed in self._feeds.items() if feed.closed or not feed.native.is_connected()}
-        if (away := self._checks.outage(lost, self._repair)) is not None:
-            return away  # the native client goes on by itself
-        if closed := [log for log, feed in self._feeds.items() if feed.closed]:
-            raise mqplug.ConnectError(f"the native client stopped reading {closed[0]!r}", fix="Open another consumer")
-        return None
+    def _lost(self) -> set[str]:
+        return {log.topic for log, feed in self._feeds.items() if feed.closed or not feed.native.is_connected()}
 
-    def _repair(self) -> None:
+    def _repair(self) -> mqplug.Error | None:
         if any(feed.interrupted for feed in self._feeds.values()):
             self._connection.calls.run(self._reopen_interrupted, 2 * REOPEN_S)
+        if closed := [log for log, feed in self._feeds.items() if feed.closed]:
+            return mqplug.ConnectError(f"the native client stopped reading {closed[0]!r}", fix="Open another consumer")
+        return None
 
     def _reopen_interrupted(self) -> None:
         """Run on a thread: no interrupt reaches it, so that none leaves a native consumer without a feed."""

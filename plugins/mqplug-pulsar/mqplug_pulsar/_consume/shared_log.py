@@ -23,6 +23,7 @@ from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask
 from mqplug_pulsar._admin.group_notes import GroupNotes
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
+from mqplug_pulsar._cluster.native_calls import retry_while_unreachable
 from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages
 from mqplug_pulsar._consume.permit_feed import PermitFeed
 from mqplug_pulsar._consume.taking import handing_out
@@ -223,10 +224,14 @@ class SharedLog:
             self._changed.notify_all()
         if not acked or feed is None:
             return
-        try:
+
+        def store() -> None:
             self._store(feed, acked, masks, deadline)
             if masks:
                 group_notes.add_acks(self._connection, self.log, self._group, masks, seek, deadline)
+
+        try:
+            retry_while_unreachable(store, deadline)
         except _pulsar.AlreadyClosed:
             if feed is self._feed:
                 raise

@@ -87,7 +87,7 @@ class PulsarSharedMember:
         """Return messages that no other member has, up to ``most``."""
         self._report_assigned()
         deadline, since = Deadline(timeout), time.monotonic()
-        away = self._check_connected() if timeout > 0 else None
+        away = self._checks.outage(self._lost) if timeout > 0 else None
         while True:
             with self._changed:
                 # Who cannot wait for a check takes what was checked before, or would never get anything.
@@ -127,11 +127,8 @@ class PulsarSharedMember:
     def _until_due_locked(self) -> float:
         return max(0.0, min((each.next_due_locked() for each in self._logs.values()), default=inf) - time.monotonic())
 
-    def _check_connected(self) -> mqplug.Timeout | None:
-        """Check at intervals whether the topics exist. Return the error if that cannot be checked now."""
-        if not self._checks.due():
-            return None
-        return self._checks.outage({log.topic for log, each in self._logs.items() if each.is_lost})
+    def _lost(self) -> set[str]:
+        return {log.topic for log, each in self._logs.items() if each.is_lost}
 
     def wake(self) -> None:
         """End a poll that waits."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 
 import mqplug
 from mqplug_pulsar._cluster.connection import PulsarConnection
@@ -12,32 +14,46 @@ TOPIC_CHECK_S = 2.0  # between two checks, and the time that one may take
 
 
 class TopicChecks:
-    """Asks for topics whose native consumers are not connected: one of a deleted topic stays silent forever."""
+    """Asks for topics whose native consumers are not connected: one of a deleted topic stays silent forever.
+
+    It never waits for the answer: a later call gets it.
+    """
 
     def __init__(self, connection: PulsarConnection) -> None:
         self._connection = connection
         self._next_check = time.monotonic() + TOPIC_CHECK_S
-
-    def due(self) -> bool:
-        """Return whether it is time for a check. The next one is due an interval later."""
-        if time.monotonic() < self._next_check:
-            return False
-        self._next_check = time.monotonic() + TOPIC_CHECK_S
-        return True
+        self._asked: Future[None] | None = None
 
     def hasten(self) -> None:
         """Make the next check due at once."""
         self._next_check = 0.0
 
-    def outage(self, topics: Iterable[str], repair: Callable[[], None] = lambda: None) -> mqplug.Timeout | None:
-        """Ask for topics, then repair. Return the error if no broker can be reached, raise if a topic is gone."""
+    def outage(
+        self, lost: Callable[[], set[str]], repair: Callable[[], mqplug.Error | None] = lambda: None
+    ) -> mqplug.Timeout | None:
+        """Ask for the ``lost`` topics, at intervals. Return the error of an outage; raise if one is gone.
+
+        Once they are known to be there, call ``repair``, and raise its error.
+        """
+        if self._asked is None and time.monotonic() >= self._next_check:
+            self._next_check = time.monotonic() + TOPIC_CHECK_S
+            if topics := lost():
+                self._asked = self._connection.calls.start(partial(self._ask_for_all, topics))
+        if self._asked is None or not self._asked.done():
+            return None
+        asked, self._asked = self._asked, None
         try:
-            for topic in topics:
-                self._ask_for(topic)
-            repair()
+            asked.result()
+            failure = repair()
         except (mqplug.Timeout, mqplug.ConnectError) as error:
             return unreachable(error)
+        if failure is not None:
+            raise failure
         return None
+
+    def _ask_for_all(self, topics: set[str]) -> None:
+        for topic in topics:
+            self._ask_for(topic)
 
     def _ask_for(self, topic: str) -> None:
         try:
