@@ -251,6 +251,6 @@ class Unsupported(Error):
 
 
 class ForkedClient(Error):
-    """A client was used in a child process that was forked after it had been opened."""
+    """A client was used in a child process that was forked after it had been opened, or cannot be opened in one."""
 
     fix = "Connect in the child process"

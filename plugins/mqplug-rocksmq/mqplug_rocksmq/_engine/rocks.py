@@ -29,7 +29,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from mqplug import Closed, Corrupt, Error
+from mqplug import Closed, Corrupt, Error, ForkedClient
 from mqplug_rocksmq._engine.errors import CANCELLED, translate, translated_errors
 from mqplug_rocksmq._engine.tuning import RecoveryMode, Tuning
 from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
@@ -37,6 +37,7 @@ from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
 MAX_KEY_OFFSET = (1 << 64) - 1
 _DEFAULT_TUNING = Tuning()
 _UNSYNCED = WriteOptions()  # made once for all
+_began_in: int | None = None  # the process in which RocksDB's threads began
 WantsMore = Callable[[int, bytes], bool]
 
 
@@ -68,6 +69,7 @@ class Pages:
     def reopen(self) -> None:
         """Close and open the database: RocksDB resumes in no other way after a disk error."""
         self.close()
+        _begin_threads(self._path.parent)
         _check_raw_mode(self._path)
         options, families = self._tuning.families(self._recovery)
         with translated_errors():
@@ -317,6 +319,28 @@ def _read_on(cursor: RdictIter, segment: int, more: WantsMore | None) -> list[tu
         cursor.next()
     cursor.status()
     return found
+
+
+def _begin_threads(store: Path) -> None:
+    global _began_in
+    refuse_after_fork(store)
+    _began_in = os.getpid()
+
+
+def refuse_after_fork(store: Path) -> None:
+    """Raise ``ForkedClient`` if a parent of this process had opened a database when it forked.
+
+    RocksDB's background threads begin with the first database, and never end. The child of a fork does not have them,
+    and RocksDB does not begin them again: once the write buffers are full, a write would wait forever.
+    """
+    if _began_in not in {None, os.getpid()}:
+        raise ForkedClient(
+            f"this process cannot own the store {store}: it was forked from a process that had opened a store, so that"
+            " RocksDB's threads are missing in it",
+            fix="Connect in the parent only after it has forked, start workers by spawn instead of fork, or have"
+            f" another process own the store, for instance mqplug rocksmq serve {store}",
+            backend="rocksmq",
+        )
 
 
 def _check_raw_mode(path: Path) -> None:

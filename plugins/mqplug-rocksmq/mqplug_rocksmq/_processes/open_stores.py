@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from mqplug import AlreadyOpen, ConfigError, ConnectError
+from mqplug import AlreadyOpen, ConfigError, ConnectError, ForkedClient
 from mqplug.spi import Deadline
 from mqplug_rocksmq._engine.directory import examine, make_directory
 from mqplug_rocksmq._engine.ownership import Ownership, socket_path
+from mqplug_rocksmq._engine.rocks import refuse_after_fork
 from mqplug_rocksmq._processes.client_connection import ProtocolMismatch, TooManyConnections
 from mqplug_rocksmq._processes.member_tokens import MemberTokens
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
@@ -85,10 +86,11 @@ class _OwnedStore:
 def open_store(path: Path, settings: RocksMQSettings, *, agree: bool = True) -> Store:
     """Return the store at *path*, owned by this process. Give it back with ``close_store``.
 
-    Raise ``AlreadyOpen`` if another process owns it.
+    Raise ``AlreadyOpen`` if another process owns it, and ``ForkedClient`` if this one cannot.
     """
     path = path.absolute()
     examine(path)
+    refuse_after_fork(path)
     make_directory(path)
     path = path.resolve()
     with _lock:
@@ -126,18 +128,20 @@ def close_store(store: Store, timeout: float | None = None) -> None:
 
 
 def open_or_connect(
-    path: Path, settings: RocksMQSettings, timeout: float = OPEN_RETRY_S, *, agree: bool = True
+    path: Path, settings: RocksMQSettings, timeout: float = OPEN_RETRY_S, *, agree: bool = True, patience: float = 0.0
 ) -> Store | RemoteConnection:
     """Return the store if this process can own it, else a connection to the process that owns it.
 
-    Without *agree* this process may have it open with other settings.
+    Without *agree* this process may have it open with other settings. *patience*: the seconds until another process
+    owns it, if this one cannot.
     """
-    deadline = Deadline(timeout)
+    deadline, patient = Deadline(timeout), Deadline(min(patience, timeout))
     while True:
+        refused: AlreadyOpen | ForkedClient
         try:
             return open_store(path, settings, agree=agree)
-        except AlreadyOpen as taken:
-            refused = taken
+        except (AlreadyOpen, ForkedClient) as error:
+            refused = error
         try:
             return RemoteConnection(path.resolve(), max(0.1, deadline.remaining()))
         except (AlreadyOpen, ConnectError) as error:
@@ -146,9 +150,21 @@ def open_or_connect(
                 raise
             if not (error.retryable or isinstance(error, AlreadyOpen)):
                 raise
+            if isinstance(refused, ForkedClient) and patient.expired:
+                refused = _taken(path, refused)
             if deadline.expired:
                 raise refused from None
             time.sleep(random.uniform(0.002, 0.02))  # noqa: S311
+
+
+def _taken(path: Path, refused: ForkedClient) -> AlreadyOpen:
+    """Return the error of a store whose owner does not serve this process, yet or at all. Without an owner, raise."""
+    try:
+        if path.exists():
+            Ownership(path).release()
+    except AlreadyOpen as taken:
+        return taken
+    raise refused
 
 
 def _abandon() -> None:

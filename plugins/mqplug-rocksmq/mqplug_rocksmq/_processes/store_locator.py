@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from mqplug import ConnectError, Error, ForkedClient, Timeout
 from mqplug.spi import Action, Capabilities, ConsumerOptions, Deadline, Listener
@@ -21,6 +22,8 @@ from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.store import Store
 
 T = TypeVar("T")
+
+FORKED_WAIT_S: Final = 5.0  # for another process to own the store, if this one cannot
 
 
 class StoreAccess(Protocol):
@@ -46,6 +49,7 @@ class StoreLocator(ForwardingConnection):
         self._access: StoreAccess = remote
         self._following = threading.Lock()
         self._process = os.getpid()
+        self._unowned_since: float | None = None  # as far as a process knows that cannot own the store
 
     @property
     def access(self) -> StoreAccess:
@@ -67,7 +71,7 @@ class StoreLocator(ForwardingConnection):
             self._following.release()
 
     def _find(self, timeout: float) -> StoreAccess:
-        found = open_or_connect(self._path, self.settings, timeout, agree=False)
+        found = self._open_or_connect(timeout)
         if found.id != self._id:
             _close_found(found, timeout)
             raise ConnectError(
@@ -75,6 +79,20 @@ class StoreLocator(ForwardingConnection):
             )
         if isinstance(found, Store):
             return StoreConnection(found, self.settings, self.capabilities, close_store)
+        return found
+
+    def _open_or_connect(self, timeout: float) -> Store | RemoteConnection:
+        """Own the store, or connect to its owner. A process that cannot own it waits some time for the next owner."""
+        since = self._unowned_since or time.monotonic()
+        patience = max(0.0, since + FORKED_WAIT_S - time.monotonic())
+        try:
+            found = open_or_connect(self._path, self.settings, timeout, agree=False, patience=patience)
+        except ForkedClient as error:
+            self._unowned_since = since
+            if time.monotonic() < since + FORKED_WAIT_S:
+                raise Timeout(f"no process owned the store within {timeout:g} s", backend="rocksmq") from error
+            raise
+        self._unowned_since = None
         return found
 
     def at_store(self, act: Callable[[StoreAccess, float], T], timeout: float) -> T:
