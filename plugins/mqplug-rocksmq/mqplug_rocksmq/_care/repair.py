@@ -18,6 +18,7 @@ import attrs
 
 from mqplug import Corrupt, Error
 from mqplug_rocksmq._care.check import check_journal, check_name, inspect_directory, open_leniently, survey_pages
+from mqplug_rocksmq._care.file_list import open_without_list
 from mqplug_rocksmq._care.findings import SurveyReport
 from mqplug_rocksmq._care.page_chain import PageChain
 from mqplug_rocksmq._care.small_values import SmallValues
@@ -33,7 +34,7 @@ from mqplug_rocksmq._engine.directory import (
     write_identity,
 )
 from mqplug_rocksmq._engine.ownership import Ownership
-from mqplug_rocksmq._engine.rocks import Pages, rebuild_database
+from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._engine.witness import Witness
 from mqplug_rocksmq._format.keys import (
     CHANGES,
@@ -100,14 +101,12 @@ def _rebuild(path: Path, *, backup: bool) -> RepairResult:
     for leftover in (_BUILDING, _WORKING, REPAIRED):
         shutil.rmtree(path / leftover, ignore_errors=True)
     report = SurveyReport()
-    source = _open_somehow(path, report)
-    rebuilt = _NewDatabase(path)
     try:
-        survey_pages(path, source, report, rebuilt)
-        rebuilt.finish()
+        source = _open_somehow(path, report)
+        _copy_sound(path, source, report)
     except BaseException:
-        rebuilt.close()
-        shutil.rmtree(path / _BUILDING, ignore_errors=True)
+        for unfinished in (_BUILDING, _WORKING):
+            shutil.rmtree(path / unfinished, ignore_errors=True)
         raise
     (path / _BUILDING).rename(path / REPAIRED)
     damaged = next(each for number in count(1) if not (each := path / f"damaged-{number}").exists())
@@ -118,21 +117,23 @@ def _rebuild(path: Path, *, backup: bool) -> RepairResult:
     return RepairResult(report, damaged if backup else None)
 
 
+def _copy_sound(path: Path, source: Pages, report: SurveyReport) -> None:
+    rebuilt = _NewDatabase(path)
+    try:
+        survey_pages(path, source, report, rebuilt)
+        rebuilt.finish()
+    except BaseException:
+        rebuilt.close()
+        raise
+
+
 def _open_somehow(path: Path, report: SurveyReport) -> Pages:
-    """Open the damaged database. If that fails, let RocksDB rebuild its list of files in a copy."""
+    """Open the damaged database. If that fails, restore RocksDB's list of files in a copy."""
     try:
         return open_leniently(path / DATABASE, report)
     except Error as error:
         report.add(f"nor can it be opened without its write-ahead log: {error.message}")
-    working = path / _WORKING
-    working.mkdir()
-    for file in (path / DATABASE).iterdir():
-        if file.suffix == ".sst":
-            os.link(file, working / file.name)
-        elif file.is_file():
-            shutil.copy2(file, working / file.name)
-    rebuild_database(working)
-    return open_leniently(working, report)
+    return open_without_list(path / DATABASE, path / _WORKING)
 
 
 def _swap_databases(path: Path, damaged: Path | None) -> None:

@@ -33,6 +33,8 @@ def translate(error: Exception) -> Error:
         return disk_full()
     if "Permission denied" in text or "Read-only file system" in text:
         return AccessDenied(f"the files of the store are not writable: {text}", fix="Check their permissions")
+    if "No such file or directory" in text:
+        return Corrupt(f"the database lacks a file: {text}", fix="Run mqplug rocksmq repair, or restore a backup")
     if "Too many open files" in text:
         return Error(f"RocksDB ran out of file descriptors: {text}", fix="Raise the limit of the process (ulimit -n)")
     if "While lock file" in text or "lock hold by current process" in text:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ from rocksdict import (
 
 from mqplug import Closed, Corrupt, Error, ForkedClient
 from mqplug_rocksmq._engine.errors import CANCELLED, translate, translated_errors
+from mqplug_rocksmq._engine.log_records import expect_readable_records
 from mqplug_rocksmq._engine.tuning import RecoveryMode, Tuning
 from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
 
@@ -71,6 +73,7 @@ class Pages:
         self.close()
         _begin_threads(self._path.parent)
         _check_raw_mode(self._path)
+        expect_readable_records(self._path)
         options, families = self._tuning.families(self._recovery)
         with translated_errors():
             self._db = Rdict(str(self._path), options, families, self._access)
@@ -257,10 +260,30 @@ class Pages:
             raise failures[0]
 
 
-def rebuild_database(path: Path) -> None:
-    """Let RocksDB rebuild its list of files from those that it finds."""
+def rebuild_database(path: Path, families: Sequence[str]) -> None:
+    """Let RocksDB rebuild its list of files from those that it finds.
+
+    RocksDB numbers column families in the order of their creation, which is that of *families*. It skips what the
+    write-ahead log holds for a family without a table, so each gets an empty one.
+    """
     with translated_errors():
+        _add_empty_tables(path, families)
         Rdict.repair(str(path), _DEFAULT_TUNING.options())
+
+
+def _add_empty_tables(path: Path, families: Sequence[str]) -> None:
+    made = path / "empty"
+    db = Rdict(str(made), _DEFAULT_TUNING.options())
+    for name in families:
+        family = db.create_column_family(name, _DEFAULT_TUNING.options())
+        family.delete(b"")  # of no key that is in use: RocksDB writes no table of nothing
+        family.flush(True)
+        family.close()
+    db.close()
+    following = 1 + max((int(file.stem) for file in path.glob("*[0-9].???")), default=0)
+    for number, table in enumerate(sorted(made.glob("*.sst")), following):
+        table.rename(path / f"{number:06}.sst")
+    shutil.rmtree(made)
 
 
 def write_table(path: Path, pages: Iterable[tuple[int, int, bytes]]) -> None:
