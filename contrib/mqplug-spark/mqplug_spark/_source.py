@@ -57,7 +57,7 @@ class MqplugDataSource(DataSource):
         from mqplug_spark._write.driver import check_backend
 
         if overwrite:
-            _refuse("overwrite", "a topic cannot be overwritten: messages are only added", "Say mode('append')")
+            _refuse("overwrite", "a topic cannot be overwritten: messages are only added", "Set mode('append')")
         options = parse_write_options(self.options)
         check_written_schema(schema, options.topic)
         check_backend(options)
@@ -82,7 +82,7 @@ class MqplugDataSource(DataSource):
         if overwrite:
             _refuse(
                 "complete", "a topic cannot be overwritten: messages are only added",
-                "Say outputMode('append') or outputMode('update')",
+                "Set outputMode('append'), or write each batch of results by foreachBatch",
             )  # fmt: skip
         options = parse_stream_write_options(self.options)
         check_written_schema(schema, options.topic)

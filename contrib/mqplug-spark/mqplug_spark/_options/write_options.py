@@ -14,8 +14,11 @@ Partitioner = Literal["murmur2", "crc32", "pulsar-java", "round_robin"]
 
 MAX_WRITER_LENGTH: Final = 200  # names of transactions have more behind it
 
+_OF_STREAMS: Final = ("checkpointLocation", "queryName")
+"""What Spark hands down to the sink of a stream, beside the options of the user."""
+
 _NAMES: Final = {
-    name.lower(): name for name in ("topic", "partitioner", "writer", "number", "includeHeaders", "checkpointLocation")
+    name.lower(): name for name in ("topic", "partitioner", "writer", "number", "includeHeaders", *_OF_STREAMS)
 }
 
 
@@ -38,10 +41,18 @@ class WriteOptions:
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Return the options that Spark passes, whose names ignore case. Raise ``ConfigError`` for invalid ones."""
+    """Return the options of a batch write, whose names ignore case. Raise ``ConfigError`` for invalid ones."""
+    options = _parse(given, "save()")
+    for name in _OF_STREAMS:
+        if any(name.lower() == each.lower() for each in given):
+            raise ConfigError(f"{name!r} is an option of streams, and this is a batch write", fix="Leave it out")
+    return options
+
+
+def _parse(given: Mapping[str, str], call: str) -> WriteOptions:
     found = {name.lower(): text for name, text in given.items()}
     if found.keys() & {"path", "paths"} and not found.get("backend"):
-        raise ConfigError("save() was given a path", fix="Name the topic with option('topic', ...), and save()")
+        raise ConfigError(f"{call} was given a path", fix=f"Name the topic with option('topic', ...), and call {call}")
     backend = parse_backend(found, _NAMES)
     _check_flag(found, "includeHeaders")
     return WriteOptions(backend=backend, topic=_topic(found), partitioner=_partitioner(found), mark=_mark(found))
@@ -49,7 +60,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
 
 def parse_stream_write_options(given: Mapping[str, str]) -> WriteOptions:
     """Return the options of a streaming write, as ``parse_write_options`` does."""
-    options = parse_write_options(given)
+    options = _parse(given, "start()")
     if options.mark is not None:
         raise ConfigError(
             "a streaming write has no options 'writer' and 'number': they are the query's id and the batch's",

@@ -25,10 +25,8 @@ def test_a_write_needs_no_options_but_its_backend() -> None:
 
 
 def test_options_are_taken() -> None:
-    """Names ignore case; includeHeaders and checkpointLocation are taken as spark-sql-kafka takes them."""
-    made = options(
-        TOPIC="orders", partitioner="CRC32", Writer="import", number="7", includeHeaders="true", checkpointLocation="/c"
-    )
+    """Names ignore case; includeHeaders is taken as spark-sql-kafka takes it."""
+    made = options(TOPIC="orders", partitioner="CRC32", Writer="import", number="7", includeHeaders="true")
     assert (made.topic, made.partitioner, made.mark) == ("orders", "crc32", WriteMark("import", 7))
 
 
@@ -40,6 +38,8 @@ def test_options_are_taken() -> None:
         ({"subscribe": "orders"}, "no option 'subscribe'"),
         ({"topic": ""}, "the option 'topic' is ''"),
         ({"topic": "orders,audit"}, "a write has one topic, or a column of them"),
+        ({"checkpointLocation": "/c"}, "'checkpointLocation' is an option of streams"),
+        ({"queryname": "copy"}, "'queryName' is an option of streams"),
         ({"partitioner": "random"}, "no partitioner 'random'.*Choose from murmur2"),
         ({"kafka.partitioner.class": "x.Y"}, "it names a class of Java"),
         ({"includeHeaders": "yes"}, "includeHeaders must be true or false"),
@@ -56,6 +56,14 @@ def test_a_wrong_option_is_named(given: dict[str, str], says: str) -> None:
     """An unknown option, or a wrong value, is a ConfigError that names it and what would be right."""
     with pytest.raises(ConfigError, match=says):
         options(**given)
+
+
+def test_a_stream_takes_what_spark_hands_down() -> None:
+    """Spark gives the sink of a stream the name of its query and the place of its checkpoint."""
+    given = {"url": "kafka://localhost", "topic": "orders", "queryname": "copy", "checkpointlocation": "/c"}
+    assert parse_stream_write_options(given).topic == "orders"
+    with pytest.raises(ConfigError, match=r"start\(\) was given a path"):
+        parse_stream_write_options({**given, "path": "/data"})
 
 
 def test_a_stream_has_a_mark_of_its_own() -> None:
