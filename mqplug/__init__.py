@@ -14,7 +14,8 @@ In short::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 __version__ = "0.1.0"
 
@@ -23,28 +24,55 @@ if TYPE_CHECKING:
     from mqplug._public import __all__ as __all__
 
 
+_HOMES: Final = {
+    "_client.client": "Client",
+    "_client.connect": "configured connect",
+    "_client.stage": "Stage",
+    "_client.transaction": "BatchHandle Transaction",
+    "_consume.consumer": "Consumer",
+    "_consume.retry_policy": "Retry",
+    "_consume.status": "ConsumerStatistics PartitionState",
+    "_model.batch": "Batch",
+    "_model.errors": """
+        AccessDenied AlreadyOpen AuthError Closed CloseIncomplete ConcurrentUse ConfigError ConnectError
+        ConsumerBusy Corrupt Error Fenced ForkedClient GroupNotFound InvalidMessageId InvalidName
+        InvalidRecord InvalidTimestamp MessageTooLarge NotAssigned NotCommitted PluginError QueueFull SendFailed
+        StorageFull Timeout TopicExists TopicNotFound Unsupported
+    """,
+    "_model.group_description": "GroupDescription GroupMember",
+    "_model.ids": "MessageId",
+    "_model.log": "Log",
+    "_model.matching": "matching",
+    "_model.message": "Message",
+    "_model.outcome": "OutcomeUnknown SendTimeout",
+    "_model.position": """
+        EARLIEST LATEST Position PositionLost Start after ago at_time
+        before last
+    """,
+    "_model.statistics": "ProducerStatistics",
+    "_model.watermarks": "Bounds Watermarks",
+    "_plugins.discovery": "register",
+    "_produce.handle": "SendHandle",
+    "_produce.producer": "Producer",
+    "_produce.record": "Record",
+    "spi._actions": "GroupInfo GroupPosition Ingested Staged TopicInfo",
+    "spi._descriptor": "Capabilities",
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
 def __getattr__(name: str) -> Any:
-    """Load the public names when the first one is asked for: the command line, for one, begins without them.
+    """Load a public name from its module when it is first asked for.
 
-    ``connect`` comes alone, since the others load what only producers and consumers need.
+    Thus who connects, and asks for lags, say, does not load what only producers and consumers need.
     """
-    if name.startswith("_") and name != "__all__":
+    if name == "__all__":
+        return sorted(_HOME_OF)
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'mqplug' has no attribute {name!r}")
-    if name == "connect":
-        from mqplug._client.connect import connect
-
-        return connect
-    from mqplug import _public
-
-    public = {each: getattr(_public, each) for each in _public.__all__}
-    globals().update(public | globals(), __all__=_public.__all__)  # a replaced ``connect`` stays replaced
-    try:
-        return globals()[name]
-    except KeyError:
-        raise AttributeError(f"module 'mqplug' has no attribute {name!r}") from None
+    found = globals()[name] = getattr(import_module(f"mqplug.{_HOME_OF[name]}"), name)
+    return found
 
 
 def __dir__() -> list[str]:
-    from mqplug import _public
-
-    return sorted({*globals(), *_public.__all__})
+    return sorted({*globals(), *_HOME_OF})

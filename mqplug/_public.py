@@ -1,4 +1,4 @@
-"""The public names of ``mqplug``."""
+"""The public names of ``mqplug``, for type checkers: ``mqplug/__init__.py`` loads each from its module."""
 
 from __future__ import annotations
 

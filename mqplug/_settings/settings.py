@@ -13,6 +13,7 @@ import attrs
 from mqplug._model.errors import ConfigError, Error
 from mqplug._settings.fields import fields_of
 from mqplug._settings.secrets import secrets_of, shows
+from mqplug._settings.text import Text
 from mqplug._settings.urls import without_logins
 
 T = TypeVar("T")
@@ -53,9 +54,9 @@ def structured(
 def _attempt(
     kind: type[T], given: Mapping[str, Any], path: str, places: Mapping[str, str]
 ) -> tuple[T | None, list[Complaint]]:
-    if _needs_no_conversion(kind, given):
+    if (plain := _plain(kind, given)) is not None:
         with suppress(Exception):  # the converter meets the same error, and says where
-            return kind(**given), []
+            return kind(**plain), []
     from mqplug._settings.reading import converter  # cattrs is slow to import
 
     try:
@@ -65,12 +66,21 @@ def _attempt(
         return None, list(examiner.complaints(error, kind, ()))
 
 
-def _needs_no_conversion(kind: type[Any], given: Mapping[str, Any]) -> bool:
-    """Return whether each value is plain and of its setting's type already. There may be none."""
+def _plain(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the values if each is plain and of its setting's type, as most are, else None. There may be none."""
     fields = fields_of(kind) if given else {}
-    return all(
-        type(value) in _PLAIN and name in fields and type(value) is fields[name].kind for name, value in given.items()
-    )
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        wanted = fields[name].kind if name in fields else None
+        if wanted is str and type(value) is Text:
+            found[name] = str(value)
+        elif wanted == list[str] and type(value) is list and all(type(each) is str for each in value):
+            found[name] = list(value)
+        elif type(value) in _PLAIN and type(value) is wanted:
+            found[name] = value
+        else:
+            return None
+    return found
 
 
 def config_error(complaints: list[Complaint], backend: str | None = None) -> ConfigError:

@@ -15,6 +15,7 @@ from made_distributions import BACKEND, field, plant_backend
 
 import mqplug
 from mqplug.cli._app import run_command
+from mqplug.cli._output.tables import show_table
 from mqplug.cli._verbs import VERBS, verb_named
 from mqplug.memory._connection import MemoryConnection
 
@@ -145,18 +146,30 @@ def test_wrong_usage_exits_with_2(arguments, capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("missing", ["click", "rich"])
-def test_without_the_extra_it_says_what_to_install(missing):
-    """Without click or rich the command says what to install, and exits with 1."""
+def test_without_the_extra_it_says_what_to_install():
+    """Without click the command says what to install, and exits with 1."""
     program = (
-        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['mqplug', 'plugins']; "
-        "from mqplug.cli import main; main()"
+        "import sys; sys.modules['click'] = None; sys.argv = ['mqplug', 'plugins']; from mqplug.cli import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"error: the command line needs {missing}. Run pip install 'mqplug[cli]'\n",
-    )
+    assert (done.returncode, done.stderr) == (1, "error: the command line needs click. Run pip install 'mqplug[cli]'\n")
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [
+        (None, ["name  about", "a     one long line", "日本  none"]),
+        ("13", ["name  about", "a     one", "      long", "      line", "日本  none"]),
+        ("10", ["name  abou", "      t", "a     one", "      long", "      line", "日本  none"]),
+    ],
+)
+def test_a_table_is_as_wide_as_the_terminal(capsys, monkeypatch, columns, lines):
+    """On a terminal cells are folded between words, or within one that is too long; elsewhere never."""
+    monkeypatch.setenv("COLUMNS", columns or "10")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: columns is not None)
+    show_table(("name", "about"), [{"name": "a", "about": "one long line"}, {"name": "日本", "about": "none"}])
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 @pytest.fixture

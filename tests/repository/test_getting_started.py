@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import mqplug
+
 OPTIONAL = {"asyncio", "pyarrow", "pytest", "rich", "ssl", "yaml"}
 SLOW = {"cattrs", "mqplug._config.milvus", "mqplug._consume.consumer", "mqplug._produce.session", "mqplug._public"}
 
@@ -27,10 +29,16 @@ SLOW = {"cattrs", "mqplug._config.milvus", "mqplug._consume.consumer", "mqplug._
             OPTIONAL | SLOW | {"attr", "importlib.metadata", "mqplug.memory", "mqplug.cli._demo", "pluggy"},
             id="help",
         ),
+        pytest.param(
+            "import mqplug; from mqplug.cli._app import run_command as run; kept = mqplug.connect('memory://kept'); "
+            "kept.create_topic('t'); kept.reset_group('g', 't', mqplug.EARLIEST); "
+            "run(['lag', 'memory://kept', 'g'])", 110, OPTIONAL | SLOW,
+            id="lag",
+        ),
     ],
 )  # fmt: skip
 def test_a_program_loads_only_what_it_needs(program, most, needless):
-    """Importing mqplug, connecting and `mqplug --help` load few modules, whatever plugins are installed."""
+    """Importing mqplug, connecting, `mqplug --help` and `lag` load few modules, whatever plugins are installed."""
     done = subprocess.run(
         [sys.executable, "-c", f"{program}; import sys; print('loaded', *sys.modules)"],
         capture_output=True, text=True, check=True,
@@ -49,6 +57,36 @@ def test_one_kind_of_use_does_not_load_another():
         program = f"import sys, mqplug\nwith mqplug.connect('memory') as mq: {use}\nprint({other!r} in sys.modules)"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         assert done.stdout.split() == ["False"]
+
+
+SETTINGS = """
+import sys, attrs
+from mqplug._settings.settings import structured
+from mqplug._settings.text import Text
+
+@attrs.frozen
+class Settings:
+    servers: list[str]
+    name: str | None = None
+
+made = structured(Settings, {"servers": ["a", "b"], "name": Text("x")}, "shelf")
+assert (made, type(made.name)) == (Settings(["a", "b"], "x"), str)
+print("cattrs" in sys.modules)
+"""
+
+
+def test_addresses_and_texts_need_no_converter():
+    """What most URLs hold, addresses and texts, becomes settings without cattrs, which is slow to load."""
+    done = subprocess.run([sys.executable, "-c", SETTINGS], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_each_public_name_is_loaded_from_its_module():
+    """What type checkers take from `mqplug` is there when a program runs."""
+    from mqplug import _public
+
+    assert sorted(_public.__all__) == mqplug.__all__
+    assert all(getattr(mqplug, name) is getattr(_public, name) for name in _public.__all__)
 
 
 def test_a_replaced_connect_stays_replaced():

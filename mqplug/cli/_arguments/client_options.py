@@ -146,12 +146,14 @@ def is_target(text: str) -> bool:
 
 def checked_target(text: str) -> str | Path:
     """Return a URL, or the path of a configuration file. Refuse a URL with a secret, which ``ps`` would show."""
+    if "://" not in text:
+        return Path(text) if text.endswith(CONFIG_FILE_SUFFIXES) else text
+    if "?" not in text and "@" not in text:
+        return text  # an address alone: the plugin, which knows its secrets, is not looked for twice
     from mqplug._config.plan import plan
     from mqplug._settings.secrets import secrets_of
     from mqplug._settings.urls import shown, split_url
 
-    if "://" not in text:
-        return Path(text) if text.endswith(CONFIG_FILE_SUFFIXES) else text
     try:
         safe = split_url(text)[0].password is None
         made = plan(text, {}).settings if safe else None
