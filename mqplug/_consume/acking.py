@@ -312,7 +312,7 @@ class Acknowledgements:
 
     def _store(self, changes: Changes, deadline: Deadline) -> None:
         try:
-            self._driver_session.store({held.log: change for held, change in changes}, deadline)
+            self.late += self._driver_session.store({held.log: change for held, change in changes}, deadline)
         except BaseException:
             for held, _ in changes:
                 held.tracker.put_back()

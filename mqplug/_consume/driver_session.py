@@ -194,17 +194,18 @@ class DriverSession:
         """Hold the driver for any call but a poll."""
         return self.lock.entering(self.wake, deadline)
 
-    def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> None:
-        """Store acks durably."""
+    def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> int:
+        """Store acks durably. Return how many came too late, as far as the driver can tell."""
         driver: Any = self.open(deadline)
         store = driver.settle if self.shares else driver.commit
         try:
-            store(changes, deadline.remaining(NO_TIMEOUT_S))
+            late: int | None = store(changes, deadline.remaining(NO_TIMEOUT_S))
         except Exception as error:
             self.outage.note(error)
             with self.context("commit"):  # only errors pay for it
                 raise
         self.outage.end()
+        return late or 0
 
     def tend(self, timeout: float) -> None:
         """Stay a member for a caller that is away. The lock is held. An outage is logged."""

@@ -217,7 +217,7 @@ class WatchedConsumer(ConsumerProxy):
         with self._calls.call("commit"):
             return super().membership()
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
         with self._calls.call("settle"):
             if not self._shares:
                 self._rules.breach("settle-shared", "settle was called outside the modes shared and key_shared")
@@ -227,10 +227,11 @@ class WatchedConsumer(ConsumerProxy):
                     if not messages <= self._unsettled.setdefault(log, Counter()):
                         excess = list((messages - self._unsettled[log]).elements())
                         self._rules.breach("settle-once", f"settle names {excess} of {log!r}, which are not unsettled")
-            super().settle(settled, timeout)
+            late = super().settle(settled, timeout)
             with self._counting:
                 for log, messages in named.items():
                     self._unsettled[log] -= messages
+            return late
 
     def close(self, timeout: float) -> None:
         try:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from mqplug._model.errors import Timeout
 from mqplug.faults._rules import Rule
+
+T = TypeVar("T")
 
 
 def before_call(rule: Rule | None, timeout: float) -> float:
@@ -29,12 +32,12 @@ def after_call(rule: Rule | None) -> None:
         raise Timeout("mqplug.faults lost the answer: the call may or may not have taken effect")
 
 
-def carry_out(rule: Rule | None, call: Callable[[float], None], timeout: float) -> None:
+def carry_out(rule: Rule | None, call: Callable[[float], T], timeout: float) -> T | None:
     """Make a call with its fault. A dropped call is skipped without an error."""
     left = before_call(rule, timeout)
-    if rule is None or rule.action != "drop":
-        call(left)
+    result = call(left) if rule is None or rule.action != "drop" else None
     after_call(rule)
+    return result
 
 
 def close(rule: Rule | None, call: Callable[[float], None], timeout: float) -> None:

@@ -68,9 +68,9 @@ class FaultyConsumer(ConsumerProxy):
         rule = self._picker.pick("commit", _places(positions))
         carry_out(rule, partial(self.inner.commit, positions), timeout)
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
         rule = self._picker.pick("settle", _places(settled))
-        carry_out(rule, partial(super().settle, settled), timeout)
+        return carry_out(rule, partial(super().settle, settled), timeout)
 
     def close(self, timeout: float) -> None:
         close(self._picker.pick("close", self._places), self.inner.close, timeout)

@@ -56,13 +56,13 @@ class RecordedConsumer(ConsumerProxy):
         with self._recording.call(self._member, "commit", lasting=True, positions=tuple(positions.values())):
             self.inner.commit(positions, timeout)
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
         known = tuple(
             Settled(log, tuple(each.acked), tuple(coordinates for coordinates, _ in each.returned))
             for log, each in settled.items()
         )
         with self._recording.call(self._member, "settle", lasting=True, settled=known):
-            super().settle(settled, timeout)
+            return super().settle(settled, timeout)
 
     def close(self, timeout: float) -> None:
         record_call(self._recording, self._member, "close", self.inner.close, timeout)

@@ -339,8 +339,11 @@ class SharedConsumerDriver(ConsumerDriver, Protocol):
     called.
     """
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store the outcomes of messages, durably. Those that this member does not hold, or no longer, are skipped."""
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
+        """Store the outcomes of messages, durably. Those that this member does not hold, or no longer, are skipped.
+
+        Return how many acks came too late, because the message was given away by then; None is as good as 0.
+        """
 
 
 class PassingConsumerDriver(SharedConsumerDriver, Protocol):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from waiting import wait_until
 
 import mqplug
-from mqplug import EARLIEST, Retry
+from mqplug import EARLIEST, Log, Retry
 from mqplug._base.deadline import Deadline
 from mqplug._consume.consumer import session_of
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.session import ConsumerSession
 from mqplug._consume.shared_tracker import SharedTracker
 from mqplug.memory import Clock
-from mqplug.spi import Batch, GroupPosition, ListColumns
+from mqplug.memory._shared import MemorySharedConsumer
+from mqplug.spi import Batch, GroupPosition, ListColumns, Settlement
 
 
 @pytest.fixture
@@ -284,3 +285,35 @@ def take_back(session: ConsumerSession) -> list[mqplug.Message]:
     """Have the next receive put back what a pause took."""
     delivery = session.next_delivery(Deadline(0), 1)
     return list(delivery.messages) if delivery is not None else []
+
+
+@pytest.fixture
+def settling(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Settlements with acks set the first event, wait for the second, and call two of their acks late."""
+    began, go = threading.Event(), threading.Event()
+    settle = MemorySharedConsumer.settle
+
+    def slow(driver: MemorySharedConsumer, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
+        acked = any(each.acked for each in settled.values())
+        if acked:
+            began.set()
+            assert go.wait(20)
+        settle(driver, settled, timeout)
+        return 2 if acked else None
+
+    monkeypatch.setattr(MemorySharedConsumer, "settle", slow)
+    yield began, go
+    go.set()
+
+
+def test_late_acks_of_the_driver_are_counted(
+    mq: mqplug.Client, settling: tuple[threading.Event, threading.Event]
+) -> None:
+    """Acks that a driver calls late when it settles them are counted with the others."""
+    fill(mq, 3)
+    settling[1].set()
+    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+        for message in [take(jobs) for _ in range(3)]:
+            jobs.ack(message)
+        jobs.commit()
+        assert jobs.late_acks == jobs.statistics().late_acks == 2

@@ -187,8 +187,9 @@ class ConsumerProxy:
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
         cast(FollowingConsumerDriver, self.inner).follow(options, timeout)  # true where topic_patterns are declared
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        cast(SharedConsumerDriver, self.inner).settle(settled, timeout)  # true in the shared modes, which alone settle
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
+        inner = cast(SharedConsumerDriver, self.inner)  # true in the shared modes, which alone settle
+        return inner.settle(settled, timeout)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Continue behind what retention removed; a driver without ``pass_over`` seeks."""
