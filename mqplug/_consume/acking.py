@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from mqplug._base.deadline import Deadline
@@ -195,21 +195,21 @@ class Acknowledgements:
         delivery, index = self._delivered(message, "nack")
         attempt = message.attempt
         wait = delay if delay is not None else self._retry.delay_after(attempt)
-        with self._assignment.committing:
+        dead_letters = self._dead_letters if self.is_last(message, reason) else None
+        shares = self._driver_session.shares
+        with nullcontext() if shares and dead_letters is None else self._assignment.committing:
             if not delivery.live or delivery.flags[index]:
                 self.late += 1
                 return
             self.returned += 1
             try:
-                if self._dead_letters is not None and self.is_last(message, reason):
-                    self._bury(self._dead_letters, message, delivery, _spoken(reason))
+                if dead_letters is not None:
+                    self._bury(dead_letters, message, delivery, _spoken(reason))
                 else:
                     delivery.tracker.give_back(delivery, index, wait)
             finally:  # a message that cannot be buried comes again, too
                 self._hand_out_again(delivery)
-        if self._driver_session.shares:
-            with suppress(Error):  # the background thread tries again
-                self.commit(Deadline(NACK_COMMIT_S))
+        self._return_nacked()
         self._driver_session.wake()
 
     def is_last(self, message: Message, reason: object) -> bool:
@@ -225,6 +225,17 @@ class Acknowledgements:
     def retries_end(self) -> bool:
         """Whether a message that always fails is not retried some day."""
         return self._retry.attempts is not None
+
+    def _return_nacked(self) -> None:
+        """Have the driver return nacked messages. While a commit is under way it does so when it ends."""
+        committing, assignment = self._assignment.committing, self._assignment
+        while assignment.has_returned and committing.acquire(blocking=False):
+            try:
+                self._store(assignment.take_returned(), Deadline(NACK_COMMIT_S))
+            except Error:
+                return  # the background thread tries again
+            finally:
+                committing.release()
 
     def take_back(self, messages: Sequence[Message]) -> None:
         """Hand out messages again that no handler had: the attempt does not count. Their logs are read in order."""
@@ -309,6 +320,7 @@ class Acknowledgements:
             self.commits += 1
         finally:
             committing.release()
+        self._return_nacked()
 
     def _store(self, changes: Changes, deadline: Deadline) -> None:
         try:

@@ -233,6 +233,21 @@ class Assignment:
         self._prepare()
         return [(held, held.tracker.take_change()) for held in self.all if held.tracker.dirty]
 
+    @property
+    def has_returned(self) -> bool:
+        """Whether there are nacks of shared logs to store."""
+        trackers = (held.tracker for held in self.all)
+        return any(isinstance(tracker, SharedTracker) and tracker.has_returned for tracker in trackers)
+
+    def take_returned(self) -> list[tuple[HeldPartition, Settlement]]:
+        """Return the nacks of shared logs. ``committing`` is held."""
+        trackers = ((held, held.tracker) for held in self.all)
+        return [
+            (held, tracker.take_returned())
+            for held, tracker in trackers
+            if isinstance(tracker, SharedTracker) and tracker.has_returned
+        ]
+
     def drop_all(self) -> None:
         """Release all partitions."""
         self._drop(list(self._held))

@@ -25,7 +25,7 @@ class SharedTracker:
         self.ranges = 0
         self.oldest: MessageId | None = None  # no message blocks others here
         self._deliveries: dict[int, Delivery] = {}
-        self._returned: list[tuple[Numbers, float]] = []
+        self._returned: deque[tuple[Numbers, float]] = deque()  # nacked messages, which any thread may add
         self._taken = Settlement()
         self._owed: list[Numbers] = []  # acks that could not be stored so far
         self._settled: deque[Numbers] = deque(maxlen=REMEMBERED_MESSAGES)
@@ -77,9 +77,10 @@ class SharedTracker:
         raise Unsupported("cumulative_ack", "ack_through has no meaning among members that share a log")
 
     def give_back(self, delivery: Delivery, row: int, delay: float) -> None:
-        """Have the driver hand a nacked message out again, to any member."""
+        """Have the driver hand a nacked message out again, to any member. Also while a change is being stored."""
+        coordinates = delivery.batch.coordinates[row]
         delivery.flags[row] = STORED
-        self._returned.append((delivery.batch.coordinates[row], delay))
+        self._returned.append((coordinates, delay))
         self.dirty = True
 
     def set_aside(self, delivery: Delivery, row: int) -> Decide:
@@ -107,10 +108,24 @@ class SharedTracker:
         """The number of messages that were handed out and are not settled."""
         return sum(delivery.unsettled for delivery in list(self._deliveries.values()))
 
+    @property
+    def has_returned(self) -> bool:
+        """Whether there are nacks to store."""
+        return bool(self._returned)
+
+    def take_returned(self) -> Settlement:
+        """Return the nacks to store now; acks wait for ``take_change``."""
+        returned = []
+        while self._returned:
+            returned.append(self._returned.popleft())
+        self._settled.extend([coordinates for coordinates, _ in returned])
+        self._taken = Settlement((), tuple(returned))
+        return self._taken
+
     def take_change(self) -> Settlement:
         """Return the acks and nacks to store now."""
         self.dirty = False
-        returned, self._returned = self._returned, []
+        returned = self.take_returned().returned
         acked, self._owed = self._owed, []
         for key, delivery in list(self._deliveries.items()):
             acked += _take_acked(delivery)
@@ -118,15 +133,13 @@ class SharedTracker:
                 del self._deliveries[key]
                 delivery.part_from_batch(self.passed)
         self._settled.extend(acked)
-        if returned:
-            self._settled.extend([coordinates for coordinates, _ in returned])
-        self._taken = Settlement(tuple(acked), tuple(returned))
+        self._taken = Settlement(tuple(acked), returned)
         return self._taken
 
     def put_back(self) -> None:
         """Mark the taken changes as not stored: the next commit tries again."""
         self._owed[:0] = self._taken.acked
-        self._returned[:0] = self._taken.returned
+        self._returned.extendleft(reversed(self._taken.returned))
         self.dirty = True
 
 

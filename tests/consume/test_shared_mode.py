@@ -306,6 +306,24 @@ def settling(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event,
     go.set()
 
 
+def test_a_nack_waits_for_no_commit(mq: mqplug.Client, settling: tuple[threading.Event, threading.Event]) -> None:
+    """A nack returns while a commit is under way, and its message comes again as soon as that ends."""
+    ids = fill(mq, 2)
+    began, go = settling
+    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+        done, failed = take(jobs), take(jobs)
+        jobs.ack(done)
+        commit = threading.Thread(target=jobs.commit)
+        commit.start()
+        assert began.wait(20)
+        jobs.nack(failed, delay=0)  # or it would wait for ever
+        assert commit.is_alive()
+        go.set()
+        commit.join()
+        again = take(jobs)
+        assert (again.id, again.attempt) == (ids[1], 2)
+
+
 def test_late_acks_of_the_driver_are_counted(
     mq: mqplug.Client, settling: tuple[threading.Event, threading.Event]
 ) -> None:
