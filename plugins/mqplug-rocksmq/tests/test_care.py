@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import OpenStore, extent, new_log, put, python, store_settings, values
+from rocksmq_stores import OpenStore, extent, new_log, nightly, put, python, store_settings, values
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
 from mqplug_rocksmq._care import counting
@@ -25,6 +25,7 @@ from mqplug_rocksmq._format.hand_out_notes import notes_key, numbered_key
 from mqplug_rocksmq._format.keys import LOG, TIME, StoredPosition, group_key, log_key, position_value, topic_key
 from mqplug_rocksmq._format.page import Page, reseal
 from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.topics import TopicRetention
 
 Change = Callable[[Store, Changes], None]
 
@@ -257,10 +258,51 @@ def test_lost_topic(path: Path, open_store: OpenStore) -> None:
     """Messages whose topic was lost are kept under another name."""
     store = filled(open_store)
     before = by_offset(store, 0)
-    damaged(store, lambda _, changes: changes.delete(topic_key("orders")))
+    damaged(store, lambda _, changes: changes.delete_copied(topic_key("orders")))
     assert {each.topic for each in repair_store(path).report.findings} == {"recovered-0"}
     store = open_store(sync="os")
     assert store.topics.get("recovered-0").logs == (0,)
+    assert by_offset(store, 0) == before
+
+
+@pytest.mark.parametrize("lost", ["record", "copy"])
+def test_copied_topic(path: Path, open_store: OpenStore, lost: str) -> None:
+    """The record of a topic is stored twice: if one of them is lost, that is found, and the other one is used."""
+    store = filled(open_store)
+    topic = store.topics.get("orders")
+
+    def lose(_: Store, changes: Changes) -> None:
+        changes.delete_copied(topic_key("orders"))
+        if lost == "copy":
+            changes.put(topic_key("orders"), topic.value)
+        else:
+            changes.batch.put(topic_key("orders"), topic.value)
+
+    damaged(store, lose)
+    assert [(each.topic, lost in each.what) for each in check_store(path).findings] == [("orders", True)]
+    repair_store(path)
+    assert check_store(path).sound
+    assert open_store(sync="os").topics.get("orders") == topic
+
+
+@pytest.mark.parametrize("where", [0, *nightly(0.25), 0.5, *nightly(0.75), 1])
+def test_damaged_table_of_small_values(path: Path, open_store: OpenStore, where: float) -> None:
+    """Sixteen damaged bytes in the table of small values cost no message, and all keep their ids."""
+    store = filled(open_store)
+    store.topics.create("deleted", 1, TopicRetention(), 10)
+    store.topics.delete("deleted", 10)
+    before, topic = by_offset(store, 0), store.topics.get("orders")
+    store.close(10)
+    [small_values] = [file for file in (path / DATABASE).glob("*.sst") if b"billing" in file.read_bytes()]
+    raw = bytearray(small_values.read_bytes())
+    start = int((len(raw) - 16) * where)
+    raw[start : start + 16] = bytes(byte ^ 0x55 for byte in raw[start : start + 16])
+    small_values.write_bytes(raw)
+    repair_store(path)
+    assert check_store(path).findings == []
+    store = open_store(sync="os")
+    assert store.topics.names() == ["orders"]
+    assert store.topics.get("orders") == topic
     assert by_offset(store, 0) == before
 
 

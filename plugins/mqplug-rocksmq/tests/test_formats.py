@@ -10,8 +10,9 @@ from rocksmq_stores import OpenStore, line, put, python, values
 
 from mqplug import Fenced
 from mqplug_rocksmq._care.check import check_store
+from mqplug_rocksmq._care.repair import repair_store
 from mqplug_rocksmq._engine.directory import STORE_FORMAT, read_identity
-from mqplug_rocksmq._format.keys import STORE, StoredPosition, read_json
+from mqplug_rocksmq._format.keys import STORE, StoredPosition, read_json, topic_key
 from mqplug_rocksmq._format.page import PageColumns, encode_page
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.transactions import LogPages, StepContent, StepId
@@ -45,7 +46,7 @@ def orders(store: Store) -> int:
 
 
 def test_an_older_store_is_read_and_raised(old: Path, open_store: OpenStore) -> None:
-    """A store of format 1 opens with all that it holds. From then on it has this program's format."""
+    """A store of format 1 opens with all that it holds. Then it has this program's format, and topics' copies."""
     for _ in range(2):
         store = open_store(sync="os")
         assert formats(old, store) == (STORE_FORMAT, STORE_FORMAT)
@@ -54,6 +55,13 @@ def test_an_older_store_is_read_and_raised(old: Path, open_store: OpenStore) -> 
         assert store.groups.position("billing", orders(store)) == StoredPosition(3, ((5, 7),))
         store.close(10)
     assert check_store(old).sound
+    damaged = open_store(sync="os")
+    damaged.engine.change(lambda changes: changes.delete(topic_key("orders")), 10)
+    damaged.close(10)
+    assert not check_store(old).sound
+    repair_store(old)
+    repaired = open_store(sync="os")
+    assert values(repaired, orders(repaired)) == VALUES
 
 
 def test_an_older_store_takes_transactions(old: Path, open_store: OpenStore) -> None:

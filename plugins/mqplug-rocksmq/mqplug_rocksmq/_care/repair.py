@@ -191,7 +191,7 @@ class _NewDatabase:
     def rest(self, contents: SmallValues) -> None:
         put = self._changes.put
         for topic in contents.topics.values():
-            put(topic_key(topic.name), topic.value)
+            self._changes.put_copied(topic_key(topic.name), topic.value)
         for key, value in contents.other.items():
             put(key, value)
         contents.store = contents.store or _name_of(self._path)

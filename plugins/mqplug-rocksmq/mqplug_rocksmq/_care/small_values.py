@@ -45,6 +45,7 @@ from mqplug_rocksmq._store.ingest import Intent
 from mqplug_rocksmq._store.topics import Topic
 from mqplug_rocksmq._store.transactions import HeldName
 
+_FIRST_FORMAT_WITH_COPIES = 3
 _KIND_NAMES = {
     STORE: "the id of the store",
     COUNTER: "the number of the next log",
@@ -73,6 +74,7 @@ class SmallValues:
     """All small values of a store. *other* has those that need no decoding."""
 
     store: str | None = None
+    format: int = 0
     counter: int = 0
     changes: int = 0
     topics: dict[str, Topic] = attrs.field(factory=dict)
@@ -93,9 +95,25 @@ class SmallValues:
                 report.add(f"small values from {each.start!r} on cannot be read: {each.error.message}")
             else:
                 contents._take(*each, report)
+        contents._take_copies(pages, report)
         for topic in contents.topics.values():
             contents.owners |= {log: LogName(topic.name, partition) for partition, log in enumerate(topic.logs)}
         return contents
+
+    def _take_copies(self, pages: Pages, report: SurveyReport) -> None:
+        """Take the copies of topics whose records are lost, and report topics without a copy."""
+        copies = SmallValues()
+        for each in read_around_damage(pages, "default"):
+            if isinstance(each, UnreadableKeys):
+                report.add(f"copies of topics from {each.start!r} on cannot be read: {each.error.message}")
+            else:
+                copies._take(*each, report)
+        for name in copies.topics.keys() - self.topics.keys():
+            report.add("the record of this topic is missing, but for its copy", name)
+        if self.format >= _FIRST_FORMAT_WITH_COPIES:
+            for name in self.topics.keys() - copies.topics.keys():
+                report.add("the copy of this topic's record is missing", name)
+        self.topics = copies.topics | self.topics
 
     def _take(self, key: bytes, value: bytes, report: SurveyReport) -> None:
         put = _READERS.get(key[:1])
@@ -112,7 +130,8 @@ class SmallValues:
         self.topics[topic.name] = topic
 
     def _store(self, _: bytes, value: bytes) -> None:
-        self.store = str(read_json(value)["id"])
+        stored = read_json(value)
+        self.store, self.format = str(stored["id"]), int(stored["format"])
 
     def _mark(self, key: bytes, value: bytes) -> None:
         mark = read_mark(key, value)

@@ -18,7 +18,7 @@ from mqplug import ConfigError, Corrupt, PluginError, StorageFull
 from mqplug_rocksmq._engine.store_files import create_own, expect_unshared, read_own, refuse_links
 from mqplug_rocksmq._engine.witness import read_witness
 
-STORE_FORMAT: Final = 2
+STORE_FORMAT: Final = 3
 _OLDEST_FORMAT: Final = 1  # a store of an older format is raised to this program's when it is opened
 DATABASE: Final = "rocksdb"
 WITNESS: Final = "witness"

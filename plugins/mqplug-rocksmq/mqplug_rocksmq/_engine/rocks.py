@@ -190,7 +190,7 @@ class Pages:
         return found, None
 
     def _family(self, name: str) -> Rdict:
-        return self._data if name == "data" else self._meta
+        return {"data": self._data, "meta": self._meta, "default": self._db}[name]
 
     def number_property(self, name: str, family: str = "data") -> int:
         """Return a RocksDB property that is a number."""
@@ -210,7 +210,7 @@ class Pages:
     def compact_all(self) -> None:
         """Compact everything. Other threads may run meanwhile."""
         with translated_errors():
-            for family in (self._data, self._meta):
+            for family in (self._db, self._data, self._meta):
                 family.flush(True)
                 family.compact_range(None, None)
 
@@ -234,7 +234,7 @@ class Pages:
     def flush(self) -> None:
         """Move all writes from the write-ahead log into table files."""
         with translated_errors():
-            for family in (self._data, self._meta):
+            for family in (self._db, self._data, self._meta):
                 family.flush(True)
 
     def abandon(self) -> None:
@@ -319,6 +319,16 @@ class Changes:
     def put(self, key: bytes, value: bytes) -> None:
         """Store a small value."""
         self.batch.put(key, value, self._families["meta"])
+
+    def put_copied(self, key: bytes, value: bytes) -> None:
+        """Store a small value, and a copy in the column family "default": other files, which are damaged apart."""
+        self.put(key, value)
+        self.batch.put(key, value)
+
+    def delete_copied(self, key: bytes) -> None:
+        """Remove a small value and its copy."""
+        self.delete(key)
+        self.batch.delete(key)
 
     def delete(self, key: bytes) -> None:
         """Remove a small value."""

@@ -29,6 +29,7 @@ from mqplug_rocksmq._engine.tuning import tuning_of
 from mqplug_rocksmq._format.keys import (
     NOT_UNDERSTOOD,
     STORE,
+    TOPIC,
     json_value,
     read_json,
 )
@@ -102,9 +103,14 @@ class Store:
         return identity.id
 
     def _store_format(self, named: str) -> None:
-        """Write the id and the newest format to the database, before anything that an older program misreads."""
-        identity = {"format": STORE_FORMAT, "id": named}
-        self.engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
+        """Raise the database to the newest format, before anything is written that an older program misreads."""
+
+        def plan(changes: Changes) -> None:
+            changes.put(STORE, json_value({"format": STORE_FORMAT, "id": named}))
+            for key, value in self.engine.pages.scan(TOPIC):
+                changes.put_copied(key, value)
+
+        self.engine.change(plan, None)
 
     def append(self, number: int, columns: PageColumns, done: WriteCallback | None = None) -> int:
         """Store messages in a log and return the offset of the first. *done* is called once they are safe.

@@ -227,7 +227,7 @@ class TopicTable:
         def plan(changes: Changes) -> list[LogState]:
             topic = self.get(name)
             also(changes)
-            changes.delete(topic_key(name))
+            changes.delete_copied(topic_key(name))
             del self._topics[name]
             return [self._delete_log(changes, self._logs[number]) for number in topic.logs]
 
@@ -260,7 +260,7 @@ class TopicTable:
         return self._put(changes, attrs.evolve(topic, logs=(*topic.logs, *added)))
 
     def _put(self, changes: Changes, topic: Topic) -> Topic:
-        changes.put(topic_key(topic.name), topic.value)
+        changes.put_copied(topic_key(topic.name), topic.value)
         self._topics[topic.name] = topic
         return topic
 
