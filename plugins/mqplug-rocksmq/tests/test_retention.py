@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,36 @@ def test_room_comes_back(path: Path, store: Store, how: str) -> None:
     else:
         store.delete_topic("orders")
     eventually(lambda: tables(path) < 1_000_000)
+
+
+@pytest.mark.parametrize("how", ["trim", "delete", "retain"])
+@pytest.mark.parametrize("closing", [False, True])
+def test_all_room_comes_back(path: Path, store: Store, how: str, closing: bool) -> None:
+    """What a caller drops is freed in the write-ahead log and in the ballast too, before the store closes."""
+    log = new_log(store)
+    new_log(store, "another")
+    for _ in range(100):
+        put(store, log, os.urandom(200_000))
+    assert taken(path) > 40_000_000
+    if how == "trim":
+        store.trim(log, 100)
+    elif how == "retain":
+        store.retain("orders", {"size": 1})
+    else:
+        store.delete_topic("orders")
+    if closing:
+        store.close(10)
+        assert taken(path) < 3_000_000
+    eventually(lambda: taken(path) < 3_000_000)
+
+
+def taken(path: Path) -> int:
+    """Return what all files of a store take on disk."""
+    size = 0
+    for file in path.rglob("*"):
+        with suppress(FileNotFoundError):  # RocksDB removes files while we look
+            size += file.stat().st_blocks * 512
+    return size
 
 
 def test_closing_breaks_a_compaction_off(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:

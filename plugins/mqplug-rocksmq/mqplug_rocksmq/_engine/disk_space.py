@@ -82,9 +82,10 @@ class DiskSpace:
         return self._ballast.give_up()
 
     def settle(self) -> None:
-        """Restore a released ballast as far as space permits, leaving some free for small writes."""
+        """Restore a released ballast as far as space permits, leaving some free for small writes; or shrink it."""
+        self._used = database_bytes(self._store)
+        self._ballast.fit(self._used)
         if self.short:
-            self._used = database_bytes(self._store)
             self._ballast.take(self._used, _disk(self._store)[0] - _SMALL_WRITES_BYTES)
 
     def tend(self) -> None:

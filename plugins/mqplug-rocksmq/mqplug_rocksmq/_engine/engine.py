@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
 from mqplug.spi import Bell, Deadline
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
-from mqplug_rocksmq._engine.disk_space import DiskSpace, ballast_gone
+from mqplug_rocksmq._engine.disk_space import DiskSpace, ballast_gone, wal_bytes
 from mqplug_rocksmq._engine.durability import Durability, WriteCallback, stored_changes
 from mqplug_rocksmq._engine.errors import disk_full
 from mqplug_rocksmq._engine.latency import LatencyRecorder
@@ -222,6 +222,15 @@ class Engine:
                     with self.lock:
                         self.disk_space.settle()
 
+    def shorten_log(self, most: int) -> None:
+        """Move the content of the write-ahead log into tables if it takes more than *most* bytes.
+
+        RocksDB keeps the whole log as long as one small value, such as a position, is only in it.
+        """
+        if wal_bytes(self._path) > most:
+            with self.compacting():
+                self.pages.flush()
+
     def _open_anew(self) -> None:
         """Reopen RocksDB though it refused no write. The ballast returns later: RocksDB compacts first."""
         with self.durability.syncing, self.lock:
@@ -332,4 +341,5 @@ class Engine:
                     raise
             finally:
                 self.witness.close()
-                self.disk_space.settle()
+                with suppress(OSError):
+                    self.disk_space.settle()

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from math import inf
@@ -45,6 +46,7 @@ _MAX_STEPS_AHEAD: Final = 4  # of new messages before writers wait for old ones 
 _MAX_WRITER_WAIT_S: Final = 10.0
 _RETRY_S: Final = 0.5  # until space is freed again after a full disk prevented it; doubled each time
 _MIN_MARGIN_BYTES: Final = 1 << 20
+_MIN_LOG_BYTES: Final = 256 << 10  # of the write-ahead log, that are not worth a table
 _log = logging.getLogger("mqplug.rocksmq")
 
 
@@ -61,6 +63,8 @@ class RetentionWorker:
         self._budget, self._step = tuning.budget_bytes, tuning.step_bytes
         self._oversized = OversizedLogs()
         self._grown = 0
+        self._max_log_bytes = tuning.memory // 16  # a write buffer: fewer would cut its table in pieces
+        self._promised = False
         self._round_at = 0.0  # now, for what the last opener left undone
         self._kept_to = threading.Condition()
         self._work = threading.Event()
@@ -75,6 +79,11 @@ class RetentionWorker:
             if log.deleted or min(offset, log.visible) <= log.low:
                 return
         self._engine.change(lambda changes: self._trim(changes, log, min(offset, log.visible)), timeout)
+        self.wake()
+
+    def free_soon(self) -> None:
+        """Free the disk space of what a caller has dropped, in the write-ahead log too, before the store closes."""
+        self._promised = True
         self.wake()
 
     def _trim(self, changes: Changes, log: LogState, offset: int) -> None:
@@ -156,7 +165,7 @@ class RetentionWorker:
     def recheck(self, logs: Iterable[LogState]) -> None:
         """Check these logs now, because their retention was changed."""
         self._oversized.check(logs)
-        self.wake()
+        self.free_soon()
 
     def _room(self) -> bool:
         return self._grown < _MAX_STEPS_AHEAD * self._step or self._ending.is_set()
@@ -167,6 +176,14 @@ class RetentionWorker:
 
     def free(self) -> None:
         """Free the disk space of dropped messages."""
+        promised, self._promised = self._promised, False
+        try:
+            self._free(_MIN_LOG_BYTES if promised else self._max_log_bytes)
+        except Error:
+            self._promised = promised
+            raise
+
+    def _free(self, most: int) -> None:
         with self._engine.lock:
             self._engine.check()
             freed = self._engine.pages.scan(FREED)
@@ -180,6 +197,9 @@ class RetentionWorker:
                 refused = error  # another topic may need less space
         if refused:
             raise refused
+        if freed:
+            self._engine.shorten_log(most)
+            self._engine.tend_room()
 
     def _forget(self, key: bytes, value: bytes, changes: Changes) -> None:
         if self._engine.pages.get(key) == value:
@@ -206,6 +226,9 @@ class RetentionWorker:
                     return
                 _log.exception("retention could not drop old messages; trying again in %g s", self._interval)
             self._work.wait(max(0.0, self._round_at - time.monotonic()))
+        if self._promised:
+            with suppress(Error):
+                self._catch_up()
 
     def _round(self) -> None:
         """Check all logs if the interval is over or much was written, else the oversized ones. Then free space."""
@@ -218,14 +241,18 @@ class RetentionWorker:
             if not self._engine.disk_space.short:
                 merge_small_tables(self._engine)
             self._engine.tend_room()
-        for log in self._oversized.take():
-            self._enforce(log, clock.now_ms())
-        self.free()
+        self._catch_up()
         if self._engine.disk_space.short:
             self._engine.tend_room()
         with self._kept_to:
             self._grown -= grown
             self._kept_to.notify_all()
+
+    def _catch_up(self) -> None:
+        """Trim the oversized logs, and free space."""
+        for log in self._oversized.take():
+            self._enforce(log, clock.now_ms())
+        self.free()
 
     def stop(self, timeout: float | None) -> None:
         """End the thread. A compaction that runs for more than 2 s is cancelled."""

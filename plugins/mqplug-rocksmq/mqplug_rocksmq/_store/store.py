@@ -187,7 +187,7 @@ class Store:
     def delete_topic(self, name: str, timeout: float | None = None, also: AddChanges = no_changes) -> None:
         """Delete a topic. Its disk space is freed in the background."""
         self.topics.delete(name, timeout, also)
-        self._retention.wake()
+        self._retention.free_soon()
 
     def retain(
         self,
@@ -204,6 +204,7 @@ class Store:
     def trim(self, number: int, offset: int, timeout: float | None = None) -> None:
         """Drop the messages before *offset*. Their disk space is freed in the background."""
         self._retention.trim(self.topics.log(number), offset, timeout)
+        self._retention.free_soon()
 
     def enforce_retention(self, now: int | None = None) -> None:
         """Enforce retention as of *now* and free the space, as the background thread does at intervals."""
