@@ -30,7 +30,7 @@ _HOMES: Final = {
     "_client.stage": "Stage",
     "_client.transaction": "BatchHandle Transaction",
     "_consume.consumer": "Consumer",
-    "_consume.retry_policy": "Retry",
+    "_consume.retry_policy": "Reject Retry",
     "_consume.status": "ConsumerStatistics PartitionState",
     "_model.batch": "Batch",
     "_model.errors": """
