@@ -8,6 +8,7 @@ from mqplug._client.stage import Stage
 from mqplug._client.transaction import BatchHandle, Transaction
 from mqplug._consume.consumer import Consumer
 from mqplug._consume.retry_policy import Reject, Retry
+from mqplug._consume.serving import serve
 from mqplug._consume.status import ConsumerStatistics, PartitionState
 from mqplug._model.batch import Batch
 from mqplug._model.errors import (
@@ -130,4 +131,5 @@ __all__ = [
     "last",
     "matching",
     "register",
+    "serve",
 ]

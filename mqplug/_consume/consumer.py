@@ -121,19 +121,29 @@ class Consumer(Closable):
         A message is acked when the handler returns, and nacked when it raises: then it comes again, as ``retry=``
         says, or goes to the dead letters at once if it raises ``Reject``. In ordered mode one partition is handled by
         one thread at a time; with ``order="key"``, and in ``key_shared``, one key is, and a nacked message blocks those
-        of its key alone. SIGTERM stops. Messages that are being handled are finished, and their acks are stored.
+        of its key alone. Messages that are being handled at the end are finished, and their acks are stored.
+
+        SIGTERM stops it only in the main thread. In another one a signal ends the process amid the work, unless the
+        program catches it and calls ``stop``. ``mqplug.serve`` runs several consumers, and stops them all.
         """
-        whole_number("threads", threads, 1)
-        if not callable(handler):
-            raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
         from mqplug._consume.handler_threads import handler_threads
 
-        self._session.check_can_run()
+        self._check_run(handler, threads, order)
         workers = handler_threads(self._session, handler, threads, order)
         self._fetcher.return_rest()
         workers.run()
         if not self._session.closed:
             self.commit()
+
+    def _check_run(self, handler: Handler, threads: int, order: HandlerOrder | None) -> None:
+        """Raise unless ``run`` can be called so."""
+        from mqplug._consume.handler_threads import handles_by_partition
+
+        whole_number("threads", threads, 1)
+        if not callable(handler):
+            raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
+        self._session.check_can_run()
+        handles_by_partition(self._session.driver_session.options.mode, order)
 
     # settling ----------------------------------------------------------------------------------------------
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from mqplug._base.deadline import Deadline
 from mqplug._consume.key_lanes import KeyLanes, Lane
 from mqplug._consume.retry_policy import Reject
+from mqplug._consume.stopping import stopping_on_sigterm
 from mqplug._model.errors import Closed, Error
 from mqplug.spi._actions import SHARED_MODES
 
@@ -257,22 +256,3 @@ def handler_threads(
     if handles_by_partition(mode, order):
         return PartitionThreads(session, handler, threads)
     return LaneThreads(session, handler, threads, by_key=mode != "shared")
-
-
-@contextmanager
-def stopping_on_sigterm(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` on SIGTERM within this block, and any handler set before. Works in the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def on_sigterm(number: int, frame: Any) -> None:
-        stop()
-        if callable(before):
-            before(number, frame)
-
-    before = signal.signal(signal.SIGTERM, on_sigterm)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

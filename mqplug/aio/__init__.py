@@ -24,6 +24,7 @@ from mqplug.aio._consumer import AsyncConsumer
 from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._loop import Opening
 from mqplug.aio._producer import AsyncProducer
+from mqplug.aio._serving import serve
 from mqplug.aio._stage import AsyncStage
 from mqplug.aio._transaction import AsyncStepHandle, AsyncTransaction
 
@@ -37,4 +38,5 @@ __all__ = [
     "AsyncTransaction",
     "Opening",
     "connect",
+    "serve",
 ]

@@ -190,13 +190,9 @@ class AsyncConsumer(AsyncChild):
 
         Cancelled, the handlers are cancelled too; their messages are neither acked nor nacked.
         """
-        whole_number("concurrency", concurrency, 1)
-        if not callable(handler):
-            raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
         from mqplug.aio._handler_tasks import ConsumerCalls, handler_tasks
 
-        self._loop.check()
-        self._session.check_can_run()
+        self._check_run(handler, concurrency, order)
         acks = self._session.acks
         calls = ConsumerCalls(
             fetch=lambda most, timeout: self._fetch(CancellableDeadline(timeout), most),
@@ -209,6 +205,17 @@ class AsyncConsumer(AsyncChild):
         await tasks.run()
         if not self._closed:
             await self.commit()
+
+    def _check_run(self, handler: AsyncHandler, concurrency: int, order: HandlerOrder | None) -> None:
+        """Raise unless ``run`` can be called so."""
+        from mqplug._consume.handler_threads import handles_by_partition
+
+        whole_number("concurrency", concurrency, 1)
+        if not callable(handler):
+            raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
+        self._loop.check()
+        self._session.check_can_run()
+        handles_by_partition(self._session.driver_session.options.mode, order)
 
     # settling ----------------------------------------------------------------------------------------------
 

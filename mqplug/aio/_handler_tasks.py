@@ -17,9 +17,9 @@ from mqplug._consume.handler_threads import (
     handles_by_partition,
     is_held,
     log_failure,
-    stopping_on_sigterm,
 )
 from mqplug._consume.key_lanes import KeyLanes, Lane
+from mqplug._consume.stopping import stopping_on_sigterm
 from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
