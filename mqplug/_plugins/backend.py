@@ -17,7 +17,6 @@ from mqplug._model.group_description import GroupDescription
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.watermarks import Bounds, Watermarks
-from mqplug._plugins.capabilities import FLAGS, NEEDED
 from mqplug._plugins.hooks import Hooks, check_version
 from mqplug.spi._actions import (
     Action,
@@ -44,6 +43,7 @@ from mqplug.spi._actions import (
     TopicInfo,
     TransactionOptions,
     Trim,
+    action_name,
 )
 from mqplug.spi._descriptor import Capabilities, Descriptor
 from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver, TransactionDriver
@@ -193,15 +193,8 @@ class Backend:
         self._administer(connection, DiscardStaged(staged), deadline, staged[0].topic)
 
     def _administer(self, connection: Connection, action: Action, deadline: Deadline, topic: str | None = None) -> Any:
-        spoken = action_name(type(action)).replace("_", " ")
-        with self.context(spoken, topic=topic):
-            try:
-                return self._ask("mqplug_administer", connection=connection, action=action, timeout=_left(deadline))
-            except Unsupported as error:
-                if error.capability in FLAGS:
-                    raise
-                missing = NEEDED.get(type(action), error.capability)
-                raise Unsupported(missing, f"to {spoken} is not supported here") from error
+        with self.context(action_name(type(action)).replace("_", " "), topic=topic):
+            return self._ask("mqplug_administer", connection=connection, action=action, timeout=_left(deadline))
 
     def _ask(self, hook: str, **arguments: Any) -> Any:
         """Return a hook's answer; ``PluginError`` where no plugin gave one."""
@@ -271,8 +264,3 @@ def _checked(name: str, descriptor: object) -> Descriptor:
     if wrong := [field for field, good in fits.items() if not good]:
         raise PluginError(f"the plugin for {name!r} describes itself with wrong {' and '.join(wrong)}", backend=name)
     return descriptor
-
-
-def action_name(kind: type[Any]) -> str:
-    """Return the name of an action: ``create_topic`` for ``CreateTopic``."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)[1:]

@@ -8,19 +8,6 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from mqplug.spi._actions import (
-    AddPartitions,
-    AlterTopic,
-    DeleteGroup,
-    DeleteTopic,
-    DescribeGroup,
-    DescribeGroupMembers,
-    DiscardStaged,
-    Ingest,
-    ListGroups,
-    ListTopics,
-    Trim,
-)
 from mqplug.spi._descriptor import Capabilities
 
 Support = Literal["native", "core", "absent"]
@@ -54,21 +41,6 @@ PROVIDED: Final[Mapping[str, Callable[[Capabilities], bool]]] = {
     "individual_ack": _with_ranges,
 }
 """The capabilities that the core provides, and the condition of each."""
-
-NEEDED: Final[Mapping[type, str]] = {
-    AlterTopic: "alter_topic",
-    DeleteTopic: "delete_topic",
-    AddPartitions: "add_partitions",
-    ListTopics: "list_topics",
-    DescribeGroup: "groups",
-    DescribeGroupMembers: "groups",
-    ListGroups: "groups",
-    DeleteGroup: "durable_groups",
-    Trim: "trim",
-    Ingest: "staged_ingest",
-    DiscardStaged: "staged_ingest",
-}
-"""The capability that is missing where a driver does not know an action."""
 
 
 @cache

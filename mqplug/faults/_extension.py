@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from mqplug._model.log import Log
-from mqplug._plugins.backend import action_name
 from mqplug.faults._calls import after_call, before_call, close
 from mqplug.faults._consumer import FaultyConsumer
 from mqplug.faults._producer import FaultyProducer
@@ -24,6 +23,7 @@ from mqplug.spi import (
     TransactionDriver,
     hookimpl,
 )
+from mqplug.spi._actions import action_name
 from mqplug.spi.proxies import ConnectionProxy, HookWrapper
 
 

@@ -13,8 +13,8 @@ import attrs
 
 from mqplug._model import errors as _errors
 from mqplug._model.errors import Error
-from mqplug._plugins.backend import action_name
 from mqplug.spi import Action
+from mqplug.spi._actions import action_name
 
 Effect = Literal["fail", "drop", "lose_ack", "duplicate", "delay"]
 TopicPartition = tuple[str, int | None]  # topic and partition, None if unknown

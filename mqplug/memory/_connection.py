@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mqplug._model.errors import ConfigError, GroupNotFound, Unsupported
+from mqplug._model.errors import ConfigError, GroupNotFound
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
@@ -32,6 +32,7 @@ from mqplug.spi import (
     Numbers,
     SymbolicStart,
     Trim,
+    unsupported,
 )
 
 
@@ -140,7 +141,7 @@ class MemoryConnection:
                 case DiscardStaged(staged):
                     store.staging.discard(staged)
                     return True
-        raise Unsupported(type(action).__name__)
+        raise unsupported(action)
 
 
 def _refuse_options(options: Mapping[str, Any]) -> None:

@@ -10,7 +10,6 @@ import attrs
 
 from mqplug._model.log import Log
 from mqplug._model.position import Position
-from mqplug._plugins.backend import action_name
 from mqplug.recording._calls import Call, Payloads
 from mqplug.recording._consuming import RecordedConsumer, RecordedListener
 from mqplug.recording._file import CallsInFile
@@ -18,6 +17,7 @@ from mqplug.recording._recording import CallsInMemory, Recording, as_group_posit
 from mqplug.recording._sending import RecordedProducer
 from mqplug.recording._transactions import RecordedTransactions
 from mqplug.spi import Action, Connection, ConsumerOptions, DescribeGroup, GroupPosition, TopicInfo, Trim, hookimpl
+from mqplug.spi._actions import action_name
 from mqplug.spi.proxies import ConnectionProxy, HookWrapper, ListenerRelay
 
 

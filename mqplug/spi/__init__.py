@@ -26,7 +26,7 @@ Aliases, which have no help of their own:
     What ``mqplug_administer`` is asked to do: any of ``CreateTopic``, ``AlterTopic``, ``DeleteTopic``,
     ``AddPartitions``, ``ListTopics``, ``DescribeTopic``, ``DescribeTopics``, ``DescribeGroup``,
     ``DescribeGroupMembers``, ``ListGroups``, ``DeleteGroup``, ``Trim``, ``Ingest`` and ``DiscardStaged``. Each says
-    what the hook answers. Match on the class; others are ``Unsupported``.
+    what the hook answers. Match on the class; raise ``unsupported(action)`` for others.
 ``GroupStart``
     Where a consumer begins, ``ConsumerOptions.start``: a ``SymbolicStart``, or a mapping with a position for each log.
 ``SymbolicStart``
@@ -85,6 +85,7 @@ from mqplug.spi._actions import (
     TransactionMark,
     TransactionOptions,
     Trim,
+    unsupported,
 )
 from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
 from mqplug.spi._drivers import (
@@ -185,4 +186,5 @@ __all__ = [
     "hookimpl",
     "hookspecs",
     "retention_seconds",
+    "unsupported",
 ]

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from mqplug._model.errors import Unsupported
 from mqplug._model.log import Log
 from mqplug._model.position import AtTime, Earliest, Last, Latest, Position
 from mqplug._model.text import Numbers
@@ -219,6 +220,33 @@ Action = (
     CreateTopic | AlterTopic | DeleteTopic | AddPartitions | ListTopics | DescribeTopic | DescribeTopics
     | DescribeGroup | DescribeGroupMembers | ListGroups | DeleteGroup | Trim | Ingest | DiscardStaged
 )  # fmt: skip
+
+_NEEDS: Final[Mapping[type[Any], str]] = {
+    AlterTopic: "alter_topic",
+    DeleteTopic: "delete_topic",
+    AddPartitions: "add_partitions",
+    ListTopics: "list_topics",
+    DescribeGroup: "groups",
+    DescribeGroupMembers: "groups",
+    ListGroups: "groups",
+    DeleteGroup: "durable_groups",
+    Trim: "trim",
+    Ingest: "staged_ingest",
+    DiscardStaged: "staged_ingest",
+}
+"""The capability that each action needs. Every backend has topics, which are created and described."""
+
+
+def unsupported(action: Action) -> Unsupported:
+    """Return the error of a driver that does not know an action. It names the capability that the action needs."""
+    name = action_name(type(action))
+    return Unsupported(_NEEDS.get(type(action), name), f"to {name.replace('_', ' ')} is not supported here")
+
+
+def action_name(kind: type[Any]) -> str:
+    """Return the name of an action: ``create_topic`` for ``CreateTopic``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)[1:]
+
 
 Mode = Literal["ordered", "exclusive", "shared", "key_shared"]
 

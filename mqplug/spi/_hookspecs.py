@@ -106,7 +106,7 @@ def mqplug_bounds(connection: Connection, logs: Sequence[Log], timeout: float) -
 
 @hookspec(firstresult=True)
 def mqplug_administer(connection: Connection, action: Action, timeout: float) -> Any:
-    """Carry out one action on topics or groups; ``Unsupported`` for an unknown one."""
+    """Carry out one action on topics or groups; raise ``unsupported(action)`` for an unknown one."""
 
 
 @hookspec

@@ -10,12 +10,12 @@ import pytest
 
 import mqplug
 from mqplug import spi
-from mqplug._plugins.backend import action_name
 from mqplug._plugins.discovery import load_extension
 from mqplug._plugins.hooks import HOOK_NAMES
 from mqplug.faults import Faults, Happened, Rule
 from mqplug.faults._rules import EFFECTS_OF_OPERATIONS, Effect
 from mqplug.recording import Recorder
+from mqplug.spi._actions import action_name
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import attrs
 
 import mqplug
 from mqplug import memory
-from mqplug.spi import Action, Capabilities, Connection, Descriptor, Ingest, Ingested, Staged, hookimpl
+from mqplug.spi import Action, Capabilities, Connection, Descriptor, Ingest, Ingested, Staged, hookimpl, unsupported
 
 STAGED = Staged("narrowed", "", "orders", 0, 0, "")
 
@@ -40,7 +40,7 @@ class NarrowedBackend:
     def mqplug_administer(self, connection, action):
         self.asked.append(action)
         if isinstance(action, self.unknown):
-            raise mqplug.Unsupported(type(action).__name__)
+            raise unsupported(action)
         if isinstance(action, Ingest):  # STAGED was staged nowhere
             return Ingested(0, {})
         return memory.mqplug_administer(connection, action)

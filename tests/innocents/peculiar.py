@@ -9,10 +9,10 @@ import attrs
 from mutants.base import Mutant, Proxy
 from mutants.members import TakingAgain
 
-from mqplug import Unsupported, memory
+from mqplug import memory
 from mqplug.memory._numbering import Dense, Entries
 from mqplug.memory._personality import FULL
-from mqplug.spi import DescribeGroupMembers, ListGroups
+from mqplug.spi import DescribeGroupMembers, ListGroups, unsupported
 from mqplug.testing._memory_harness import _roll
 
 
@@ -97,7 +97,7 @@ class TellsNothing(Mutant):
 
     def administer(self, connection, action):
         if isinstance(action, DescribeGroupMembers):
-            raise Unsupported("DescribeGroupMembers")
+            raise unsupported(action)
         found = super().administer(connection, action)
         return [attrs.evolve(each, members=None) for each in found] if isinstance(action, ListGroups) else found
 

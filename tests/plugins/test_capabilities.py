@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import time
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import get_args
 
 import attrs
 import pytest
@@ -15,20 +17,28 @@ import mqplug
 from mqplug import EARLIEST, Capabilities
 from mqplug._plugins.capabilities import FLAGS, PROVIDED, public, support
 from mqplug.spi import (
+    Action,
     AddPartitions,
     AlterTopic,
+    CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    DescribeTopic,
+    DescribeTopics,
     DiscardStaged,
     Ingest,
     ListGroups,
     ListTopics,
     Trim,
+    unsupported,
 )
 
 pytestmark = pytest.mark.python
 
-PAGE = (Path(__file__).parents[2] / "docs/capabilities.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/capabilities.md").read_text()
+SOURCES = [*ROOT.glob("mqplug/**/*.py"), *ROOT.glob("plugins/*/mqplug_*/**/*.py")]
+ALL_KNOW = {CreateTopic, DescribeTopic, DescribeTopics}
 HEADS = {"memory": "memory", "rocksmq": "RocksMQ", "kafka": "Kafka", "pulsar": "Pulsar"}
 INSTALLED = sorted({point.name for point in entry_points(group="mqplug.backends")} & set(HEADS))
 HEAD_OF_CALLS = "where it is absent, `Unsupported` comes from"
@@ -276,7 +286,26 @@ def test_an_action_that_a_driver_does_not_know(action, capability):
         with pytest.raises(mqplug.Unsupported) as caught:
             calls[capability](mq)
         assert caught.value.capability == capability
-        assert caught.value.__cause__.capability == action.__name__
+
+
+@pytest.mark.parametrize("action", sorted(get_args(Action), key=str))
+def test_the_error_of_an_unknown_action(action):
+    """``unsupported`` names the capability that an action needs. All backends create and describe topics."""
+    assert {unsupported(object.__new__(action)).capability} & FLAGS or action in ALL_KNOW
+
+
+def test_unsupported_names_a_capability():
+    """The core and the backends raise it with the name of a capability, not of a class, an action or a setting."""
+    named = [
+        (path.name, node.args[0])
+        for path in SOURCES
+        if "Unsupported(" in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"Unsupported", "mqplug.Unsupported"}
+    ]
+    assert len(named) > 10
+    assert {name.value for _, name in named if isinstance(name, ast.Constant)} <= FLAGS
+    assert [file for file, name in named if "__name__" in ast.unparse(name)] == []
 
 
 # the page --------------------------------------------------------------------------------------------------

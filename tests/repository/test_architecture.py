@@ -27,7 +27,12 @@ def test_the_map_is_complete():
 
 
 def test_what_it_points_to_exists():
-    """Each path that the page names is there."""
-    named = re.findall(r"`(mqplug/[\w/]+(?:\.py)?)`", PAGE)
-    assert named
-    assert [path for path in named if not (ROOT / path).exists()] == []
+    """Each path that the page names is there, and each file that it names alone lies beside the path before it."""
+    named = re.findall(r"`([\w./-]*/[\w./-]+|[\w-]+\.(?:py|toml|md))`", PAGE.partition("<!-- The map")[0])
+    folder, missing = ROOT, []
+    for name in named:
+        found = [path for path in (ROOT / name, folder / name) if path.exists()]
+        missing += [] if found else [name]
+        folder = (ROOT / name).parent if "/" in name else folder
+    assert len(named) > 10
+    assert missing == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mqplug import Bounds, Capabilities, Log, Position, Unsupported, Watermarks
+from mqplug import Bounds, Capabilities, Log, Position, Watermarks
 from mqplug.spi import (
     Action,
     AddPartitions,
@@ -31,6 +31,7 @@ from mqplug.spi import (
     TransactionOptions,
     Trim,
     hookimpl,
+    unsupported,
 )
 from mqplug_kafka._admin.commit_metadata import MAX_RANGES
 from mqplug_kafka._cluster.access_rights import naming_rights
@@ -172,4 +173,4 @@ def _administer(connection: KafkaConnection, action: Action, timeout: float) -> 
             topics.trim(connection, before, timeout)
             return True
         case _:
-            raise Unsupported(type(action).__name__)
+            raise unsupported(action)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mqplug import Bounds, Log, Position, Unsupported, Watermarks
+from mqplug import Bounds, Log, Position, Watermarks
 from mqplug.spi import (
     Action,
     AddPartitions,
@@ -27,6 +27,7 @@ from mqplug.spi import (
     ProducerOptions,
     SymbolicStart,
     hookimpl,
+    unsupported,
 )
 from mqplug_pulsar._cluster.access_rights import CONSUME, EITHER, RIGHT_OF, naming_right
 from mqplug_pulsar._settings import PulsarSettings, from_url
@@ -168,4 +169,4 @@ def _administer(connection: PulsarConnection, action: Action, timeout: float) ->
             group_listing.delete(connection, group, timeout)
             return True
         case _:
-            raise Unsupported(type(action).__name__.lower(), topic=None)
+            raise unsupported(action)

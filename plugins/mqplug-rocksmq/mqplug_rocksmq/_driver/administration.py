@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mqplug import Bounds, GroupNotFound, Log, MessageId, Unsupported
+from mqplug import Bounds, GroupNotFound, Log, MessageId
 from mqplug.spi import (
     Action,
     AddPartitions,
@@ -27,6 +27,7 @@ from mqplug.spi import (
     ListTopics,
     TopicInfo,
     Trim,
+    unsupported,
 )
 from mqplug_rocksmq._driver.group_members import add_partitions_to_members, member_counts, members_of, roster_of
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, partition_log, topic_logs
@@ -78,7 +79,7 @@ def administer(store: Store, action: Action, timeout: float, request: OnceReques
             store.ingestion.discard(files_of(store.id, staged), timeout)
             return True
         case _:
-            raise Unsupported(type(action).__name__)
+            raise unsupported(action)
 
 
 def _done(store: Store, action: Action) -> Any:
