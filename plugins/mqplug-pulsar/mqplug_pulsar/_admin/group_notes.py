@@ -16,10 +16,12 @@ from mqplug import Log
 from mqplug.spi import Deadline, Numbers
 from mqplug_pulsar._admin import batch_acks, subscription_properties
 from mqplug_pulsar._admin.group_lock import locked
+from mqplug_pulsar._cluster.admin_interface import AdminRefused, topic_path
 from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY, Cursor, Ledgers, cursor_of_group
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format.batch_acks import BatchAcks, Entry, in_mask
 
+FREE_TIMEOUT_S = 2.0
 SEEK_PROPERTY = "mqplug.seek"  # a property of the subscription: a new text for each seek
 
 
@@ -65,6 +67,19 @@ def last_seek(connection: PulsarConnection, log: Log, group: str, timeout: float
             there = subscription_properties.read(connection, connection.admin, log, group, timeout)
             return there.get(SEEK_PROPERTY, "")
     return ""
+
+
+def is_free(connection: PulsarConnection, log: Log, group: str, member: str, deadline: Deadline) -> bool:
+    """Return whether all members but this one have no message of a log; False if that cannot be read."""
+    if connection.admin is None:
+        return False
+    topic = topic_path(connection.native_topic(log))
+    try:
+        stats = connection.admin.get(f"{topic}/stats", max(0.1, deadline.remaining(FREE_TIMEOUT_S)))
+    except (mqplug.Error, AdminRefused):
+        return False
+    members = stats["subscriptions"].get(group, {}).get("consumers", ())
+    return not any(each["unackedMessages"] for each in members if each["consumerName"] != member)
 
 
 def add_acks(

@@ -21,6 +21,8 @@ from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.batch_acks import Entry
 
 NATIVE_RETURN_S = 0.12  # the native client returns a nacked message so much later, or a little more
+SETTLING_S = 1.5  # the core may keep an ack for a second before it settles it
+MAX_GIVEN_AWAY = 10_000  # messages that are remembered after they were in hand for too long
 
 
 class State(Enum):
@@ -71,11 +73,16 @@ class LeasedMessages:
 
     def __init__(self, *, by_key: bool) -> None:
         self._by_key = by_key
+        self._given_away: dict[Numbers, Lease | None] = {}  # went back to the broker unsettled; None: the group moved
+        self._leases: dict[Numbers, Lease] = {}
         self.clear()
 
-    def clear(self) -> None:
-        """Forget everything: the broker has it back."""
-        self._leases: dict[Numbers, Lease] = {}
+    def clear(self, *, moved: bool = False) -> None:
+        """Forget everything: the broker has it back, or the group was ``moved`` and this is in hand no more."""
+        for lease in self._leases.values():
+            if lease.state is State.EXPIRED or (moved and lease.state is State.IN_HAND):
+                self._note_given_away(lease, None if moved else lease)
+        self._leases = {}
         self._entries: dict[Entry, list[Lease]] = {}
         self._ready: list[Numbers] = []
         self._delayed: list[tuple[float, Numbers]] = []
@@ -94,6 +101,10 @@ class LeasedMessages:
         """Add a message that arrived. Return the id to ack again, if it was acked: the broker forgot that."""
         if (known := self._leases.get(lease.place)) is not None:
             return known.id if known.state is State.ACKED else None
+        if (former := self._given_away.pop(lease.place, None)) is not None:
+            if former.state is State.ACKED:
+                return lease.id
+            lease.attempt = max(lease.attempt, former.attempt + 1)  # the broker may have forgotten the attempts
         self._leases[lease.place] = lease
         self._entries.setdefault(lease.entry, []).append(lease)
         self._wait(lease)
@@ -142,14 +153,52 @@ class LeasedMessages:
         return ids
 
     def ack(self, places: Iterable[Numbers]) -> list[Lease]:
-        """Ack those of these messages that are in hand, or were acked without success, and return them."""
+        """Ack those of these messages that this member still has, or were acked without success, and return them.
+
+        It has those that were in hand for too long until they go back, and again when they come back here.
+        """
         acked = []
         for place in places:
             lease = self._leases.get(place)
-            if lease is not None and lease.state in {State.IN_HAND, State.ACKED}:
-                lease.state = State.ACKED
-                acked.append(lease)
+            if lease is None or lease.state is State.RETURNING:
+                continue
+            was, lease.state = lease.state, State.ACKED
+            acked.append(lease)
+            if was is State.EXPIRED and not any(each.state is was for each in self._entries[lease.entry]):
+                self._expired.discard(lease.entry)
+            elif was is State.WAITING and self._orders(lease):
+                self._announce_first(lease.key)
         return acked
+
+    def take_given_away(self, places: Iterable[Numbers]) -> list[Lease | None]:
+        """Return those of these messages that went back to the broker unsettled, once. None is one that cannot be had.
+
+        Those that were taken back since are left out.
+        """
+        gone = [place for place in places if place in self._given_away and place not in self._leases]
+        leases = [self._given_away.pop(place) for place in gone]
+        for lease in leases:
+            if lease is not None and lease.state is State.ACKED:
+                self._given_away[lease.place] = lease
+        return [lease for lease in leases if lease is None or lease.state is not State.ACKED]
+
+    def take_back(self, leases: Iterable[Lease]) -> list[Lease]:
+        """Ack messages that went back to the broker, and that nobody has had since. Return those that were acked."""
+        acked = []
+        for lease in leases:
+            if lease.place in self._leases:  # it has just come back
+                acked += self.ack([lease.place])
+                continue
+            lease.state = State.ACKED
+            self._leases[lease.place] = self._given_away[lease.place] = lease  # a copy of it may still be under way
+            self._entries.setdefault(lease.entry, []).append(lease)
+            acked.append(lease)
+        return acked
+
+    def _note_given_away(self, lease: Lease, kept: Lease | None) -> None:
+        self._given_away[lease.place] = kept
+        if len(self._given_away) > MAX_GIVEN_AWAY:
+            del self._given_away[next(iter(self._given_away))]
 
     def acked_parts(self, entries: Iterable[Entry], noted: Mapping[Entry, int]) -> dict[Entry, int]:
         """Return a mask of the acked messages of each entry that is not acked whole, with those that are noted."""
@@ -186,9 +235,12 @@ class LeasedMessages:
 
     # to the broker -----------------------------------------------------------------------------------------
 
-    def due_returns(self, now: float) -> list[Any]:
-        """Take out what is to be nacked at the broker now, and return an id of each entry."""
-        self._expire(now)
+    def due_returns(self, now: float, expired_at: float) -> list[Any]:
+        """Take out what is to be nacked at the broker now, and return an id of each entry.
+
+        That is what was nacked, and what was in hand for too long at a time whose acks have come.
+        """
+        self._expire(expired_at)
         ids = []
         while self._returning and self._returning[0][0] <= now:
             lease = self._leases.get(heappop(self._returning)[1])
@@ -198,6 +250,9 @@ class LeasedMessages:
         if not self._by_key:
             for entry in [entry for entry in self._expired if not self._in_hand(self._entries[entry])]:
                 ids.append(self._entries[entry][0].id)
+                for lease in self._entries[entry]:
+                    if lease.state is State.EXPIRED:
+                        self._note_given_away(lease, lease)
                 self._forget(entry)
         return ids
 
@@ -209,7 +264,7 @@ class LeasedMessages:
             heappop(self._ends)
         return min(
             self._returning[0][0] if self._returning else inf,
-            self._ends[0][0] if self._ends else inf,
+            self._ends[0][0] + SETTLING_S if self._ends else inf,
         )
 
     def nacked(self) -> list[Any]:

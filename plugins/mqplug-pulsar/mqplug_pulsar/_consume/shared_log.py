@@ -32,6 +32,7 @@ from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.batch_acks import Entry
 
 NOTES_LOOK_S = 5.0  # for finding out whether the group was moved, and what is acked
+OPEN_S = 5.0  # for opening a native consumer through which to ack
 NOTES_LAST_S = 0.05  # so long a look counts: a client needs longer to connect again when a topic is unloaded
 FRESH_S = 0.05  # a message that waits longer is looked up again before it is handed out
 UNUSED_S = 3.0  # after which a native consumer is closed that is not asked for messages
@@ -57,6 +58,7 @@ class SharedLog:
         connection: PulsarConnection,
         log: Log,
         group: str,
+        member: str,
         changed: Condition,
         subscribe: SharedSubscribe,
         *,
@@ -66,6 +68,8 @@ class SharedLog:
         self.paused = False
         self._connection = connection
         self._group = group
+        self._member = member
+        self._late = 0
         self._changed = changed
         self._subscribe = subscribe
         self._by_key = by_key
@@ -148,7 +152,7 @@ class SharedLog:
                 return  # the next poll looks again at the doubtful ones
             judged, self._doubtful = self._doubtful[:count], self._doubtful[count:]
             if look.result().seek != self._notes.seek:
-                self.give_up_locked()
+                self.give_up_locked(moved=True)
             elif self._feed is not None:
                 self._notes, self._looked_at = look.result(), began
                 for lease in judged:
@@ -217,8 +221,13 @@ class SharedLog:
         now = time.monotonic()
         with self._changed:
             acked = self._leases.ack(settled.acked)
+            gone = self._leases.take_given_away(settled.acked)
             for place, delay in settled.returned:
                 self._leases.give_back(place, delay, now)
+        back = self._take_back([lease for lease in gone if lease is not None], deadline)
+        self._late += len(gone) - len(back)
+        with self._changed:
+            acked += back
             feed, seek = self._feed, self._notes.seek
             masks = self._leases.acked_parts({lease.entry for lease in acked}, self._notes.acks.masks)
             self._changed.notify_all()
@@ -235,9 +244,25 @@ class SharedLog:
         except _pulsar.AlreadyClosed:
             if feed is self._feed:
                 raise
-            return  # the group was moved meanwhile
+            self._late += len(acked)  # the group was moved meanwhile
+            return
         with self._changed:
             self._leases.stored(acked)
+
+    def take_late(self) -> int:
+        """Return how many acks came too late since this was last asked."""
+        late, self._late = self._late, 0
+        return late
+
+    def _take_back(self, gone: list[Lease], deadline: Deadline) -> list[Lease]:
+        """Ack messages that went back to the broker, if no other member has any. Return those that were acked."""
+        if not gone or not group_notes.is_free(self._connection, self.log, self._group, self._member, deadline):
+            return []
+        with self._changed:
+            if self._changed.wait_for(lambda: not self._moving, deadline.remaining(OPEN_S)) and self._feed is None:
+                self._move(self._open)
+                self._changed.wait_for(lambda: not self._moving, deadline.remaining(OPEN_S))
+            return self._leases.take_back(gone) if self._feed is not None else []
 
     def _store(self, feed: PermitFeed, acked: Sequence[Lease], parts: Mapping[Entry, int], deadline: Deadline) -> None:
         """Ack, and wait until the broker has it; with the admin interface, until it has written whole entries."""
@@ -252,7 +277,7 @@ class SharedLog:
                 seek = group_notes.last_seek(self._connection, self.log, self._group, left)
                 with self._changed:
                     if feed is self._feed and seek != self._notes.seek:
-                        self.give_up_locked()
+                        self.give_up_locked(moved=True)
             if feed is not self._feed:
                 raise _pulsar.AlreadyClosed("the group was moved")
             feed.ack(ids)
@@ -268,12 +293,12 @@ class SharedLog:
 
     # giving back -------------------------------------------------------------------------------------------
 
-    def return_due_locked(self) -> float:
-        """Return to the broker what is due, and tell when to call this next."""
+    def return_due_locked(self, acked_until: float) -> float:
+        """Return to the broker what is due, and tell when to call this next. All acks from before a time have come."""
         now = time.monotonic()
         if now < self._next_return or self._feed is None:
             return max(self._next_return, self._leases.next_return())
-        if ids := self._leases.due_returns(now):
+        if ids := self._leases.due_returns(now, acked_until):
             self._feed.nack(ids)
             self._next_return = now + RETURN_SPACING_S
         if self._by_key and self._leases.has_expired and not self._leases.has_in_hand:
@@ -295,11 +320,14 @@ class SharedLog:
     def _keeps_from_others_locked(self) -> bool:
         return not self._by_key and (bool(self._doubtful) or not self._leases.is_empty)
 
-    def give_up_locked(self, *, count: bool = False) -> None:
-        """Give back everything; the next poll begins anew. With ``count`` the broker counts failed attempts."""
+    def give_up_locked(self, *, count: bool = False, moved: bool = False) -> None:
+        """Give back everything; the next poll begins anew. With ``count`` the broker counts failed attempts.
+
+        If the group was ``moved``, acks of what is in hand come too late.
+        """
         feed, self._feed = self._feed, None
         nacked = self._leases.nacked() if count else []
-        self._leases.clear()
+        self._leases.clear(moved=moved)
         self._doubtful = []
         if feed is None:
             return

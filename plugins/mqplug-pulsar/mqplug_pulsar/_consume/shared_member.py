@@ -23,12 +23,12 @@ from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._admin.group_seeks import seek_together
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
+from mqplug_pulsar._consume.leased_messages import SETTLING_S
 from mqplug_pulsar._consume.shared_log import SharedLog, shared_subscriber
 from mqplug_pulsar._consume.topic_checks import TopicChecks
 from mqplug_pulsar._format import message_ids
 
 CHECK_LASTS_S = 1.0  # from the check of a message to the poll that hands it out, which may be the next one
-SETTLING_S = 1.5  # the core may keep an ack for a second before it settles it
 KEEPER_WAIT_S = 60.0  # of the thread that returns messages, if nothing is due before
 
 
@@ -51,6 +51,8 @@ class PulsarSharedMember:
         self._logs: dict[Log, SharedLog] = {}
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
         self._keeper: Thread | None = None
+        self._settling = False
+        self._settling_began = self._settling_ended = -inf
         self._growth = AddedPartitions(connection, options.logs, _open_later)
         deadline = Deadline(timeout)
         subscriptions.prepare_group(connection, options, timeout)
@@ -61,7 +63,9 @@ class PulsarSharedMember:
             self._connection, self._group, self._name,
             latest=isinstance(self._options.start, Latest), by_key=self._by_key,
         )  # fmt: skip
-        return SharedLog(self._connection, log, self._group, self._changed, subscribe, by_key=self._by_key)
+        return SharedLog(
+            self._connection, log, self._group, self._name, self._changed, subscribe, by_key=self._by_key
+        )  # fmt: skip
 
     def _join(self, logs: Sequence[Log], deadline: Deadline) -> None:
         """Become a member on these logs as well. If that fails on one, do not on any."""
@@ -103,7 +107,7 @@ class PulsarSharedMember:
 
     def _take_locked(self, most: int, since: float, oldest: float) -> list[Batch]:
         """Return what is here; ask for more if nothing is."""
-        ends = inf if self._max_processing is None else time.monotonic() + self._max_processing + SETTLING_S
+        ends = inf if self._max_processing is None else time.monotonic() + self._max_processing
         batches: list[Batch] = []
         for log in list(self._logs):
             if most <= 0:
@@ -169,14 +173,22 @@ class PulsarSharedMember:
 
     # settling ----------------------------------------------------------------------------------------------
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Ack and return messages. Those that this member does not have any more are skipped."""
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        """Ack and return messages. Return how many acks came after their message had gone to another member."""
         deadline = Deadline(timeout)
-        stores = [partial(self._logs[log].settle, each, deadline) for log, each in settled.items() if log in self._logs]
-        self._connection.calls.complete(stores, timeout)
-        if any(each.returned for each in settled.values()):
+        logs = {self._logs[log]: each for log, each in settled.items() if log in self._logs}
+        with self._changed:
+            self._settling, self._settling_began = True, time.monotonic()
+        try:
+            self._connection.calls.complete(
+                [partial(log.settle, each, deadline) for log, each in logs.items()], timeout
+            )
+        finally:
             with self._changed:
-                self._keep_locked()
+                self._settling, self._settling_ended = False, time.monotonic()
+                if any(each.returned for each in settled.values()):
+                    self._keep_locked()
+        return sum(log.take_late() for log in logs)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Do nothing: messages are settled one by one."""
@@ -226,10 +238,16 @@ class PulsarSharedMember:
         else:
             self._changed.notify_all()
 
+    def _acked_until_locked(self) -> float:
+        """Return a time: all acks from before it have been settled. The clock of a message stops when it is acked."""
+        quiet_at = time.monotonic() - SETTLING_S
+        return self._settling_began if self._settling or quiet_at < self._settling_ended else quiet_at
+
     def _keep(self) -> None:
         with self._changed:
             while not self._closed:
-                next_return = min((each.return_due_locked() for each in self._logs.values()), default=inf)
+                until = self._acked_until_locked()
+                next_return = min((each.return_due_locked(until) for each in self._logs.values()), default=inf)
                 self._changed.wait(max(0.0, min(KEEPER_WAIT_S, next_return - time.monotonic())))
 
 

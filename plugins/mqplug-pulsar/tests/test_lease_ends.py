@@ -1,0 +1,92 @@
+"""What becomes of messages that a sharing member has in hand for longer than ``max_processing``."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from pulsar_driver import check_in_any_order, fill, take, wait_until
+
+from mqplug_pulsar._consume import shared_log
+
+MOST_S = 0.5
+MODES = ("shared", pytest.param("key_shared", marks=pytest.mark.night))
+
+
+@pytest.fixture(params=MODES)
+def mode(request):
+    return request.param
+
+
+def member(mq, topic, mode):
+    """A member that may have a message for half a second."""
+    return mq.consumer(topic, group="g", mode=mode, max_processing=MOST_S)
+
+
+def is_given_away(consumer):
+    """Whether the broker has back what this member had."""
+    [log] = consumer._session.driver_session.driver._logs.values()
+    return bool(log._leases._given_away)
+
+
+def test_a_late_ack_of_what_nobody_took_is_stored(mq, topic, mode):
+    """Messages that went back to the broker are acked all the same if nobody took them."""
+    ids = fill(mq, topic, 3)
+    with member(mq, topic, mode) as slow:
+        taken = take(slow, 3)
+        wait_until(lambda: is_given_away(slow))
+        for message in taken[:2]:
+            slow.ack(message)
+        slow.commit()
+        assert slow.late_acks == 0
+    check_in_any_order(mq, topic, ids[2:], mode)
+
+
+def test_a_late_ack_of_what_another_took_is_counted(mq, topic, mode):
+    """An ack of a message that another member has by then changes nothing, and is counted."""
+    [only] = fill(mq, topic, 1)
+    with member(mq, topic, mode) as slow, member(mq, topic, mode) as other:
+        [kept] = take(slow, 1)
+        [taken] = take(other, 1)
+        assert (taken.id, taken.attempt) == (only, 2)
+        slow.ack(kept)
+        slow.commit()
+        assert slow.late_acks == 1
+        other.nack(taken, delay=0)
+        [again] = take(other, 1)
+        assert (again.id, again.attempt) == (only, 3)
+
+
+def test_it_comes_again_as_another_attempt(mq, topic, mode):
+    """A message comes again as the second attempt also if its member is the only one and gets it back itself."""
+    [only] = fill(mq, topic, 1)
+    with member(mq, topic, mode) as slow:
+        take(slow, 1)
+        assert [(message.id, message.attempt) for message in take(slow, 1)] == [(only, 2)]
+
+
+def test_the_clock_stops_at_the_ack(mq, topic, monkeypatch):
+    """An ack in time counts, however long the commit before it takes: the message goes to nobody else."""
+    for _ in range(2):
+        fill(mq, topic, 1)
+    held, store = threading.Event(), shared_log.ack_and_wait
+
+    def slow_store(*arguments, **options):
+        assert held.wait(20)
+        return store(*arguments, **options)
+
+    monkeypatch.setattr(shared_log, "ack_and_wait", slow_store)
+    with member(mq, topic, "shared") as slow:
+        first, second = take(slow, 2)
+        slow.ack(first)
+        commit = threading.Thread(target=slow.commit)
+        commit.start()
+        slow.ack(second)
+        with member(mq, topic, "shared") as other:
+            assert other.receive(4 * MOST_S + 2) is None
+            held.set()
+            commit.join()
+            slow.commit()
+            assert slow.late_acks == 0
+            fresh = fill(mq, topic, 1)
+            assert [message.id for message in take(other, 1)] == fresh
