@@ -15,6 +15,7 @@ MODES = ("shared", pytest.param("key_shared", marks=pytest.mark.night))
 
 @pytest.fixture(params=MODES)
 def mode(request):
+    """A mode in which members share a log."""
     return request.param
 
 
