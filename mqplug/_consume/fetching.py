@@ -457,7 +457,7 @@ class Fetcher:
         held = self._assignment.get(error.log) if error.log is not None else None
         if held is None:
             raise error
-        if held.lenient and error.low is not None:
+        if (held.lenient or error.passable) and error.low is not None:
             self._pass_over_gap(driver, held, error, error.low)
         else:
             self._assignment.fail(held.log, error)

@@ -75,9 +75,12 @@ class ConsumerSession(Session):
     def check_read_to_end(self, timeout: float | None) -> None:
         """Raise ``Timeout`` if the messages did not all come up to ``until``."""
         if not self.fetcher.stopping and not self.assignment.finished:
+            advice = "An open transaction may hold messages back: pass a longer timeout, or None to wait for ever"
+            if not self.driver_session.connection.capabilities.transactions:
+                advice = "Check that the server answers, and that its client can read the next message"
             raise Timeout(
                 f"no message came within {timeout:g} s, and the end is not reached: {self.assignment.unread()}",
-                fix="An open transaction may hold messages back: pass a longer timeout, or None to wait for ever",
+                fix=advice,
             )
 
     def check_can_run(self) -> None:

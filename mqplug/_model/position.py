@@ -91,14 +91,27 @@ class Position:
 
 
 class PositionLost(Error):
-    """A message at or after the wanted position was removed by retention; ``low`` is where the log begins now."""
+    """A message at or after the wanted position was removed by retention; ``low`` is where the log begins now.
+
+    A driver says ``passable`` if the message is stored, but its client will never deliver it: every consumer continues
+    at ``low``, and counts a gap.
+    """
 
     fix = "Seek to EARLIEST, or say missing='next'"
 
-    def __init__(self, message: str, *, log: Log | None = None, low: Position | None = None, **where: Any) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        log: Log | None = None,
+        low: Position | None = None,
+        passable: bool = False,
+        **where: Any,
+    ) -> None:
         super().__init__(message, **where)
         self.log = log
         self.low = low
+        self.passable = passable
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPException
@@ -35,6 +35,11 @@ class AdminRefused(Exception):
         self.reason = reason
 
 
+def _json(response: Any) -> Any:
+    answer = response.read()
+    return json.loads(answer) if answer else None
+
+
 class AdminInterface:
     """Requests to one cluster's admin interface. Any thread may make them."""
 
@@ -47,6 +52,10 @@ class AdminInterface:
     def get(self, path: str, timeout: float) -> Any:
         """Return the answer to a GET."""
         return self._ask("GET", path, None, timeout)
+
+    def headers(self, path: str, timeout: float) -> Mapping[str, str]:
+        """Return the headers of the answer to a GET."""
+        return self._ask("GET", path, None, timeout, lambda response: response.headers)  # type: ignore[no-any-return]
 
     def put(self, path: str, body: Any, timeout: float) -> None:
         """Create a resource."""
@@ -76,7 +85,7 @@ class AdminInterface:
         except AdminRefused as error:
             raise error_from_refusal(error, topic) from error
 
-    def _ask(self, method: str, path: str, body: Any, timeout: float) -> Any:
+    def _ask(self, method: str, path: str, body: Any, timeout: float, read: Callable[[Any], Any] = _json) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         if (authorization := self._credentials.header()) is not None:
@@ -84,8 +93,7 @@ class AdminInterface:
         request = Request(f"{self._url}/{path}", data, headers, method=method)  # noqa: S310  # http(s) by settings
         try:
             with self._opener.open(request, timeout=max(0.01, timeout)) as response:
-                answer = response.read()
-            return json.loads(answer) if answer else None
+                return read(response)
         except HTTPError as error:
             with error:
                 raise self._refused(error) from error

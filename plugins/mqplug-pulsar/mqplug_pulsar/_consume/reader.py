@@ -12,6 +12,7 @@ from mqplug_pulsar._consume.partition_feed import PartitionFeed
 from mqplug_pulsar._consume.partition_feeds import PartitionFeeds, queue_length
 from mqplug_pulsar._consume.received_messages import Received
 from mqplug_pulsar._consume.taking import taking_by_reader
+from mqplug_pulsar._consume.undelivered import Undelivered
 from mqplug_pulsar._consume.unwanted_messages import wanted_by_reader
 from mqplug_pulsar._format import message_ids
 
@@ -25,11 +26,16 @@ class PulsarReader:
         self._connection = connection
         self._queue = queue_length(options)
         self._feeds = PartitionFeeds(connection, taking_by_reader(connection.settings), self._receive, self._reopen)
+        self._undelivered = Undelivered(connection)
         self._read_from({log: options.start[log] for log in options.logs}, timeout)
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Return batches as they arrive."""
-        return self._feeds.poll(most, timeout)
+        batches = self._feeds.poll(most, timeout)
+        if not batches and timeout > 0:
+            feeds = (self._feeds[log] for log in self._feeds.logs)
+            self._undelivered.check({feed.log: feed.wanted for feed in feeds if feed.wanted is not None})
+        return batches
 
     def wake(self) -> None:
         """End a poll that waits."""
