@@ -10,7 +10,7 @@ import mqplug
 from mqplug import Log
 from mqplug.spi import Sending
 
-DUPLICATE = "the broker dropped the message as a duplicate, so it has no id"
+DUPLICATE = "the broker dropped the message as a duplicate: it had stored it before, under an id that it does not tell"
 
 
 class Lane(Protocol):
