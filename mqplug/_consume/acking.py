@@ -58,9 +58,9 @@ class Acknowledgements:
         self._driver_session = driver_session
         self._assignment = assignment
         self._fetcher = fetcher
-        self._owner = (
-            assignment if driver_session.group is not None else None
-        )  # of the deliveries that this consumer may ack
+        # Of the deliveries that this consumer may ack the quick way, which does not stop a clock.
+        self._quick_owner = None if driver_session.group is None or driver_session.has_clocks else assignment
+        self._owner = self._quick_owner
         self._retry = retry
         self._dead_letters = dead_letters
         self.step: AckingStep | None = None
@@ -104,8 +104,14 @@ class Acknowledgements:
         else:
             delivery.flags[index] = ACKED
             tracker.dirty = True
+            self._stop_clock(delivery, index)
         if tracker.awaited:
             self._fetcher.on_settled()
+
+    def _stop_clock(self, delivery: Delivery, index: int) -> None:
+        """Have no other member get a message meanwhile that was settled in time and is not stored yet."""
+        if self._driver_session.has_clocks:
+            self._driver_session.stop_clock(delivery.batch.log, delivery.batch.coordinates[index])
 
     def ack_through(self, message: Message | MessageId) -> None:
         """Ack a message and all before it in its partition."""
@@ -142,7 +148,7 @@ class Acknowledgements:
 
     def end_step(self) -> None:
         """Have acks stored by commits again. ``committing`` is held."""
-        self.step, self._owner = None, self._assignment
+        self.step, self._owner = None, self._quick_owner
 
     def _delivered(self, message: Message | MessageId, operation: str) -> tuple[Delivery, int]:
         """Return the delivery and row of a message; ``InvalidMessageId`` if this consumer never handed it out."""
@@ -263,6 +269,7 @@ class Acknowledgements:
     def _bury(self, dead_letters: DeadLetters, message: Message, delivery: Delivery, reason: str) -> None:
         """Send a message to the dead letters. It is withheld until it is stored there."""
         decide = delivery.tracker.set_aside(delivery, message._index)
+        self._stop_clock(delivery, message._index)
 
         def done(error: Error | None) -> None:
             if delivery.live:

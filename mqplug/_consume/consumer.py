@@ -230,7 +230,10 @@ class Consumer(Closable):
 
     @property
     def late_acks(self) -> int:
-        """The number of acks that came twice, or after a seek or a hand-over. They change nothing."""
+        """The number of acks that came twice, or after a seek or a hand-over. They change nothing.
+
+        In the shared modes a commit adds the acks of messages that another member got after ``max_processing``.
+        """
         return self._session.acks.late
 
     # pausing -----------------------------------------------------------------------------------------------

@@ -14,12 +14,13 @@ from mqplug._base.fork import ForkGuard
 from mqplug._base.outage import Outage
 from mqplug._model.errors import Closed, ConcurrentUse, Timeout, Unsupported
 from mqplug._plugins.backend import NO_TIMEOUT_S
-from mqplug.spi._drivers import knows_losses
+from mqplug.spi._drivers import knows_losses, stops_clocks
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import StillHolds
     from mqplug._model.log import Log
     from mqplug._model.matching import Matching
+    from mqplug._model.text import Numbers
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
     from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, LossAwareConsumerDriver
@@ -194,8 +195,19 @@ class DriverSession:
         """Hold the driver for any call but a poll."""
         return self.lock.entering(self.wake, deadline)
 
+    @property
+    def has_clocks(self) -> bool:
+        """Whether a message that this member has goes to others after ``max_processing``."""
+        return self.shares and self.options.max_processing is not None
+
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Let this member keep a message until it is settled."""
+        driver = self.driver
+        if driver is not None and stops_clocks(driver):
+            driver.stop_clock(log, coordinates)
+
     def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> int:
-        """Store acks durably. Return how many came too late, as far as the driver can tell."""
+        """Store acks durably. Return how many are late."""
         driver: Any = self.open(deadline)
         store = driver.settle if self.shares else driver.commit
         try:

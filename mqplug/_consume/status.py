@@ -46,7 +46,7 @@ class ConsumerStatistics:
     dead_lettered: int
     """Messages that went to the dead-letter topic."""
     late_acks: int
-    """Acks and nacks that came twice, after a seek, or after a hand-over: they change nothing."""
+    """Acks and nacks that came twice, after a seek, or after another member got the message: they change nothing."""
     commits: int
     """Commits of acks."""
     polls: int

@@ -33,11 +33,11 @@ def after_call(rule: Rule | None) -> None:
 
 
 def carry_out(rule: Rule | None, call: Callable[[float], T], timeout: float) -> T | None:
-    """Make a call with its fault. A dropped call is skipped without an error."""
+    """Make a call with its fault, and return its answer. A dropped call is skipped without an error."""
     left = before_call(rule, timeout)
-    result = call(left) if rule is None or rule.action != "drop" else None
+    answer = call(left) if rule is None or rule.action != "drop" else None
     after_call(rule)
-    return result
+    return answer
 
 
 def close(rule: Rule | None, call: Callable[[float], None], timeout: float) -> None:

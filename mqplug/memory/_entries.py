@@ -15,8 +15,12 @@ class EntryAcks:
     def __init__(self) -> None:
         self._acked: dict[Numbers, dict[Numbers, Hashable]] = {}  # by entry; ledger numbers are unique across logs
 
-    def settle(self, table: Leases, partition: Partition, member: Hashable, settled: Settlement) -> None:
-        """Ack the entries that are now complete. A returned message takes the acked ones of its entry with it."""
+    def settle(self, table: Leases, partition: Partition, member: Hashable, settled: Settlement) -> int:
+        """Ack the entries that are now complete. A returned message takes the acked ones of its entry with it.
+
+        Return how many were acked too late: another member has taken them.
+        """
+        late = table.settle(member, Settlement([at for at in settled.acked if not table.holds(member, at)]))
         for coordinates in settled.acked:
             self._acked.setdefault(coordinates[:2], {})[coordinates] = member
             if self._is_complete(table, partition, coordinates[:2]):
@@ -24,6 +28,7 @@ class EntryAcks:
         table.settle(member, Settlement((), settled.returned))
         for coordinates, _ in settled.returned:
             self._close(table, coordinates[:2], returned=True)
+        return late
 
     def _is_complete(self, table: Leases, partition: Partition, entry: Numbers) -> bool:
         """Return whether the whole entry is acked now. An ack does not count if its member lost the message."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from mqplug._model.batch import Batch
+from mqplug._model.errors import TopicNotFound
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.memory._connection import MemoryConnection
 from mqplug.memory._consumer import MemoryConsumer
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
 from mqplug.spi.groups import Leases
 
 
@@ -37,15 +39,20 @@ class MemorySharedConsumer(MemoryConsumer):
     def _table(self, log: Log) -> Leases:
         return self._store.group(self._group or "").table(log)
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        with self._store.changed, suppress(TopicNotFound):
+            self._table(log).stop_clock(self, coordinates)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
         with self._store.changed:
-            entries = self._store.group(self._group or "").entries
+            entries, late = self._store.group(self._group or "").entries, 0
             for log, each in settled.items():
                 if entries is None:
-                    self._table(log).settle(self, each)
+                    late += self._table(log).settle(self, each)
                 else:
-                    entries.settle(self._table(log), self._store.partition(log), self, each)
+                    late += entries.settle(self._table(log), self._store.partition(log), self, each)
             self._store.changed.notify_all()
+            return late
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         super().seek(positions, timeout)

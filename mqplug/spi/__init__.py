@@ -12,8 +12,8 @@ Read in this order:
    declare ``staged_ingest``, ``TransactionDriver`` and ``TransactionalConsumerDriver`` for those that declare
    ``transactions``, ``AdvancingConnection`` for those that declare ``advance``.
 4. ``AdvisingConnection``, ``CheckingConnection``, ``ExplainingConnection``, ``RunProducerDriver``,
-   ``CollectingProducerDriver``, ``StoringProducerDriver``, ``LossAwareConsumerDriver``, ``PassingConsumerDriver`` and
-   ``ColumnsWithArrow`` are optional: a driver that is one has one more member.
+   ``CollectingProducerDriver``, ``StoringProducerDriver``, ``LossAwareConsumerDriver``, ``PassingConsumerDriver``,
+   ``TimedConsumerDriver`` and ``ColumnsWithArrow`` are optional: a driver that is one has one more member.
 5. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
 6. ``Deadline`` and ``Bell`` are tools; so are the packages ``mqplug.spi.groups``, for backends that keep groups
    themselves, and ``mqplug.spi.proxies``, for extensions.
@@ -107,6 +107,7 @@ from mqplug.spi._drivers import (
     SharedConsumerDriver,
     StageDriver,
     StoringProducerDriver,
+    TimedConsumerDriver,
     TransactionalConsumerDriver,
     TransactionDriver,
 )
@@ -176,6 +177,7 @@ __all__ = [
     "Staged",
     "StoringProducerDriver",
     "SymbolicStart",
+    "TimedConsumerDriver",
     "TopicInfo",
     "TransactionDriver",
     "TransactionMark",

@@ -285,8 +285,8 @@ class ConsumerOptions:
     ``GroupNotFound``.
 
     In the modes ``shared`` and ``key_shared`` all members read all logs, and each message belongs to one member until
-    it is settled; after ``max_processing`` seconds it goes to another member. In the other modes, the core enforces
-    that time.
+    it is settled; after ``max_processing`` seconds it goes to another member, unless it was acked by then. In the other
+    modes, the core enforces that time.
     """
 
     logs: Sequence[Log]

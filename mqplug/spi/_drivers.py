@@ -342,7 +342,19 @@ class SharedConsumerDriver(ConsumerDriver, Protocol):
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
         """Store the outcomes of messages, durably. Those that this member does not hold, or no longer, are skipped.
 
-        Return how many acks came too late, because the message was given away by then; None is as good as 0.
+        A message that it had for longer than ``max_processing`` counts if no other member has got it since. Return how
+        many were acked and skipped because another has; None where that is not known.
+        """
+
+
+class TimedConsumerDriver(SharedConsumerDriver, Protocol):
+    """A consumer in a shared mode that the core tells at once that a message was acked. Required where ``ack_timeout``
+    is declared, unless the driver knows in another way.
+    """
+
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Let this member keep a message, of which ``max_processing`` does not count from now on: it was acked, and the
+        next ``settle`` has it. Any thread, at any time, even after ``close``. It does not wait, and never fails.
         """
 
 
@@ -441,6 +453,11 @@ def stores_at_once(driver: ProducerDriver) -> TypeGuard[StoringProducerDriver]:
 def passes_over(driver: ConsumerDriver) -> TypeGuard[PassingConsumerDriver]:
     """Return whether this is a ``PassingConsumerDriver``."""
     return getattr(driver, "pass_over", None) is not None
+
+
+def stops_clocks(driver: ConsumerDriver) -> TypeGuard[TimedConsumerDriver]:
+    """Return whether this is a ``TimedConsumerDriver``."""
+    return getattr(driver, "stop_clock", None) is not None
 
 
 def follows(driver: ConsumerDriver) -> TypeGuard[FollowingConsumerDriver]:

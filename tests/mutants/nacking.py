@@ -12,11 +12,13 @@ from mqplug._consume import dead_letters, handler_threads, opening
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.delivery import ACKED, Delivery
+from mqplug._consume.driver_session import DriverSession
 from mqplug._consume.fetching import Fetcher
 from mqplug._consume.key_lanes import KeyLanes
 from mqplug._consume.session import ConsumerSession
 from mqplug._model.batch import Batch
 from mqplug.spi import Settlement
+from mqplug.spi.groups import Leases
 from mutants.base import Mutant, Proxy
 
 
@@ -41,6 +43,24 @@ def acks_all_there_is(delivery, *, more_wanted):
 def gives_up(session, deadline):
     """A close that ends with the first error."""
     raise CloseIncomplete("the last acks could not be stored")
+
+
+EXPIRE = Leases._expire
+
+
+def lapses_uncounted(table, now):
+    """The time is over, and the attempt stays the same."""
+    before = {at: each.attempt for at, each in table._open.items()}
+    EXPIRE(table, now)
+    for at, attempt in before.items():
+        table._open[at].attempt = attempt
+
+
+def forgets_who_had_it(table, now):
+    """The time is over, and nobody knows whose it was."""
+    EXPIRE(table, now)
+    for each in table._open.values():
+        each.lapsed = None
 
 
 BURY = Acknowledgements._bury
@@ -120,6 +140,42 @@ class KnowsNoDeadline(Mutant):
 
     def open(self, connection, options, listener):
         return super().open(connection, attrs.evolve(options, max_processing=None), listener)
+
+
+class CountsNoLapse(Mutant):
+    """What was kept too long comes again as the same attempt."""
+
+    case = "ACK-11-shared"
+    patches = ((Leases, "_expire", lapses_uncounted),)
+
+
+class LetsTheClockRun(Mutant):
+    """An ack stops no clock."""
+
+    case = "ACK-31"
+    patches = ((DriverSession, "stop_clock", lambda session, log, coordinates: None),)
+
+
+class DropsLateAcks(Mutant):
+    """After the time an ack counts no more, even if nobody has taken the message."""
+
+    case = "ACK-32"
+    patches = ((Leases, "_expire", forgets_who_had_it),)
+
+
+class CountsNoLateAcks(Mutant):
+    case = "ACK-32"
+
+    class Consumer(Proxy):
+        def settle(self, settled, timeout):
+            self.inner.settle(settled, timeout)
+
+
+class TakesLateAcks(Mutant):
+    """An ack after the time counts, even if another member has the message."""
+
+    case = "ACK-32"
+    patches = ((Leases, "settle", lambda table, member, settled: Leases.settle_late(table, settled) or 0),)
 
 
 class AcksWhatIsInHand(Mutant):

@@ -249,11 +249,18 @@ class Job:
         self.due = 0.0
         self.attempt = 1
         self.acked = acked
+        self.lapsed: str | None = None
+        self.lost: set[str] = set()
 
     def free(self, due: float) -> None:
         """It goes to whoever asks next."""
-        self.member, self.ends, self.due = None, float("inf"), due
+        self.member, self.lapsed, self.ends, self.due = None, None, float("inf"), due
         self.attempt += 1
+
+    def give(self, member: str, ends: float) -> None:
+        """A member has it."""
+        self.lost = (self.lost | {self.lapsed} if self.lapsed else self.lost) - {member}
+        self.member, self.lapsed, self.ends = member, None, ends
 
 
 class LeaseMachine(RuleBasedStateMachine):
@@ -292,7 +299,7 @@ class LeaseMachine(RuleBasedStateMachine):
             if len(expected) == most:
                 break
             job = self.jobs[number]
-            job.member, job.ends = member, self.shelf.time + limit if limit else float("inf")
+            job.give(member, self.shelf.time + limit if limit else float("inf"))
             expected.append(Lease(at(number), job.attempt))
         assert self.table.take(member, most, self.shelf.read, limit) == expected
         return multiple(*[(member, lease.coordinates) for lease in expected])
@@ -318,13 +325,37 @@ class LeaseMachine(RuleBasedStateMachine):
         owner, coordinates = lease
         member = owner if right else member
         self.expire()
-        job = self.jobs[next(number for number in range(len(self.jobs)) if at(number) == coordinates)]
-        if job.member == member and delay is None:
-            job.member, job.acked = None, True
-        elif job.member == member and delay is not None:
-            job.free(self.shelf.time + delay)
+        job, late = self.job_at(coordinates), 0
+        if member in (job.member, job.lapsed):
+            if delay is None:
+                job.member, job.lapsed, job.acked = None, None, True
+            elif job.member:
+                job.free(self.shelf.time + delay)
+            else:
+                job.lapsed, job.due = None, self.shelf.time + delay
+        elif member in job.lost and delay is None:
+            job.lost.remove(member)
+            late = 1
         settled = Settlement([coordinates]) if delay is None else Settlement([], [(coordinates, delay)])
-        self.table.settle(member, settled)
+        assert self.table.settle(member, settled) == late
+
+    def job_at(self, coordinates: Numbers) -> Job:
+        """The message with these coordinates."""
+        return self.jobs[next(number for number in range(len(self.jobs)) if at(number) == coordinates)]
+
+    @rule(lease=out)
+    def stop_clock(self, lease: tuple[str, Numbers]) -> None:
+        """Somebody has acked a message that was out once, and its ack is on its way."""
+        member, coordinates = lease
+        self.expire()
+        job, key = self.job_at(coordinates), self.shelf.keys[[at(n) for n in range(len(self.jobs))].index(coordinates)]
+        owners = {each.member for each, other in zip(self.jobs, self.shelf.keys, strict=True) if other == key}
+        if job.member == member:
+            job.ends = float("inf")
+        elif job.lapsed == member and (not self.by_key or key is None or owners <= {member, None}):
+            job.give(member, float("inf"))
+            job.attempt -= 1
+        self.table.stop_clock(member, coordinates)
 
     @rule(member=st.sampled_from("abc"))
     def leave(self, member: str) -> None:
@@ -332,6 +363,9 @@ class LeaseMachine(RuleBasedStateMachine):
         for job in self.jobs:
             if job.member == member:
                 job.free(self.shelf.time)
+            if job.lapsed == member:
+                job.lapsed = None
+            job.lost.discard(member)
         self.table.leave(member)
 
     @rule(seconds=st.sampled_from([1.0, 2.0, 10.0]))
@@ -343,21 +377,26 @@ class LeaseMachine(RuleBasedStateMachine):
     def seek(self, number: int) -> None:
         """The group is moved."""
         self.floor = number
-        self.jobs = [Job(acked=index < number) for index in range(len(self.jobs))]
+        before = self.jobs
+        self.jobs = [Job(acked=index < number) for index in range(len(before))]
+        for job, old in zip(self.jobs, before, strict=True):
+            job.lost = {*old.lost, *filter(None, [old.member or old.lapsed])}
         self.table.seek(position(number))
 
     @rule(number=st.integers(0, 6))
     def trim(self, number: int) -> None:
         """Retention removes the beginning."""
         for job in self.jobs[:number]:
-            job.acked, job.member = True, None
+            job.acked, job.member, job.lapsed = True, None, None
         self.table.trim(position(min(number, len(self.jobs))))
 
     def expire(self) -> None:
         """Who took too long loses what it has."""
         for job in self.jobs:
             if job.member is not None and job.ends <= self.shelf.time:
+                member = job.member
                 job.free(self.shelf.time)
+                job.lapsed = member
 
     @invariant()
     def stands_where_the_model_says(self) -> None:
@@ -377,7 +416,7 @@ class KeyMachine(LeaseMachine):
     by_key = True
 
 
-LeaseMachine.TestCase.settings = KeyMachine.TestCase.settings = settings(max_examples=60, deadline=None)
+LeaseMachine.TestCase.settings = KeyMachine.TestCase.settings = settings(max_examples=100, deadline=None)
 TestLeases = LeaseMachine.TestCase
 TestLeasesByKey = KeyMachine.TestCase
 

@@ -16,7 +16,7 @@ from mqplug._model.text import Numbers
 class Open:
     """A message that was read and is not acked: with a member until ``ends``, or with none until it is ``due``."""
 
-    __slots__ = ("attempt", "before", "behind", "coordinates", "due", "ends", "idle", "key", "member")
+    __slots__ = ("attempt", "before", "behind", "coordinates", "due", "ends", "idle", "key", "lapsed", "member")
 
     def __init__(self, coordinates: Numbers, key: bytes | None, before: Open | None) -> None:
         self.coordinates = coordinates
@@ -25,6 +25,7 @@ class Open:
         self.behind: Open | None = None
         self.attempt = 1
         self.member: Hashable | None = None
+        self.lapsed: Hashable | None = None  # the member that had it for too long, until another one takes it
         self.ends = inf
         self.idle = False  # whether it waits, with no member
         self.due = -inf

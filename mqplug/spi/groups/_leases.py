@@ -54,8 +54,10 @@ class Leases:
     """The lease table of one log.
 
     A member has a message until it settles it, leaves, or has had it for ``max_processing`` seconds; if it was not
-    acked, it goes to the next member that asks, with its attempt counted. With ``by_key`` the messages of one key come
-    in order, and one member at a time has them: a message that is to be delivered again blocks those behind it.
+    acked, it goes to the next member that asks, with its attempt counted. The time ends with ``stop_clock``. What a
+    member settles after its time counts if no other member has taken the message meanwhile. With ``by_key`` the
+    messages of one key come in order, and one member at a time has them: a message that is to be delivered again blocks
+    those behind it.
 
     The table keeps what is open, ``most_open`` messages at most, and one range of acked ones for each; that is 300 to
     600 bytes a message. When that many are open (with members, delayed, or blocked by their keys), nothing new is
@@ -86,6 +88,7 @@ class Leases:
         self._acked: dict[Numbers, AckedRange] = {}  # by open message: the acked ones between it and the next
         self._turns = Turns(self._open, by_key=self.by_key)
         self._ends: list[tuple[float, Numbers]] = []  # a heap, with outdated entries
+        self._lost: dict[Hashable, set[Numbers]] = {}  # by member: what it had until others took it, or a seek
 
     # going on ----------------------------------------------------------------------------------------------
 
@@ -167,7 +170,11 @@ class Leases:
     def _give(self, each: Open, member: Hashable, ends: float) -> Lease:
         if self.by_key or each.idle:
             self._turns.taken(each, member)
-        each.member, each.ends = member, ends
+        if each.lapsed is not None and each.lapsed != member:
+            self._lost.setdefault(each.lapsed, set()).add(each.coordinates)
+        if self._lost and (lost := self._lost.get(member)):
+            lost.discard(each.coordinates)
+        each.member, each.lapsed, each.ends = member, None, ends
         if ends < inf:
             heappush(self._ends, (ends, each.coordinates))
             if len(self._ends) > 2 * len(self._open) + 1000:
@@ -177,19 +184,43 @@ class Leases:
 
     # taking back -------------------------------------------------------------------------------------------
 
-    def settle(self, member: Hashable, settled: Settlement) -> None:
-        """Apply the outcomes of messages. Those that the member does not have, or no longer has, are skipped."""
-        now = self._now()
+    def stop_clock(self, member: Hashable, coordinates: Numbers) -> None:
+        """Let a member keep a message until it settles it: it was acked. If its time is over, that counts no more."""
+        each = self._held(member, coordinates)
+        if each is None:
+            return
+        if each.member is not None:
+            each.ends = inf
+        elif self._turns.may_keep(member, each):
+            each.attempt -= 1
+            self._give(each, member, inf)
+
+    def settle(self, member: Hashable, settled: Settlement) -> int:
+        """Apply the outcomes of messages. Those that the member does not have, or no longer has, are skipped.
+
+        Return how many were acked too late: another member has taken them, or the group was moved.
+        """
+        now, late = self._now(), 0
         self._expire(now)
+        lost = self._lost.get(member, set())
         for coordinates in settled.acked:
             each = self._open.get(coordinates)
-            if each is not None and each.member == member:
-                if self.by_key:
+            if each is not None and member in (each.member, each.lapsed):
+                if self.by_key and each.member is not None:
                     self._turns.freed(each)
                 self._close(each)
+            elif coordinates in lost:
+                lost.remove(coordinates)
+                late += 1
         for coordinates, delay in settled.returned:
             if each := self._held(member, coordinates):
-                self._return(each, now + delay if delay > 0 else -inf)
+                due = now + delay if delay > 0 else -inf
+                if each.member is None:
+                    each.lapsed = None
+                    self._turns.wait(each, due)
+                else:
+                    self._return(each, due)
+        return late
 
     def settle_late(self, settled: Settlement) -> None:
         """Apply outcomes of messages that an earlier table had handed out, whichever member has them now."""
@@ -214,11 +245,19 @@ class Leases:
         for each in list(self._open.values()):
             if each.member == member:
                 self._return(each)
+            elif each.lapsed == member:
+                each.lapsed = None
+        self._lost.pop(member, None)
         self._turns.forget(member)
 
     def seek(self, position: Position) -> None:
         """Continue there. No member has anything from now on, and acks behind it are forgotten."""
+        lost = self._lost
+        for each in self._open.values():
+            if (member := each.member or each.lapsed) is not None:
+                lost.setdefault(member, set()).add(each.coordinates)
         self._begin(GroupPosition(position))
+        self._lost = lost
 
     def trim(self, low: Position) -> None:
         """Count everything before the position as acked, whichever member has it: it was removed."""
@@ -231,15 +270,19 @@ class Leases:
             self._acked_ahead.popleft()
 
     def _held(self, member: Hashable, coordinates: Numbers) -> Open | None:
+        """Return a message that this member has, or had for too long and no other has taken since."""
         each = self._open.get(coordinates)
-        return each if each is not None and each.member == member else None
+        return each if each is not None and member in (each.member, each.lapsed) else None
 
     def _expire(self, now: float) -> None:
         """Take back what members had for too long."""
         while self._ends and self._ends[0][0] <= now:
             ends, at = heappop(self._ends)
             if self._ends_at(at) == ends:
-                self._return(self._open[at])
+                each = self._open[at]
+                member = each.member
+                self._return(each)
+                each.lapsed = member
 
     def _ends_at(self, at: Numbers) -> float:
         each = self._open.get(at)
@@ -300,7 +343,7 @@ class Leases:
         return each is not None and each.member is None
 
     def holds(self, member: Hashable, coordinates: Numbers) -> bool:
-        """Return whether a member has this message now."""
+        """Return whether a member has this message, or had it for too long and no other has taken it since."""
         return self._held(member, coordinates) is not None
 
     def attempts(self, coordinates: Numbers) -> int:

@@ -35,6 +35,7 @@ from mqplug.spi._drivers import (
     TransactionDriver,
     knows_losses,
     passes_over,
+    stops_clocks,
     takes_runs,
 )
 
@@ -190,6 +191,11 @@ class ConsumerProxy:
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
         inner = cast(SharedConsumerDriver, self.inner)  # true in the shared modes, which alone settle
         return inner.settle(settled, timeout)
+
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Stop the clock of a message, where the driver does that."""
+        if stops_clocks(self.inner):
+            self.inner.stop_clock(log, coordinates)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Continue behind what retention removed; a driver without ``pass_over`` seeks."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 from mqplug import Consumer, Message, MessageId, Retry
+from mqplug.spi import Mode
 from mqplug.testing._case_tools.bench import Bench
 from mqplug.testing._case_tools.lone_member import as_lone_member
 from mqplug.testing._case_tools.registry import Registry
@@ -11,6 +15,7 @@ case = Registry("ACK")
 
 FAR_OFF = 3600.0  # seconds
 AWAY = 1.2  # seconds; whoever takes nothing for longer than one is taken care of by mqplug
+BRIEF = 0.5  # seconds; mqplug commits each second, so later than that
 
 
 def again(bench: Bench, member: Consumer, message_id: MessageId, attempt: int) -> Message:
@@ -149,23 +154,67 @@ def test_away_too_long(bench: Bench) -> None:
 @case(11, mode="shared", needs=("ack_timeout", "shared"), timeout=180)
 def test_kept_too_long(bench: Bench) -> None:
     """Where members share a log, a message is taken back from whoever has it for longer than ``max_processing``."""
-    for mode in ("shared", "key_shared"):
+    for mode in sharing_modes(bench):
+        _take_back(bench, mode)
+
+
+def sharing_modes(bench: Bench) -> Iterator[Mode]:
+    """The modes of the backend in which members share a log."""
+    modes: tuple[Mode, ...] = ("shared", "key_shared")
+    for mode in modes:
         if getattr(bench.client.capabilities, mode):
-            _take_back(bench, mode)
+            yield mode
 
 
-def _take_back(bench: Bench, mode: str) -> None:
+def _take_back(bench: Bench, mode: Mode) -> None:
     topic, ids = bench.dripped(2)
     group = bench.name()
-    slow = bench.member(topic, group, mode=mode, max_processing=0.5)
+    slow = bench.member(topic, group, mode=mode, max_processing=BRIEF)
     kept, done = bench.delivers(slow, ids)
     slow.ack(done)
     slow.commit()
-    other = bench.member(topic, group, mode=mode, max_processing=0.5)
-    [taken] = bench.delivers(other, ids[:1])
-    bench.that(taken.attempt > kept.attempt, "it is another attempt")
-    other.ack(taken)
+    bench.equal([kept.attempt, again(bench, slow, ids[0], attempt=2).attempt], [1, 2])
+    other = bench.member(topic, group, mode=mode, max_processing=BRIEF)
+    other.ack(again(bench, other, ids[0], attempt=3))
     bench.only_new(other, topic)
+
+
+@case(31, needs=("ack_timeout", "shared"), timeout=180)
+def test_acked_in_time(bench: Bench) -> None:
+    """An ack stops the clock of ``max_processing``: the message does not come again, however late it is committed."""
+    for mode in sharing_modes(bench):
+        topic, group = bench.topic(), bench.name()
+        members = [bench.member(topic, group, mode=mode, max_processing=BRIEF) for _ in range(2)]
+        sent = bench.fill(topic, 1)
+        members[0].commit()  # which mqplug does again a second later
+        members[0].ack(bench.delivers(members[0], sent)[0])
+        bench.equal(members[1].receive(3 * BRIEF), None, "what was acked does not come again")
+        members[0].commit()
+        bench.equal(members[0].late_acks, 0)
+        bench.only_new(members[1], topic)
+
+
+@case(32, needs=("ack_timeout", "shared"), timeout=180)
+def test_acked_too_late(bench: Bench) -> None:
+    """An ack after ``max_processing`` counts if no other member took the message meanwhile, and else is a late one."""
+    for mode in sharing_modes(bench):
+        topic, ids = bench.dripped(2)
+        group = bench.name()
+        slow = bench.member(topic, group, mode=mode, max_processing=BRIEF)
+        free, taken = bench.delivers(slow, ids)
+        time.sleep(2 * BRIEF)  # its time is over, whatever the backend does then
+        slow.ack(free)
+        slow.commit()
+        bench.equal(slow.late_acks, 0)
+        other = bench.member(topic, group, mode=mode, max_processing=60)
+        mine = again(bench, other, ids[1], attempt=2)
+        slow.ack(taken)
+        slow.commit()
+        bench.equal(slow.late_acks, 1, "another member has it")
+        other.ack(mine)
+        other.commit()
+        bench.equal(other.late_acks, 0)
+        bench.only_new(other, topic)
 
 
 @case(18, needs=("dead_letter", "ordered", "headers", "durable_groups"))

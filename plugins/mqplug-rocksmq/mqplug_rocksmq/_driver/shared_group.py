@@ -47,21 +47,23 @@ class _SharedLog:
         """Whether a settlement may free something for others: room, or a key."""
         return self.leases.is_full or (self.leases.by_key and self.leases.has_waiting)
 
-    def settle(self, member: Hashable, settled: Settlement) -> None:
-        """Settle messages that a member has."""
+    def settle(self, member: Hashable, settled: Settlement) -> int:
+        """Settle messages that a member has. Return how many acks are late."""
         later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.holds(member, at)]
         before = len(self.leases)
-        self.leases.settle(member, settled)
+        late = self.leases.settle(member, settled)
         acked = settled.acked
         if before - len(self.leases) < len(acked):  # it no longer had some of them
             acked = [at for at in acked if not self.leases.is_open(at)]
         self._note(acked, later)
+        return late
 
-    def settle_late(self, settled: Settlement) -> None:
-        """Settle messages that a previous owner handed out."""
+    def settle_late(self, settled: Settlement) -> int:
+        """Settle messages that a previous owner handed out, whichever member has them: no ack is late."""
         later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.is_idle(at)]
         self.leases.settle_late(settled)
         self._note([at for at in settled.acked if not self.leases.is_open(at)], later)
+        return 0
 
     def _note(self, acked: Sequence[Numbers], later: Sequence[tuple[Numbers, float]]) -> None:
         self.hand_outs.acked([at[0] for at in acked])
@@ -169,30 +171,37 @@ class SharedGroup:
         next_due = min((each for each in due if each is not None), default=inf)
         return min(shortest, max(0.0, next_due - monotonic()))
 
-    def settle(self, member: Hashable, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Settle messages, and store the group's new positions."""
-        self._settle(settled, timeout, lambda shared, each: shared.settle(member, each))
+    def stop_clock(self, member: Hashable, log: Log, coordinates: Numbers) -> None:
+        """Let a member keep a message until it settles it."""
+        with self._lock:
+            if shared := self._logs.get(log):
+                shared.leases.stop_clock(member, coordinates)
+
+    def settle(self, member: Hashable, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        """Settle messages, and store the group's new positions. Return how many acks are late."""
+        return self._settle(settled, timeout, lambda shared, each: shared.settle(member, each))
 
     def settle_late(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Settle messages that a previous owner handed out, whichever member has them by now."""
         self._settle(settled, timeout, _SharedLog.settle_late)
 
     def _settle(
-        self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_SharedLog, Settlement], None]
-    ) -> None:
+        self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_SharedLog, Settlement], int]
+    ) -> int:
         deadline = Deadline(timeout)
-        frees, acked = False, []
+        frees, late, acked = False, 0, []
         with self._lock:
             for log, each in settled.items():
                 shared = self._shared(log)
                 frees |= bool(each.returned) or shared.waits
-                settle(shared, each)
+                late += settle(shared, each)
                 if each.acked:
                     acked.append(log)
             change = self._changed(acked)
         if frees:
             self._wake()
         self._write(change, deadline)
+        return late
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Move the group. No member keeps a message of these logs."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._driver.consumer import GroupConsumer
 from mqplug_rocksmq._driver.join_context import JoinContext
 from mqplug_rocksmq._store.store import Store
@@ -43,9 +43,13 @@ class SharedMember(GroupConsumer):
         self._check_held(positions)
         self._sharing.pass_over(positions, timeout)
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store acks and returns. Messages that this member no longer has are skipped."""
-        self._sharing.settle(self, settled, timeout)
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Keep a message until it is settled."""
+        self._sharing.stop_clock(self, log, coordinates)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        """Store acks and returns, except of messages that this member no longer has. Return how many acks are late."""
+        return self._sharing.settle(self, settled, timeout)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Do nothing: acks are settled one by one, and a single member has no position."""

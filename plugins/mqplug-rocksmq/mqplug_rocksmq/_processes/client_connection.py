@@ -137,9 +137,9 @@ class ClientConnection:
             except OSError as error:
                 raise OwnerGone from error
 
-    def send_frame_nowait(self, request: FrameHeader) -> None:
-        """Send a small frame without waiting, unless another frame is being sent."""
-        if self._sending.acquire(blocking=False):
+    def send_frame_nowait(self, request: FrameHeader, *, turn: float = 0.0) -> None:
+        """Send a small frame without waiting, unless another frame is being sent, for longer than *turn*."""
+        if self._sending.acquire(timeout=turn):
             try:
                 with suppress(OSError):
                     self.socket.send(pack_frame(request), socket.MSG_DONTWAIT)

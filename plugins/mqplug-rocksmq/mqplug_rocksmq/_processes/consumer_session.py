@@ -83,6 +83,8 @@ class ServedConsumer:
             case "follow":
                 wanted, timeout = from_wire(header["options"]), float(header["timeout"])
                 self._answer(header, lambda: self.driver.follow(wanted, timeout))
+            case "stop_clock":
+                self.driver.stop_clock(from_wire(header["log"]), tuple(header["coordinates"]))
             case "pass_over":
                 positions, timeout = from_wire(header["positions"]), float(header["timeout"])
                 self._answer(header, lambda: self.driver.pass_over(positions, timeout))

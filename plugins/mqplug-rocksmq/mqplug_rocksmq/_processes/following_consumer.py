@@ -35,6 +35,7 @@ class FollowingConsumer:
         self._options = options
         self._listener = listener
         self._in_hand: dict[Log, set[Numbers]] = {}  # unsettled messages, in a shared mode
+        self._acked: dict[Log, set[Numbers]] = {}  # those of them whose clock was stopped
         self._held: dict[Log, list[GroupPosition]] = {}  # the group's possible positions, as far as this member stored
         self._positions: dict[Log, Position] = {}
         self._paused: set[Log] = set()
@@ -96,6 +97,7 @@ class FollowingConsumer:
             gone.close(0)
             if self._options.shares and not self._inner.resumed:
                 self._give_up_all()
+            self._stop_clocks()
         except (AlreadyOpen, ConnectError, Timeout) as error:
             away = time.monotonic() - self._away_since
             if away < OWNER_WAIT_S:
@@ -153,6 +155,7 @@ class FollowingConsumer:
         for log in logs:
             self._held.pop(log, None)
             self._in_hand.pop(log, None)
+            self._acked.pop(log, None)
 
     # moving ------------------------------------------------------------------------------------------------
 
@@ -191,6 +194,7 @@ class FollowingConsumer:
             self._positions.update(positions)
         for log in positions:
             self._in_hand.pop(log, None)
+            self._acked.pop(log, None)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Count removed messages before these positions as acked. If the owner is gone, a later poll repeats it."""
@@ -238,15 +242,33 @@ class FollowingConsumer:
             held = self._held[log]
             self._held[log] = [positions[log]] if stored else [each for each in held if each is not positions[log]]
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store acks and returns. If the owner ends meanwhile, the next one stores them."""
-        deadline = Deadline(timeout)
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Keep a message until it is settled, also at the next owner."""
+        self._acked.setdefault(log, set()).add(coordinates)
         inner: Any = self._inner
-        if not self._try(lambda: inner.settle(settled, timeout)) and self._options.group is not None:
+        self._try(lambda: inner.stop_clock(log, coordinates))
+
+    def _stop_clocks(self) -> None:
+        inner: Any = self._inner
+        for log, kept in list(self._acked.items()):
+            for coordinates in list(kept):
+                inner.stop_clock(log, coordinates)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        """Store acks and returns, and return how many acks are late. If the owner ends, the next one stores them."""
+        deadline, late = Deadline(timeout), 0
+        inner: Any = self._inner
+
+        def settle_there() -> None:
+            nonlocal late
+            late = inner.settle(settled, timeout)
+
+        if not self._try(settle_there) and self._options.group is not None:
             self._locator.settle_late(self._options.group, self._options.mode, settled, deadline.remaining())
         for log, each in settled.items():
-            if held := self._in_hand.get(log):
-                held.difference_update(each.acked, (at for at, _ in each.returned))
+            for known in filter(None, (self._in_hand.get(log), self._acked.get(log))):
+                known.difference_update(each.acked, (at for at, _ in each.returned))
+        return late
 
     def close(self, timeout: float) -> None:
         with suppress(OwnerGone):

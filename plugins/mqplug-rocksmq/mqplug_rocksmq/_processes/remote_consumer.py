@@ -24,6 +24,7 @@ from mqplug_rocksmq._processes.transaction_requests import RemoteMembership
 MANY_MESSAGES: Final = 1000  # a program that wants that many reads on
 POLL_AHEAD_MESSAGES: Final = 8000  # which are fetched for it together
 SEND_S: Final = 10.0  # for a frame that needs no answer
+STOP_CLOCK_S: Final = 0.1  # that an ack waits for other frames on their way to the owner
 
 
 class AskOwner(Protocol):
@@ -223,9 +224,15 @@ class RemoteConsumer:
         if positions:
             self._ask("commit", self._token, positions, timeout=timeout)
 
-    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store acks and returns."""
-        self._ask("settle", self._token, settled, timeout=timeout)
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Keep a message until it is settled."""
+        request = {"call": "stop_clock", "log": to_wire(log), "coordinates": coordinates}
+        self._connection.send_frame_nowait(request, turn=STOP_CLOCK_S)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        """Store acks and returns. Return how many acks are late."""
+        late: int = self._ask("settle", self._token, settled, timeout=timeout)
+        return late
 
     def close(self, timeout: float) -> None:
         deadline = Deadline(timeout)

@@ -41,8 +41,9 @@ def _commit(server: OwnerServices, token: str, positions: Any, timeout: float) -
     server.consumers.get(token).commit(positions, timeout)
 
 
-def _settle(server: OwnerServices, token: str, settled: Any, timeout: float) -> None:
-    server.consumers.get(token).settle(settled, timeout)
+def _settle(server: OwnerServices, token: str, settled: Any, timeout: float) -> int:
+    late: int = server.consumers.get(token).settle(settled, timeout)
+    return late
 
 
 _CALLS: Final[Mapping[str, Callable[..., Any]]] = {"administer": _administer, "commit": _commit, "settle": _settle}
