@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import resource
 import shutil
 import sys
+import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from refused_openings import connect, untouched
+from refused_openings import QUICK, connect, untouched
 from rocksmq_stores import OpenStore, in_a_namespace, python
 
 import mqplug
@@ -19,6 +23,7 @@ from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt
 from mqplug_rocksmq._engine.directory import IDENTITY, STORE_FORMAT
 from mqplug_rocksmq._engine.errors import translate
 from mqplug_rocksmq._format.keys import STORE, json_value
+from mqplug_rocksmq._store.staging_directory import StagingDirectory
 
 # what is no store --------------------------------------------------------------------------------------------
 
@@ -232,6 +237,87 @@ def test_too_few_files(path: Path) -> None:
     connect(path).close()
 
 
+TOO_FEW_LATER = """
+import resource
+
+usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+def use(mq):
+    mq.create_topic("a", exist_ok=True)
+    for mode in "ordered", "shared":
+        with mq.producer("a") as out, mq.consumer("a", group=mode, mode=mode, missing="next") as reader:
+            out.send(b"x")
+            reader.ack(reader.receive(5))
+    mq.trim("a", {0: mq.watermarks("a")[0].high})
+    mq.reset_group("shared", "a", mqplug.EARLIEST)
+
+def connected():
+    return mqplug.connect("rocksmq", path=str(path), sync="os", timeout=20)
+
+with connected() as mq:
+    use(mq)
+for more in range(50):
+    mq = connected() if more % 2 else None
+    used = len(os.listdir("/proc/self/fd")) - 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + (more // 2 if mq else more + 4), usual[1]))
+    try:
+        mq = mq or connected()
+        use(mq)
+    except mqplug.Error as error:
+        if "ulimit -n" not in f"{error.fix} {error.__cause__}":
+            raise
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+        if mq is not None:
+            mq.close()
+print("served")
+"""
+
+
+@pytest.mark.night
+def test_too_few_files_for_whatever_is_next(path: Path) -> None:
+    """However few files a process may open, every call works or says that; none raises the system's bare error."""
+    with python(TOO_FEW_LATER, path) as process:
+        assert process.communicate(timeout=100)[0].strip() == "served"
+
+
+def test_retention_goes_on_after_too_many_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention that found no descriptor left goes on when there are some again."""
+    swept, sweep = threading.Semaphore(0), StagingDirectory.sweep
+
+    def noticed(staging: StagingDirectory) -> None:
+        swept.release()
+        sweep(staging)
+
+    with connect(path, retention_interval=0.05):
+        monkeypatch.setattr(StagingDirectory, "sweep", noticed)
+        usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files(), usual[1]))
+        try:
+            assert swept.acquire(timeout=20)
+            assert swept.acquire(timeout=20)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_no_locks(path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """A file system that does not lock files is said to be one; nobody is taken for the owner.
+
+    The system call fails as it does on NFS without a lock service, which no test can mount.
+    """
+
+    def refuse(*_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    began = time.monotonic()
+    with pytest.raises(ConnectError, match=r"does not lock files.*NFS") as refused:
+        connect(path)
+    assert time.monotonic() - began < QUICK
+    assert not isinstance(refused.value, AlreadyOpen)
+
+
 NOBODY = """
 import os, sys, tempfile, mqplug
 with tempfile.TemporaryDirectory() as folder, mqplug.connect("rocksmq", path=folder) as mq:
@@ -273,6 +359,7 @@ def test_a_directory_of_another(mode: int) -> None:
             "IO error: lock hold by current process, acquire time 1 acquiring thread 2: /x/LOCK: No locks available",
             AlreadyOpen,
         ),
+        ("IO error: While lock file: /x/LOCK: No locks available", ConnectError),
         ("IO error: While open a file for lock: /x/LOCK: Too many open files", Error),
         ("IO error: While pread offset 0 len 9: /mnt/BLOCKS/Corruption/checksum/1.sst: Input/output error", Error),
         ("IO error: No space left on device: While appending to file: /x/1.log: No space left on device", StorageFull),

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
-from mqplug import AccessDenied, AlreadyOpen, Closed, Corrupt, Error, StorageFull
+from mqplug import AccessDenied, AlreadyOpen, Closed, ConnectError, Corrupt, Error, StorageFull
 
 CANCELLED: Final = "Shutdown in progress"
 """How RocksDB's error begins for background work that was cancelled."""
+OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE)
+_KINDS: Final = {
+    errno.EACCES: AccessDenied, errno.EPERM: AccessDenied, errno.EROFS: AccessDenied,
+    errno.ENOSPC: StorageFull, errno.EDQUOT: StorageFull,
+}  # fmt: skip
 _DISK_FULL_TEXTS: Final = ("No space left", "Disk quota exceeded", "File too large")
 
 
@@ -36,12 +43,43 @@ def translate(error: Exception) -> Error:
     if "No such file or directory" in text:
         return Corrupt(f"the database lacks a file: {text}", fix="Run mqplug rocksmq repair, or restore a backup")
     if "Too many open files" in text:
-        return Error(f"RocksDB ran out of file descriptors: {text}", fix="Raise the limit of the process (ulimit -n)")
+        return out_of_files(error)
+    if "While lock file" in text and "No locks available" in text:
+        return cannot_lock(text)
     if "While lock file" in text or "lock hold by current process" in text:
         return AlreadyOpen("another program has the store's RocksDB open", fix="Close it there first")
     if text.startswith("Corruption"):
         return Corrupt(f"RocksDB found damage: {text}", fix="Run mqplug rocksmq repair, or restore a backup")
     return Error(f"RocksDB failed: {text}")
+
+
+def out_of_files(error: Exception) -> Error:
+    """Return the error for a process that may open no more files."""
+    return Error(
+        f"this process ran out of file descriptors: {error}",
+        fix="Raise its limit (ulimit -n), or close what it does not need",
+        backend="rocksmq",
+    )
+
+
+def cannot_lock(reason: object) -> ConnectError:
+    """Return the error for a file system that does not lock files."""
+    return ConnectError(
+        f"the file system of the store does not lock files: {reason}",
+        fix="Use a local file system; on NFS, start its lock service",
+        backend="rocksmq",
+        retryable=False,
+    )
+
+
+def cannot_open(path: Path, error: OSError) -> Error:
+    """Return the error for a store that the system does not let this process open."""
+    if error.errno in OUT_OF_FILES:
+        return out_of_files(error)
+    where = "" if error.filename is None else f": {error.filename}"
+    reason = f"the store {path} cannot be opened: {error.strerror}{where}"
+    kind = _KINDS.get(error.errno or 0, ConnectError)
+    return kind(reason, fix="Check the path, its permissions and the free disk space", backend="rocksmq")
 
 
 def disk_full() -> StorageFull:

@@ -7,6 +7,7 @@ owner holds open.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 
 from mqplug import AlreadyOpen, ConfigError
 from mqplug_rocksmq._engine.directory import OWNER, make_directory
+from mqplug_rocksmq._engine.errors import cannot_lock
 from mqplug_rocksmq._engine.store_files import open_own, read_own
 
 _MAX_SOCKET_PATH_BYTES: Final = 100
@@ -39,6 +41,8 @@ class Ownership:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._file)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise cannot_lock(error) from error
             owner = read_owner(path)
             who = f"process {owner.pid}" if owner else "another process"
             raise AlreadyOpen(f"the store {path} is owned by {who}", fix="Close it there", backend="rocksmq") from error

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mqplug import ConfigError
+from mqplug_rocksmq._engine.errors import OUT_OF_FILES, out_of_files
 
 _SAFE_FLAGS: Final = (
     os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -55,15 +56,35 @@ def create_own(path: Path) -> int:
     return open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
+def entries_of(directory: Path) -> list[os.DirEntry[str]]:
+    """Return the entries of a directory of a store, none if it is missing."""
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise (out_of_files(error) if error.errno in OUT_OF_FILES else error) from None
+
+
+def expect_descriptors(wanted: int) -> None:
+    """Raise an error unless this process may open that many more files."""
+    opened: list[int] = []
+    try:
+        while len(opened) < wanted:
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        raise out_of_files(error) from None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
 def refuse_links(directory: Path) -> None:
     """Raise ``ConfigError`` if a directory of a store is a link or contains one."""
     if directory.is_symlink():
         raise _refused(directory, "a link")
-    try:
-        entries = list(os.scandir(directory))
-    except (FileNotFoundError, NotADirectoryError):
-        return  # it is created later, or its use fails then
-    for entry in entries:
+    for entry in entries_of(directory):
         if entry.is_symlink():
             raise _refused(Path(entry.path), "a link")
 
@@ -104,6 +125,8 @@ def _expect_own(path: Path, found: os.stat_result) -> None:
 
 def _other_kind(path: Path, error: OSError) -> Exception:
     """Return the error that names what is in the place of a file, if that prevented opening it."""
+    if error.errno in OUT_OF_FILES:
+        return out_of_files(error)
     if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
         return error
     try:

@@ -13,6 +13,7 @@ from weakref import WeakSet
 from mqplug import AlreadyOpen, ConnectError, Timeout
 from mqplug.spi import Deadline
 from mqplug_rocksmq._engine.directory import OWNER
+from mqplug_rocksmq._engine.errors import translate
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.codec import error_from_wire
 from mqplug_rocksmq._processes.frames import PROTOCOL, FrameHeader, FrameReader, LargeFrame, pack_frame
@@ -66,7 +67,10 @@ class ClientConnection:
         self._large: LargeFrame | None = None  # the frame being received, if it is large
         self._sending = threading.Lock()
         self.usable = True  # no answer is overdue
-        self.socket = socket.socket(socket.AF_UNIX)
+        try:
+            self.socket = socket.socket(socket.AF_UNIX)
+        except OSError as error:
+            raise translate(error) from error
         _connections.add(self)
         try:
             self._connect(address, timeout)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-from typing import Final
-
 import attrs
 
-from mqplug import AccessDenied, ConnectError, Error, StorageFull
+from mqplug import Error
 from mqplug.spi import Capabilities
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._engine.directory import examine, expect_database
+from mqplug_rocksmq._engine.errors import cannot_open
 from mqplug_rocksmq._processes.following_connection import FollowingConnection
 from mqplug_rocksmq._processes.open_stores import OPEN_RETRY_S, close_store, open_or_connect
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.store import Store
-
-_ERRORS: Final = {
-    errno.EACCES: AccessDenied, errno.EPERM: AccessDenied, errno.EROFS: AccessDenied,
-    errno.ENOSPC: StorageFull, errno.EDQUOT: StorageFull,
-}  # fmt: skip
 
 
 def connect(
@@ -33,10 +26,7 @@ def connect(
     except Error:
         raise
     except OSError as error:
-        where = "" if error.filename is None else f": {error.filename}"
-        reason = f"the store {settings.path} cannot be opened: {error.strerror}{where}"
-        kind = _ERRORS.get(error.errno or 0, ConnectError)
-        raise kind(reason, fix="Check the path, its permissions and the free disk space") from error
+        raise cannot_open(settings.directory, error) from error
     capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
     if isinstance(found, Store):
         return StoreConnection(found, settings, capabilities, close_store)

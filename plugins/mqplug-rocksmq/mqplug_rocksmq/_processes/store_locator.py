@@ -13,6 +13,7 @@ from mqplug.spi import Action, Capabilities, ConsumerOptions, Deadline, Listener
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._driver.join_context import JoinContext
 from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit
+from mqplug_rocksmq._engine.errors import cannot_open
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.forwarding import ForwardingConnection
 from mqplug_rocksmq._processes.open_stores import close_store, open_or_connect
@@ -71,7 +72,12 @@ class StoreLocator(ForwardingConnection):
             self._following.release()
 
     def _find(self, timeout: float) -> StoreAccess:
-        found = self._open_or_connect(timeout)
+        try:
+            found = self._open_or_connect(timeout)
+        except OSError as error:
+            if isinstance(error, Error):
+                raise
+            raise cannot_open(self._path, error) from error
         if found.id != self._id:
             _close_found(found, timeout)
             raise ConnectError(

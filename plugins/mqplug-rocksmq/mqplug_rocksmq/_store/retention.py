@@ -221,7 +221,7 @@ class RetentionWorker:
                 self._work.wait(retry)
                 retry = min(2 * retry, self._interval)
                 continue
-            except Error:
+            except (Error, OSError):
                 if self._ending.is_set():
                     return
                 _log.exception("retention could not drop old messages; trying again in %g s", self._interval)

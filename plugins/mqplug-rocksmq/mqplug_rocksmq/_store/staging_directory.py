@@ -18,7 +18,7 @@ from mqplug import Corrupt, Error
 from mqplug_rocksmq._engine.directory import STAGING
 from mqplug_rocksmq._engine.errors import translated_errors
 from mqplug_rocksmq._engine.rocks import write_table
-from mqplug_rocksmq._engine.store_files import refuse_links
+from mqplug_rocksmq._engine.store_files import entries_of, refuse_links
 from mqplug_rocksmq._store.staged import StagedFile
 
 STAGED_KEPT_S: Final = 24 * 3600.0  # the first task of a long job may finish that long before the job
@@ -90,11 +90,7 @@ class StagingDirectory:
                 path.unlink(missing_ok=True)
 
     def _entries(self) -> Iterator[tuple[Path, os.stat_result]]:
-        try:
-            entries = list(os.scandir(self.path))
-        except FileNotFoundError:
-            return
-        for entry in entries:
+        for entry in entries_of(self.path):
             try:
                 yield Path(entry.path), entry.stat()
             except FileNotFoundError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Final
 
 from mqplug import Corrupt
 from mqplug_rocksmq._engine import clock
@@ -25,6 +26,7 @@ from mqplug_rocksmq._engine.engine import Engine, WriteReceipt
 from mqplug_rocksmq._engine.errors import translated_errors
 from mqplug_rocksmq._engine.log_state import Extent, LogState
 from mqplug_rocksmq._engine.rocks import Changes, Pages
+from mqplug_rocksmq._engine.store_files import expect_descriptors
 from mqplug_rocksmq._engine.tuning import tuning_of
 from mqplug_rocksmq._format.keys import (
     NOT_UNDERSTOOD,
@@ -48,11 +50,14 @@ from mqplug_rocksmq._store.staging_directory import StagingDirectory
 from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicTable, no_changes
 from mqplug_rocksmq._store.transactions import Transactions
 
+_DESCRIPTORS: Final = 24  # that opening takes, and the first tables
+
 
 class Store:
     """An open store. All methods may be called from any thread."""
 
     def __init__(self, path: Path, settings: RocksMQSettings) -> None:
+        expect_descriptors(_DESCRIPTORS)
         examine(path)
         expect_database(path)
         make_directory(path)
