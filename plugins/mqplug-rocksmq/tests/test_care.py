@@ -19,7 +19,7 @@ from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._care.findings import Finding
 from mqplug_rocksmq._care.repair import repair_store
 from mqplug_rocksmq._care.restore import restore_backup
-from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, REPAIRED, WITNESS
+from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, INODES, REPAIRED, WITNESS
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.hand_out_notes import notes_key, numbered_key
 from mqplug_rocksmq._format.keys import LOG, TIME, StoredPosition, group_key, log_key, position_value, topic_key
@@ -141,7 +141,7 @@ def test_the_damaged_store_is_kept(path: Path, open_store: OpenStore) -> None:
     shutil.rmtree(kept)
     damaged(open_store(sync="os"), drop_page(50))
     assert repair_store(path, backup=False).damaged is None
-    assert {each.name for each in path.iterdir()} <= {DATABASE, WITNESS, IDENTITY, BALLAST, "owner"}
+    assert {each.name for each in path.iterdir()} <= {DATABASE, WITNESS, IDENTITY, BALLAST, INODES, "owner"}
 
 
 def test_a_sound_store_is_left_alone(path: Path, open_store: OpenStore) -> None:

@@ -303,6 +303,79 @@ def test_the_ballast_is_taken(tmp_path: Path) -> None:
     assert said == ["True True True", "True", "True", "move a group True", "True", "True"]
 
 
+INODES = """
+def others_take_the_inodes():
+    (disk / "files").mkdir(exist_ok=True)
+    with suppress(OSError):
+        for number in range(10_000):
+            (disk / "files" / str(number)).touch()
+
+def others_remove_theirs():
+    for file in (disk / "files").iterdir():
+        file.unlink()
+
+def others_take_the_rest():  # and none of the reserve, which a store gives up for as long as it compacts
+    reserve = path / "inodes"
+    for _ in range(500):
+        if held := len(os.listdir(reserve)):
+            others_take_the_inodes()
+            if len(os.listdir(reserve)) >= held:
+                return
+            others_remove_theirs()
+        time.sleep(0.02)
+    sys.exit("the reserve was given up all the time")
+
+child = '''
+with connect() as mq:
+    mq.create_topic("a")
+    with mq.producer("a") as out:
+        print(*[out.send(os.urandom(100_000)).coordinates[0] for _ in range(30)], flush=True)
+        if sys.argv[2] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+'''
+said = subprocess.run([sys.executable, "-c", sys.argv[3] + child, *sys.argv[1:3]], capture_output=True, text=True)
+known = [int(word) for word in said.stdout.split()]
+others_take_the_inodes()
+with connect() as mq:
+    print(offsets(mq, "a") == known)
+    left = trim_half(mq, "a")
+    others_take_the_rest()
+    print(offsets(mq, "a") == left)
+    mq.create_topic("b")
+    with mq.producer("a") as out:
+        for _ in range(100):  # a compaction may have freed some
+            others_take_the_rest()
+            try:
+                left.append(out.send(b"x").coordinates[0])
+            except mqplug.StorageFull as error:
+                print("inodes" in error.message, "df -i" in error.fix)
+                break
+others_take_the_inodes()
+with connect() as mq:
+    mq.delete_topic("b")
+    print(offsets(mq, "a") == left)
+    others_remove_theirs()
+    with mq.producer("a") as out:
+        print(soon(lambda: out.send(b"again")).coordinates[0] == left[-1] + 1)
+others_take_the_inodes()
+for file in (path / "inodes").iterdir():
+    file.unlink()
+others_take_the_inodes()
+for where in path, disk / "new":
+    try:
+        mqplug.connect("rocksmq", path=str(where))
+    except mqplug.StorageFull as error:
+        print("inodes" in error.message, "df -i" in error.fix)
+"""
+
+
+@pytest.mark.parametrize("how", ["killed", *nightly("closed")])
+def test_without_inodes(tmp_path: Path, how: str) -> None:
+    """Where the file system takes no more files a store is opened, read and trimmed, and errors speak of inodes."""
+    said = run(INODES, tmp_path, "48m,nr_inodes=120", how, WORDS)
+    assert said == ["True", "True", "True True", "True", "True", "True True", "True True"]
+
+
 def run(code: str, tmp_path: Path, size: str, *arguments: str, seconds: float = 100) -> list[str]:
     """Run code with a small disk of its own; return the lines that it prints."""
     script = 'mount -t tmpfs -o size="$5" tmpfs "$1"; "$2" -c "$3" "$1" "$4" "$6"'

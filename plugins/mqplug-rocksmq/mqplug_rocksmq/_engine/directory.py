@@ -28,11 +28,15 @@ IDENTITY: Final = "format"
 REPAIRED: Final = "rocksdb.repaired"
 PROBE: Final = "room"
 BALLAST: Final = "ballast"
+INODES: Final = "inodes"
 STAGING: Final = "staging"
 HAND_OUTS: Final = "hand_outs"
-_OWN_NAMES: Final = {DATABASE, WITNESS, OWNER, MEMBERS, IDENTITY, f"{IDENTITY}.new", PROBE, BALLAST, STAGING, HAND_OUTS}
+_OWN_NAMES: Final = {
+    DATABASE, WITNESS, OWNER, MEMBERS, IDENTITY, f"{IDENTITY}.new", PROBE, BALLAST, INODES, STAGING, HAND_OUTS,
+}  # fmt: skip
 _MILVUS_SUFFIX: Final = "_meta_kv"  # Milvus keeps the metadata of its RocksMQ beside the messages
 _MIN_FREE_BYTES: Final = 256 << 10
+_MIN_FREE_INODES: Final = 32  # with the reserve
 
 
 class Identity(NamedTuple):
@@ -60,7 +64,7 @@ def examine(path: Path, *, create: bool = True, named: bool = True) -> None:
     if there == path:
         expect_unshared(path)
         held = {entry.name for entry in os.scandir(path)}
-        for directory in (DATABASE, STAGING):
+        for directory in (DATABASE, STAGING, INODES):
             refuse_links(path / directory)
     if not _has_name(path, sound=named) and DATABASE not in held:
         _expect_room(path, held, create=create)
@@ -106,6 +110,11 @@ def _database_lost(path: Path) -> Corrupt:
 def expect_space(path: Path) -> None:
     """Raise ``StorageFull`` if the disk has no space to open a store: RocksDB writes a little each time."""
     disk = os.statvfs(path)
+    if disk.f_files and disk.f_favail < _MIN_FREE_INODES:
+        raise StorageFull(
+            f"the file system of {path} has less than {_MIN_FREE_INODES} inodes free, so it takes no more files",
+            fix="Remove files from it; df -i counts inodes",
+        )
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES:
         raise StorageFull(f"the disk of {path} has less than {_MIN_FREE_BYTES >> 10} KiB free", fix="Free some space")
 

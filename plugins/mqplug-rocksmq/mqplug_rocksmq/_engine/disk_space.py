@@ -16,7 +16,8 @@ from typing import Final
 from mqplug import StorageFull
 from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, PROBE
 from mqplug_rocksmq._engine.errors import disk_full
-from mqplug_rocksmq._engine.store_files import create_own, open_own
+from mqplug_rocksmq._engine.inode_reserve import RESERVED_INODES, SCARCE_INODES, InodeReserve, free_inodes
+from mqplug_rocksmq._engine.store_files import create_own, entries_of, open_own
 
 MIN_BALLAST_BYTES: Final = 256 << 10  # twice what opening an empty store takes
 _ALLOCATE_BYTES: Final = 1 << 20
@@ -36,6 +37,7 @@ class DiskSpace:
     def __init__(self, store: Path, most: int) -> None:
         self._store = store
         self._ballast = Ballast(store, most)
+        self._inodes = InodeReserve(store, RESERVED_INODES if most else 0)
         self._used = database_bytes(store)
         self._looked = -_RECHECK_S
         self.short = False
@@ -51,8 +53,12 @@ class DiskSpace:
 
     def expect(self) -> None:
         """Raise ``StorageFull`` unless there is space for sends beside a ballast of the right size."""
-        if (self.short and not self.to_send()) or not self._ballast.cover(self._used):
-            raise disk_full()
+        if (self.short and not self.to_send()) or not self._covered():
+            raise self.full()
+
+    def _covered(self) -> bool:
+        """Return whether the reserves have the right size, or could get it."""
+        return self._ballast.cover(self._used) and self._inodes.cover()
 
     def to_send(self) -> bool:
         """Return whether sends can resume beside a full ballast. Checked every 0.1 s at most; False in between."""
@@ -60,12 +66,12 @@ class DiskSpace:
             return False
         self._looked = time.monotonic()
         self._used = database_bytes(self._store)
-        self._ballast.look()
+        self._look()
         self._ballast.fit(self._used)
         free, total = _disk(self._store)
         wanted = wal_bytes(self._store) + min(_RESUME_FREE_BYTES, total // _RESUME_DISK_PART)
         missing = max(0, self._ballast.wanted(self._used) - self._ballast.held)
-        if free < missing + wanted or not self._ballast.cover(self._used):
+        if free < missing + wanted or not self._covered():
             return False
         self.short = not self._ballast.room_for(wanted)
         return not self.short
@@ -77,31 +83,55 @@ class DiskSpace:
         return self._ballast.room_for(wanted) or (self.give_up() and self._ballast.room_for(wanted))
 
     def give_up(self) -> bool:
-        """Release the ballast for now. Return whether there was any."""
+        """Release the reserves for now. Return whether there were any."""
         self.short = True
-        return self._ballast.give_up()
+        return bool(self._ballast.give_up() + self._inodes.give_up())
 
     def settle(self) -> None:
         """Restore a released ballast as far as space permits, leaving some free for small writes; or shrink it."""
         self._used = database_bytes(self._store)
         self._ballast.fit(self._used)
         if self.short:
-            self._ballast.take(self._used, _disk(self._store)[0] - _SMALL_WRITES_BYTES)
+            self._take()
+
+    def _take(self) -> None:
+        self._ballast.take(self._used, _disk(self._store)[0] - _SMALL_WRITES_BYTES)
+        self._inodes.take()
+
+    def _look(self) -> None:
+        self._ballast.look()
+        self._inodes.look()
 
     def tend(self) -> None:
         """Measure the store and fit the ballast to it, as far as space permits."""
         self._used = database_bytes(self._store)
-        self._ballast.look()
+        self._look()
         self._ballast.fit(self._used)
-        if not self._ballast.cover(self._used):
-            self._ballast.take(self._used, _disk(self._store)[0] - _SMALL_WRITES_BYTES)
+        if not self._covered():
+            self._take()
+
+    def full(self) -> StorageFull:
+        """Return the error for a full disk."""
+        return _no_inodes("") if self._lacks_inodes() else disk_full()
+
+    def gone(self) -> StorageFull:
+        """Return the error for a full disk whose reserves are gone too, so that nothing can be trimmed."""
+        if self._lacks_inodes():
+            return _no_inodes(", and other programs have taken those that the store had reserved")
+        return StorageFull(
+            "the disk of the store is full, and other programs have taken the space that the store had reserved",
+            fix="Free the size of the write-ahead log plus a few MiB, then trim or delete topics",
+        )
+
+    def _lacks_inodes(self) -> bool:
+        free = free_inodes(self._store)
+        return free is not None and free <= SCARCE_INODES
 
 
-def ballast_gone() -> StorageFull:
-    """Return the error for a full disk whose ballast is gone too, so that nothing can be trimmed."""
+def _no_inodes(more: str) -> StorageFull:
     return StorageFull(
-        "the disk of the store is full, and other programs have taken the space that the store had reserved",
-        fix="Free the size of the write-ahead log plus a few MiB, then trim or delete topics",
+        f"the file system of the store has no inodes left, so it takes no more files{more}",
+        fix="Remove files from it (df -i counts inodes), or trim or delete topics",
     )
 
 
@@ -123,10 +153,9 @@ def _disk(store: Path) -> tuple[int, int]:
 
 def _files(store: Path) -> list[tuple[str, os.stat_result]]:
     found = []
-    with suppress(FileNotFoundError, NotADirectoryError):
-        for entry in os.scandir(store / DATABASE):
-            with suppress(FileNotFoundError):  # RocksDB removes files concurrently
-                found.append((entry.name, entry.stat(follow_symlinks=False)))
+    for entry in entries_of(store / DATABASE):
+        with suppress(FileNotFoundError):  # RocksDB removes files concurrently
+            found.append((entry.name, entry.stat(follow_symlinks=False)))
     return found
 
 

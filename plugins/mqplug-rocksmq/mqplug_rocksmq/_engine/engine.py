@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
 from mqplug.spi import Bell, Deadline
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
-from mqplug_rocksmq._engine.disk_space import DiskSpace, ballast_gone, wal_bytes
+from mqplug_rocksmq._engine.disk_space import DiskSpace, wal_bytes
 from mqplug_rocksmq._engine.durability import Durability, WriteCallback, stored_changes
-from mqplug_rocksmq._engine.errors import disk_full
 from mqplug_rocksmq._engine.latency import LatencyRecorder
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import Tuning
@@ -109,7 +108,7 @@ class Engine:
 
     def _open_pages(self, database: Path, tuning: Tuning) -> Pages:
         if not self.disk_space.to_open():
-            raise ballast_gone()
+            raise self.disk_space.gone()
         try:
             return Pages(database, tuning)
         except StorageFull:
@@ -158,14 +157,14 @@ class Engine:
         """Reopen RocksDB, which refuses writes after a full disk, if there is space for that."""
         if not self.disk_space.to_send():
             if not frees:
-                raise disk_full()
+                raise self.disk_space.full()
             if not self.disk_space.to_open():
-                raise ballast_gone()
+                raise self.disk_space.gone()
         if not self.durability.syncing.acquire(blocking=False):
-            raise _Busy(disk_full().message, fix=disk_full().fix)
+            raise _Busy(self.disk_space.full().message)
         try:
             if not self.maintaining.acquire(blocking=False):
-                raise _Busy(disk_full().message, fix=disk_full().fix)
+                raise _Busy(self.disk_space.full().message)
             try:
                 self._reopen()
             finally:
@@ -197,7 +196,7 @@ class Engine:
                     self.changes(frees=True)
             except _Busy:
                 if deadline.expired:
-                    raise disk_full() from None
+                    raise self.disk_space.full() from None
                 time.sleep(_BUSY_POLL_S)
 
     @contextmanager
@@ -214,7 +213,7 @@ class Engine:
                     self._open_anew()
                 yield
                 if self.pages.stuck:
-                    raise disk_full()
+                    raise self.disk_space.full()
                 if self.disk_space.short:
                     self.pages.flush()  # else a few small values would keep the write-ahead log
             finally:
@@ -236,7 +235,7 @@ class Engine:
         with self.durability.syncing, self.lock:
             self.check()
             if not self.disk_space.to_open():
-                raise ballast_gone()
+                raise self.disk_space.gone()
             self._reopen()
         self.durability.sync_soon()
 
@@ -276,7 +275,7 @@ class Engine:
             if isinstance(error, StorageFull):
                 self.durability.full = error
                 self.reload_memory()
-                raise
+                raise self.disk_space.full() from error
             self._refusal = Closed(f"the store is closed because a write failed: {error.message}", fix=_REOPEN_FIX)
             raise OutcomeUnknown(f"a write failed: {error.message}", fix=_REOPEN_FIX) from error
         self.writes.add(time.perf_counter() - began)
