@@ -135,11 +135,16 @@ class Client(Closable):
         with self._session.using("delete topic", needs="delete_topic"):
             self._session.topics.delete(topic, deadline)
 
-    def topics(self, *, timeout: float | None = 30) -> list[str]:
-        """Return the names of all topics, sorted, except the backend's own."""
+    def topics(self, pattern: Matching | None = None, *, timeout: float | None = 30) -> list[str]:
+        """Return the names of all topics, sorted, except the backend's own.
+
+        With a pattern, such as ``matching("orders[.].*")``, return those that a consumer of it would read now.
+        """
+        if pattern is not None and not isinstance(pattern, Matching):
+            raise TypeError(f"topics() takes matching(...), not {type(pattern).__name__}")
         deadline = Deadline(timeout)
         with self._session.using("list topics", needs="list_topics"):
-            return self._session.topics.names(deadline)
+            return self._session.topics.names(deadline, pattern)
 
     def describe(self, topic: str, *, timeout: float | None = 30) -> TopicInfo:
         """Describe a topic: the log of each partition, and its retention, where the backend reports it."""

@@ -62,8 +62,7 @@ class Topics:
 
     def matching(self, pattern: Matching, deadline: Deadline) -> list[Log]:
         """Return the logs of all topics that match. One that is deleted meanwhile is left out."""
-        listed = self._backend.list_topics(self._connection, deadline, pattern.pattern)
-        names = sorted(filter(pattern.matches, listed))
+        names = self.names(deadline, pattern)
         try:
             found = self.find_all(names, deadline)
         except TopicNotFound:
@@ -97,9 +96,11 @@ class Topics:
         """Delete a topic."""
         self._backend.delete_topic(self._connection, check_topic(topic), deadline)
 
-    def names(self, deadline: Deadline) -> list[str]:
-        """Return the names of all topics but the backend's own."""
-        return sorted(self._backend.list_topics(self._connection, deadline))
+    def names(self, deadline: Deadline, pattern: Matching | None = None) -> list[str]:
+        """Return the names of all topics but the backend's own, or of those that match."""
+        if pattern is None:
+            return sorted(self._backend.list_topics(self._connection, deadline))
+        return sorted(filter(pattern.matches, self._backend.list_topics(self._connection, deadline, pattern.pattern)))
 
     def add_partitions(self, topic: str, total: int, deadline: Deadline) -> None:
         """Grow a topic to ``total`` partitions; ``ValueError`` if it has as many already."""

@@ -118,9 +118,9 @@ class AsyncClient(AsyncClosable):
         """As ``Client.delete_topic``."""
         await self._loop.call(partial(self.sync.delete_topic, topic, timeout=timeout))
 
-    async def topics(self, *, timeout: float | None = 30) -> list[str]:
+    async def topics(self, pattern: Matching | None = None, *, timeout: float | None = 30) -> list[str]:
         """As ``Client.topics``."""
-        return await self._loop.call(partial(self.sync.topics, timeout=timeout))
+        return await self._loop.call(partial(self.sync.topics, pattern, timeout=timeout))
 
     async def describe(self, topic: str, *, timeout: float | None = 30) -> TopicInfo:
         """As ``Client.describe``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ from limited_memory import narrowed
 import mqplug
 from mqplug import EARLIEST, memory
 from mqplug.recording import Recorder
-from mqplug.spi import AlterTopic, CreateTopic, DescribeTopic, DescribeTopics
+from mqplug.spi import AlterTopic, CreateTopic, DescribeTopic, DescribeTopics, ListTopics
 
 
 @pytest.fixture
@@ -41,6 +42,41 @@ def test_an_operation_that_settings_rule_out_says_how_to_get_it():
 
 
 # topics ----------------------------------------------------------------------------------------------------
+
+
+def test_topics_are_listed_by_a_pattern(mq):
+    """Names that match as a whole are listed, sorted, and nothing but a pattern is accepted."""
+    for name in ("orders.eu", "audit", "orders.de", "old-orders.de"):
+        mq.create_topic(name)
+    assert mq.topics(mqplug.matching("orders[.].*")) == ["orders.de", "orders.eu"]
+    assert mq.topics(mqplug.matching("nothing")) == []
+    with pytest.raises(TypeError, match=r"takes matching\(...\), not str"):
+        mq.topics("orders")
+
+
+def test_a_driver_is_told_the_pattern_of_topics(mq, monkeypatch):
+    """A backend that has topics elsewhere, as Pulsar has in other namespaces, looks there if the pattern says so."""
+    asked = []
+
+    def run(action):
+        asked.append(action)
+        return ["persistent://a/b/orders", "persistent://a/b/audit"]
+
+    monkeypatch.setattr(mq._connection, "administer", run)
+    assert mq.topics(mqplug.matching("persistent://a/.*/orders")) == ["persistent://a/b/orders"]
+    assert asked == [ListTopics("persistent://a/.*/orders")]
+
+
+def test_asyncio_lists_topics_by_a_pattern():
+    """The asyncio client takes the same pattern."""
+
+    async def listed():
+        async with mqplug.aio.connect("memory") as mq:
+            for name in ("orders", "audit"):
+                await mq.create_topic(name)
+            return await mq.topics(mqplug.matching("o.*"))
+
+    assert asyncio.run(listed()) == ["orders"]
 
 
 def test_a_topic_is_described(mq):
