@@ -31,6 +31,7 @@ _HOMES: Final = {
     "_client.transaction": "BatchHandle Transaction",
     "_consume.consumer": "Consumer",
     "_consume.retry_policy": "Reject Retry",
+    "_consume.serving": "serve",
     "_consume.status": "ConsumerStatistics PartitionState",
     "_model.batch": "Batch",
     "_model.errors": """
