@@ -59,7 +59,7 @@ class MqplugDataSource(DataSource):
         if overwrite:
             _refuse("overwrite", "a topic cannot be overwritten: messages are only added", "Set mode('append')")
         options = parse_write_options(self.options)
-        check_written_schema(schema, options.topic)
+        check_written_schema(schema, options.topic, options=bool(self.options))
         check_backend(options)
         return MqplugWriter(options)
 
@@ -77,6 +77,7 @@ class MqplugDataSource(DataSource):
         """Return a streaming write of rows with this schema. Raise ``Unsupported`` for the mode ``complete``."""
         from mqplug_spark._options.write_options import parse_stream_write_options
         from mqplug_spark._rows.written_columns import check_written_schema
+        from mqplug_spark._write.driver import check_backend
         from mqplug_spark._write.stream_writer import MqplugStreamWriter
 
         if overwrite:
@@ -86,6 +87,7 @@ class MqplugDataSource(DataSource):
             )  # fmt: skip
         options = parse_stream_write_options(self.options)
         check_written_schema(schema, options.topic)
+        check_backend(options, stream=True)
         return MqplugStreamWriter(options)
 
 

@@ -12,13 +12,15 @@ from mqplug_spark._options.backend_settings import BackendSettings, parse_backen
 
 Partitioner = Literal["murmur2", "crc32", "pulsar-java", "round_robin"]
 
+MARKS_TOPIC: Final = "mqplug-spark-marks"
 MAX_WRITER_LENGTH: Final = 200  # names of transactions have more behind it
 
 _OF_STREAMS: Final = ("checkpointLocation", "queryName")
 """What Spark hands down to the sink of a stream, beside the options of the user."""
 
 _NAMES: Final = {
-    name.lower(): name for name in ("topic", "partitioner", "writer", "number", "includeHeaders", *_OF_STREAMS)
+    name.lower(): name
+    for name in ("topic", "partitioner", "writer", "number", "marksTopic", "includeHeaders", *_OF_STREAMS)
 }
 
 
@@ -38,6 +40,7 @@ class WriteOptions:
     topic: str | None
     partitioner: Partitioner
     mark: WriteMark | None
+    marks_topic: str = MARKS_TOPIC
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -55,7 +58,10 @@ def _parse(given: Mapping[str, str], call: str) -> WriteOptions:
         raise ConfigError(f"{call} was given a path", fix=f"Name the topic with option('topic', ...), and call {call}")
     backend = parse_backend(found, _NAMES)
     _check_flag(found, "includeHeaders")
-    return WriteOptions(backend=backend, topic=_topic(found), partitioner=_partitioner(found), mark=_mark(found))
+    return WriteOptions(
+        backend=backend, topic=_topic(found), partitioner=_partitioner(found), mark=_mark(found),
+        marks_topic=found.get("markstopic", MARKS_TOPIC).strip() or MARKS_TOPIC,
+    )  # fmt: skip
 
 
 def parse_stream_write_options(given: Mapping[str, str]) -> WriteOptions:

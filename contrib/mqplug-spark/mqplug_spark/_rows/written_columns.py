@@ -48,8 +48,17 @@ _KINDS: Final[dict[str, tuple[str, Callable[[DataType], bool]]]] = {
 }
 
 
-def check_written_schema(schema: StructType, topic: str | None) -> None:
-    """Raise ``ConfigError`` for a column that cannot be written, and for one that is missing."""
+_IN_A_TABLE: Final = (
+    "Spark loses the options of CREATE TABLE: give them with each statement, as in INSERT INTO orders "
+    "WITH (url = '...', topic = 'orders'), or make a TEMPORARY VIEW. In Python, write option('topic', ...)"
+)
+
+
+def check_written_schema(schema: StructType, topic: str | None, *, options: bool = True) -> None:
+    """Raise ``ConfigError`` for a column that cannot be written, and for one that is missing.
+
+    ``options`` says whether Spark passed any.
+    """
     names = schema.fieldNames()
     for field in schema.fields:
         _check_field(field)
@@ -59,7 +68,10 @@ def check_written_schema(schema: StructType, topic: str | None) -> None:
         raise ConfigError("the column 'value' is missing", fix="Name the column with the payload 'value'")
     if topic is None and "topic" not in names:
         raise ConfigError(
-            "no topic is named", fix="Write option('topic', ...), or add a column 'topic' with the topic of each row"
+            "no topic is named",
+            fix="Write option('topic', ...), or add a column 'topic' with the topic of each row"
+            if options
+            else _IN_A_TABLE,
         )
 
 

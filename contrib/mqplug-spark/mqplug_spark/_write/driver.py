@@ -8,19 +8,29 @@ from typing import TypeGuard
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from mqplug import Client, Staged, Unsupported
+from mqplug import Client, NotCommitted, Staged, Unsupported
 from mqplug_spark._clients.process_clients import ask
-from mqplug_spark._options.write_options import WriteOptions
+from mqplug_spark._options.write_options import WriteMark, WriteOptions
+from mqplug_spark._write.marks import marks_of, prepare_marks
 from mqplug_spark._write.staged import ingest_all
 from mqplug_spark._write.written import WrittenByTask
 
-
-def check_backend(options: WriteOptions) -> None:
-    """Raise if the backend cannot do what the options ask for, or the topic does not exist."""
-    ask(options.backend, partial(_check, options))
+_checked: set[WriteOptions] = set()
 
 
-def _check(options: WriteOptions, client: Client) -> None:
+def check_backend(options: WriteOptions, *, stream: bool = False) -> None:
+    """Raise if the backend cannot do what the options ask for, or the topic does not exist.
+
+    Spark asks for the writer of a ``stream`` twice in each batch: only the first time is the backend asked.
+    """
+    if stream and options in _checked:
+        return
+    ask(options.backend, partial(_check, options, stream))
+    if stream:
+        _checked.add(options)
+
+
+def _check(options: WriteOptions, stream: bool, client: Client) -> None:
     able = client.capabilities
     if options.mark is not None and not (able.staged_ingest or able.transactions):
         raise Unsupported(
@@ -30,6 +40,8 @@ def _check(options: WriteOptions, client: Client) -> None:
         )  # fmt: skip
     if options.topic is not None:
         client.describe(options.topic)
+    if able.transactions and not able.staged_ingest and (stream or options.mark is not None):
+        prepare_marks(client, options.marks_topic)
 
 
 def commit_all(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -37,6 +49,25 @@ def commit_all(options: WriteOptions, messages: Sequence[WriterCommitMessage | N
     written = list(filter(_is_written, messages))
     if staged := _staged(written):
         ingest_all(options.backend, staged, written[0].mark)
+    elif written and written[0].execution is not None:
+        ask(options.backend, partial(_end_marked, options, written[0].mark, written[0].execution))
+
+
+def _end_marked(options: WriteOptions, mark: WriteMark, execution: str, client: Client) -> None:
+    """Say that all rows are stored. Raise if a task of another execution has committed unseen meanwhile."""
+    marks = marks_of(options, mark.writer)
+    marks.read(client)
+    if marks.done >= mark.number:
+        return
+    looks = marks.looks_of(mark.number, execution)
+    unseen = [task for task in marks.of_others(mark.number, execution) if task not in looks or not looks[task].same]
+    if unseen:
+        raise NotCommitted(
+            f"task {min(unseen)} of an earlier run of number {mark.number} of {mark.writer!r} committed its rows while "
+            "this one ran: they may be stored twice", operation="write",
+            fix="End the program of the earlier run before you start another, and remove the rows that came twice",
+        )  # fmt: skip
+    marks.say_done(client, mark.number)
 
 
 def abort_all(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:

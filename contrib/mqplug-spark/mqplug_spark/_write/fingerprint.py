@@ -1,39 +1,51 @@
-"""What tells the rows of a task from others: their number, and a checksum of values and keys in any order."""
+"""What tells the rows of a task from others: their number, and a checksum of all that is sent, in any order."""
 
 from __future__ import annotations
 
-import re
 from itertools import repeat
-from typing import Final, Self
+from typing import Final
 from zlib import crc32
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
-_TEXT: Final = re.compile(r"batch=(\d+) rows=(\d+) sum=([0-9a-f]+)", re.ASCII)
+_NULL: Final = b"\0mqplug null\xff"  # stands for None, which is not empty
+_MASK: Final = 0xFFFF_FFFF
 
 
 @attrs.define
 class Fingerprint:
-    """The rows of a task in one topic, for one number of its writer."""
+    """The rows of a task, in all topics."""
 
-    number: int
     rows: int = 0
     checksum: int = 0
 
-    def add(self, columns: pa.RecordBatch) -> None:
+    def add(self, topic: str, columns: pa.RecordBatch) -> None:
         """Add rows."""
-        values = [value or b"" for value in columns.column("value").to_pylist()]
-        keys = repeat(b"") if "key" not in columns.schema.names else columns.column("key").to_pylist()
-        starts = (0 if key is None else crc32(key, 1) for key in keys)
-        self.rows += len(values)
-        self.checksum = (self.checksum + sum(map(crc32, values, starts))) & 0xFFFF_FFFF_FFFF_FFFF
+        sums = [crc32(topic.encode())] * len(columns)
+        for name in ("partition", "timestamp"):
+            if name in columns.schema.names:
+                numbers = pc.fill_null(columns.column(name).cast(pa.int64()), -1).to_pylist()
+                sums = [(each * 0x9E37_79B1 + number) & _MASK for each, number in zip(sums, numbers, strict=True)]
+        for name in ("key", "value"):
+            texts = _texts(columns, name)
+            sums = list(map(crc32, texts, map(_with_length, sums, map(len, texts))))
+        if "headers" in columns.schema.names:
+            headers = columns.column("headers").to_pylist()
+            sums = [crc32(repr(each or []).encode(), start) for each, start in zip(headers, sums, strict=True)]
+        self.rows += len(columns)
+        self.checksum = (self.checksum + sum(sums)) & 0xFFFF_FFFF_FFFF_FFFF
 
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Return the fingerprint that was written as this text; None for another text."""
-        found = _TEXT.fullmatch(text)
-        return None if found is None else cls(int(found[1]), int(found[2]), int(found[3], 16))
 
-    def __str__(self) -> str:
-        return f"batch={self.number} rows={self.rows} sum={self.checksum:x}"
+def _texts(columns: pa.RecordBatch, name: str) -> list[bytes]:
+    if name not in columns.schema.names:
+        return list(repeat(_NULL, len(columns)))
+    column = columns.column(name)
+    filled = pc.fill_null(column, _NULL) if column.null_count else column
+    texts: list[bytes] = filled.to_pylist()
+    return texts
+
+
+def _with_length(start: int, length: int) -> int:
+    return start ^ length

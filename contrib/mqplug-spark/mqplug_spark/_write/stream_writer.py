@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,12 @@ class MqplugStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        self._execution = uuid.uuid4().hex  # Spark makes a writer for each batch
 
     @cut_short
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task, or stage them."""
-        return write_rows(self._options, stream_task(), iterator)
+        return write_rows(self._options, stream_task(self._execution), iterator)
 
     @cut_short
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -10,7 +10,7 @@ from mqplug_spark._options.write_options import WriteMark
 
 @attrs.frozen
 class Task:
-    """A task: its number among those of the write, and the mark of the write.
+    """A task: its number among those of the write, the mark of the write, and a name for this execution of it.
 
     ``once``: what was written under the mark before is not written again, so that the mark has to outlive the write.
     """
@@ -18,20 +18,21 @@ class Task:
     number: int
     mark: WriteMark
     once: bool
+    execution: str
 
 
 def batch_task(write: str, mark: WriteMark | None) -> Task:
     """Return the task of a batch write that runs here. Without a mark, the name of the write is one, used only once."""
-    return Task(_context().partitionId(), mark or WriteMark(f"spark-{write}", 0), mark is not None)
+    return Task(_context().partitionId(), mark or WriteMark(f"spark-{write}", 0), mark is not None, write)
 
 
-def stream_task() -> Task:
+def stream_task(execution: str) -> Task:
     """Return the task of a streaming write that runs here. Its mark is made of the query and its batch."""
     context = _context()
     query, batch = context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("streaming.sql.batchId")
     if query is None or batch is None:
         raise RuntimeError("Spark does not tell this task which streaming query and batch it belongs to")
-    return Task(context.partitionId(), WriteMark(f"spark-{query}", int(batch)), once=True)
+    return Task(context.partitionId(), WriteMark(f"spark-{query}", int(batch)), True, execution)
 
 
 def _context() -> TaskContext:

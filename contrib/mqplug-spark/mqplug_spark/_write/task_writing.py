@@ -26,24 +26,24 @@ def write_rows(options: WriteOptions, task: Task, batches: Iterator[pa.RecordBat
             batches, task.number, options.topic, client.capabilities.message_max_bytes,
             lambda topic: len(client.partitions(topic)),
         )  # fmt: skip
-        staged = _write(client, rows, options, task)
+        staged, marked = _write(client, rows, options, task)
     except (Closed, ConnectError):
         drop_client(options.backend, client)
         raise
-    return WrittenByTask(rows.count, task.mark, staged)
+    return WrittenByTask(rows.count, task.mark, staged, task.execution if marked else None)
 
 
-def _write(client: Client, rows: WrittenRows, options: WriteOptions, task: Task) -> tuple[Staged, ...]:
-    """Return what is staged, for the driver's commit."""
+def _write(client: Client, rows: WrittenRows, options: WriteOptions, task: Task) -> tuple[tuple[Staged, ...], bool]:
+    """Return what is staged, for the driver's commit, and whether the task has committed under a mark."""
     able = client.capabilities
     if able.staged_ingest:
-        return stage_rows(client, rows, options.partitioner)
+        return stage_rows(client, rows, options.partitioner), False
     if not able.transactions:
         send_plainly(client, rows, options.partitioner)
-        return ()
-    with connect(options.backend) as holder:  # of its own: a new client takes the names of transactions over
+        return (), False
+    with connect(options.backend) as holder:  # of its own: a new client takes the name of the transaction over
         if task.once:
-            send_marked(holder, rows, task, options.partitioner)
+            send_marked(client, holder, rows, task, options)
         else:
             send_in_transaction(holder, rows, task, options.partitioner)
-    return ()
+    return (), task.once

@@ -19,8 +19,9 @@ from clusters import new_name
 import mqplug
 from mqplug_spark._clients.process_clients import drop_client
 from mqplug_spark._options.backend_settings import BackendSettings
-from mqplug_spark._options.write_options import WriteMark, WriteOptions, parse_write_options
+from mqplug_spark._options.write_options import MARKS_TOPIC, WriteMark, WriteOptions, parse_write_options
 from mqplug_spark._write.driver import commit_all
+from mqplug_spark._write.marks import prepare_marks
 from mqplug_spark._write.task import Task
 from mqplug_spark._write.task_writing import write_rows
 from mqplug_spark._write.written import WrittenByTask
@@ -51,7 +52,7 @@ def rows():
 
 options = parse_write_options({"url": sys.argv[1], "topic": sys.argv[2]})
 try:
-    write_rows(options, Task(0, WriteMark("job", 1), True), rows())
+    write_rows(options, Task(0, WriteMark(sys.argv[2], 1), True, "first"), rows())
 except Exception as error:
     print(type(error).__name__, flush=True)
 else:
@@ -93,9 +94,9 @@ def stored(client: mqplug.Client, topic: str) -> Counter[bytes]:
     return Counter(message.value or b"" for message in client.read(topic))
 
 
-def task(number: int, write: int = 1) -> Task:
+def task(number: int, writer: str = "job") -> Task:
     """A task of a marked write."""
-    return Task(number, WriteMark("job", write), once=True)
+    return Task(number, WriteMark(writer, 1), once=True, execution="first")
 
 
 @pytest.fixture
@@ -142,6 +143,7 @@ def target(kafka_server: KafkaServer) -> Iterator[tuple[mqplug.Client, WriteOpti
     topic = new_name("disturbed")
     with mqplug.connect(kafka_server.url) as client:
         client.create_topic(topic, partitions=2)
+        prepare_marks(client, MARKS_TOPIC)
         yield client, parse_write_options({"url": kafka_server.url, "topic": topic})
     drop_client(BackendSettings(url=kafka_server.url))
 
@@ -155,7 +157,7 @@ def test_a_task_is_killed_in_its_transaction(
     killed = start(TASK, kafka_server.url, topic)
     kill(killed)
     for _ in range(2):
-        write_rows(options, task(0), batches(0))
+        write_rows(options, task(0, topic), batches(0))
     assert stored(client, topic) == expected(0)
 
 
@@ -168,7 +170,7 @@ def test_a_task_that_was_given_up_commits_nothing(
     lost = start(TASK, kafka_server.url, topic)
     os.kill(lost.pid, signal.SIGSTOP)
     try:
-        write_rows(options, task(0), batches(0))
+        write_rows(options, task(0, topic), batches(0))
     finally:
         os.kill(lost.pid, signal.SIGCONT)
     said, _ = lost.communicate("go on\n", timeout=60)
@@ -182,9 +184,12 @@ def test_the_broker_is_restarted_during_a_task(
 ) -> None:
     """A task goes on when its broker is back, or fails and is written by its next attempt: once in either case."""
     client, options = target
+    topic = options.topic or ""
     for attempt in range(3):
         try:
-            write_rows(options, task(0), batches(0, between=kafka_server.restart if attempt == 0 else lambda: None))
+            write_rows(
+                options, task(0, topic), batches(0, between=kafka_server.restart if attempt == 0 else lambda: None)
+            )
         except mqplug.Error:
             assert attempt < 2
-    assert stored(client, options.topic or "") == expected(0)
+    assert stored(client, topic) == expected(0)

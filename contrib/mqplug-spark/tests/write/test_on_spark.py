@@ -6,19 +6,20 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clusters import Cluster, over
+from clusters import Cluster, over, send
 from pyspark.errors import PySparkException, StreamingQueryException
 from queries import finished
 
 import mqplug
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 pytestmark = pytest.mark.timeout(240)  # the first test that asks for Spark or Kafka starts it
@@ -219,6 +220,49 @@ def test_a_batch_that_is_repeated(spark: SparkSession, cluster: Cluster, topic: 
     assert stored(cluster, topic) == once + repeated + Counter(["last"])
 
 
+@over("kafka")
+def test_a_batch_of_which_one_task_had_committed(
+    spark: SparkSession, cluster: Cluster, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """It is stored once if it is repeated by the same tasks. If its rows are divided otherwise, nothing is written."""
+    source, target = make_topic(1), make_topic()
+    send(cluster, source, 1_000)
+
+    def run(tasks: int, change: Callable[..., object] | None = None) -> None:
+        reader = spark.readStream.format("mqplug").option("url", cluster.url).option("subscribe", source)
+        frame = reader.option("startingOffsets", "earliest").option("minPartitions", tasks).load().select("value")
+        frame = frame if change is None else frame.mapInArrow(change, "value binary")  # type: ignore[arg-type]
+        sink = frame.writeStream.format("mqplug").option("url", cluster.url).option("topic", target)
+        finished(sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start)
+
+    with pytest.raises(StreamingQueryException, match="the first task fails"):
+        run(2, first_task_failing(cluster.url, target))
+    before = stored(cluster, target)
+    assert before == Counter(map(str, range(500, 1_000)))
+    with pytest.raises(StreamingQueryException, match="are divided otherwise now"):
+        run(3)
+    assert stored(cluster, target) == before
+    run(2)
+    assert stored(cluster, target) == Counter(map(str, range(1_000)))
+
+
+def first_task_failing(url: str, target: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a change of rows that fails in the first of two tasks, when the other one has committed."""
+
+    def change(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if b"0" in batch["value"].to_pylist():
+                with mqplug.connect(url) as client:
+                    end = time.monotonic() + 60
+                    while all(mark.readable == mark.low for mark in client.watermarks(target).values()):
+                        assert time.monotonic() < end
+                        time.sleep(0.1)
+                raise RuntimeError("the first task fails")
+            yield batch
+
+    return change
+
+
 @over("rocksmq")
 def test_options_of_a_batch_write_are_refused_on_a_stream(
     spark: SparkSession, cluster: Cluster, topic: str, queue: Path
@@ -241,6 +285,7 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
         for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
             exec(example.replace("kafka://broker:9092", url), names)
         seen = stored(Cluster(url, client), "orders")
+    assert seen.pop("2 pears") == 1
     assert seen.pop("3 apples") == seen.pop("1 melon") == 2
     assert set(seen.values()) == {2}
     assert len(seen) % 10 == 0

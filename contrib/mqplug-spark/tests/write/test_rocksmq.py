@@ -157,6 +157,16 @@ def test_writer_and_number_make_a_write_once(
     assert staged_files(tmp_path) == 0
 
 
+def test_a_stream_into_a_missing_topic_is_refused_before_its_tasks(store: mqplug.Client, source: Sources) -> None:
+    """The writer of a stream looks at its topic, as that of a batch does, and only once."""
+    with pytest.raises(mqplug.TopicNotFound, match="nowhere"):
+        source(topic="nowhere").streamWriter(VALUES, overwrite=False)
+    store.create_topic("nowhere")
+    source(topic="nowhere").streamWriter(VALUES, overwrite=False)
+    store.delete_topic("nowhere")
+    source(topic="nowhere").streamWriter(VALUES, overwrite=False)
+
+
 def test_a_batch_of_a_stream_is_stored_once(store: mqplug.Client, source: Sources, in_task: Enter) -> None:
     """A batch that Spark repeats is stored once, whichever object commits it; each query has numbers of its own."""
     for query, batch in (("one", 0), ("one", 0), ("one", 1), ("two", 0), ("one", 1)):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from clusters import new_name
 
 import mqplug
-from mqplug_spark._options.write_options import WriteMark
+from mqplug_spark._options.write_options import WriteMark, WriteOptions, parse_write_options
 from mqplug_spark._rows.written_rows import WrittenRows
+from mqplug_spark._write.driver import commit_all
 from mqplug_spark._write.fingerprint import Fingerprint
 from mqplug_spark._write.marked_transactions import send_in_transaction, send_marked
+from mqplug_spark._write.marks import Mark, marks_of, prepare_marks
 from mqplug_spark._write.task import Task
+from mqplug_spark._write.written import WrittenByTask
 
 
 @pytest.fixture
@@ -23,6 +28,15 @@ def audit(mq: mqplug.Client) -> Iterator[str]:
     mq.delete_topic("audit")
 
 
+@pytest.fixture
+def options(mq: mqplug.Client) -> Iterator[WriteOptions]:
+    """Options of a write whose marks are in a topic of their own."""
+    made = parse_write_options({"url": "memory://orders", "marksTopic": new_name("marks")})
+    prepare_marks(mq, made.marks_topic)
+    yield made
+    mq.delete_topic(made.marks_topic)
+
+
 def rows(*values: tuple[bytes, str]) -> WrittenRows:
     """Rows with their topics."""
     made = pa.record_batch(
@@ -31,9 +45,9 @@ def rows(*values: tuple[bytes, str]) -> WrittenRows:
     return WrittenRows(iter([made]), 0, None, 1000, lambda _: 2)
 
 
-def task(number: int = 0, batch: int = 0) -> Task:
+def task(number: int = 0, batch: int = 0, execution: str = "first") -> Task:
     """A task of a marked write."""
-    return Task(number, WriteMark("import", batch), once=True)
+    return Task(number, WriteMark("import", batch), once=True, execution=execution)
 
 
 def stored(mq: mqplug.Client, topic: str) -> list[bytes | None]:
@@ -50,53 +64,138 @@ def test_rows_of_all_topics_are_one_transaction(mq: mqplug.Client, audit: str) -
     assert stored(mq, "orders") == [b"1"]
 
 
-def test_a_task_whose_mark_is_there_sends_nothing(mq: mqplug.Client, audit: str) -> None:
-    """The rows of a task are stored once for each number, in each topic."""
+def test_a_task_whose_mark_is_there_sends_nothing(mq: mqplug.Client, audit: str, options: WriteOptions) -> None:
+    """The rows of a task are stored once for each number, in all of its topics."""
     for batch in (0, 0, 1):
-        send_marked(mq, rows((b"%d" % batch, "orders"), (b"%d" % batch, audit)), task(batch=batch), "murmur2")
+        send_marked(mq, mq, rows((b"%d" % batch, "orders"), (b"%d" % batch, audit)), task(batch=batch), options)
     assert (stored(mq, "orders"), stored(mq, audit)) == ([b"0", b"1"], [b"0", b"1"])
 
 
-def test_each_task_has_marks_of_its_own(mq: mqplug.Client) -> None:
+def test_each_task_has_marks_of_its_own(mq: mqplug.Client, options: WriteOptions) -> None:
     """Another task's rows are stored, too."""
     for number in (0, 1, 0):
-        send_marked(mq, rows((b"%d" % number, "orders")), task(number), "murmur2")
+        send_marked(mq, mq, rows((b"%d" % number, "orders")), task(number), options)
     assert stored(mq, "orders") == [b"0", b"1"]
 
 
-def test_a_task_that_fails_sends_nothing(mq: mqplug.Client, audit: str) -> None:
+def test_a_task_that_fails_sends_nothing(mq: mqplug.Client, audit: str, options: WriteOptions) -> None:
     """A row that cannot be sent leaves nothing of its task, in any topic, and the task can be repeated."""
     with pytest.raises(mqplug.TopicNotFound):
-        send_marked(mq, rows((b"1", "orders"), (b"2", audit), (b"3", "nowhere")), task(), "murmur2")
+        send_marked(mq, mq, rows((b"1", "orders"), (b"2", audit), (b"3", "nowhere")), task(), options)
     assert (stored(mq, "orders"), stored(mq, audit)) == ([], [])
-    send_marked(mq, rows((b"1", "orders"), (b"2", audit)), task(), "murmur2")
+    send_marked(mq, mq, rows((b"1", "orders"), (b"2", audit)), task(), options)
     assert (stored(mq, "orders"), stored(mq, audit)) == ([b"1"], [b"2"])
 
 
-def test_a_task_that_finds_other_rows_under_its_mark_fails(mq: mqplug.Client) -> None:
+def test_a_task_that_finds_other_rows_under_its_mark_fails(mq: mqplug.Client, options: WriteOptions) -> None:
     """Rows in another order are the same rows; others are an error that says what may have happened."""
-    send_marked(mq, rows((b"1", "orders"), (b"2", "orders")), task(), "murmur2")
-    send_marked(mq, rows((b"2", "orders"), (b"1", "orders")), task(), "murmur2")
-    with pytest.raises(mqplug.NotCommitted, match=r"task 0 wrote other rows to 'orders' .*: 2 then, 1 now"):
-        send_marked(mq, rows((b"1", "orders")), task(), "murmur2")
+    send_marked(mq, mq, rows((b"1", "orders"), (b"2", "orders")), task(), options)
+    send_marked(mq, mq, rows((b"2", "orders"), (b"1", "orders")), task(), options)
+    with pytest.raises(mqplug.NotCommitted, match="task 0 wrote other rows before: 2 then, 1 now"):
+        send_marked(mq, mq, rows((b"1", "orders")), task(execution="second"), options)
     with pytest.raises(mqplug.NotCommitted, match="2 then, 2 now, with other content"):
-        send_marked(mq, rows((b"1", "orders"), (b"3", "orders")), task(), "murmur2")
+        send_marked(mq, mq, rows((b"1", "orders"), (b"3", "orders")), task(execution="second"), options)
     assert stored(mq, "orders") == [b"1", b"2"]
 
 
-def test_keys_count() -> None:
-    """The same values with other keys are other rows."""
-    one, other = Fingerprint(0), Fingerprint(0)
-    one.add(pa.record_batch({"value": pa.array([b"1", None]), "key": pa.array([b"a", None], pa.binary())}))
-    other.add(pa.record_batch({"value": pa.array([b"1", None]), "key": pa.array([b"b", None], pa.binary())}))
-    assert one != other
-    assert Fingerprint.parse(str(one)) == one
-    assert Fingerprint.parse("of another program") is None
+def test_a_repeated_write_waits_until_the_tasks_that_had_committed_have_compared(
+    mq: mqplug.Client, options: WriteOptions
+) -> None:
+    """A task that had not committed stores its rows once all others were found to have the same rows as before."""
+    send_marked(mq, mq, rows((b"1", "orders")), task(1), options)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(send_marked, mq, mq, rows((b"0", "orders")), task(0, execution="second"), options)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.5)
+        assert stored(mq, "orders") == [b"1"]
+        send_marked(mq, mq, rows((b"1", "orders")), task(1, execution="second"), options)
+        waiting.result(20)
+    assert stored(mq, "orders") == [b"0", b"1"]
 
 
-def test_many_rows_are_flushed(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_divided_otherwise_are_refused_before_any_is_written(
+    mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer tasks than before, or as many with other rows, write nothing, whether they had committed before or not."""
+    monkeypatch.setattr("mqplug_spark._write.marked_transactions.START_TIMEOUT_S", 0.5)
+    send_marked(mq, mq, rows((b"3", "orders")), task(3), options)
+    with pytest.raises(mqplug.NotCommitted, match="task 3 wrote rows before, and does not begin now"):
+        send_marked(mq, mq, rows((b"2", "orders"), (b"3", "orders")), task(1, execution="second"), options)
+    with pytest.raises(mqplug.NotCommitted, match="task 3 wrote other rows before"):
+        send_marked(mq, mq, rows((b"4", "orders")), task(3, execution="second"), options)
+    with pytest.raises(mqplug.NotCommitted, match="another task wrote other rows before"):
+        send_marked(mq, mq, rows((b"0", "orders")), task(0, execution="second"), options)
+    assert stored(mq, "orders") == [b"3"]
+
+
+def test_what_the_driver_has_committed_is_not_written_again_however_it_is_divided(
+    mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once all tasks have committed, other tasks with other rows under the same number or a lower one send nothing."""
+    monkeypatch.setattr("mqplug_spark._write.driver.ask", lambda _, question: question(mq))
+    send_marked(mq, mq, rows((b"0", "orders")), task(0, 5), options)
+    commit_all(options, [WrittenByTask(1, WriteMark("import", 5), execution="first"), None])
+    for batch in (5, 4):
+        send_marked(mq, mq, rows((b"0", "orders"), (b"1", "orders")), task(0, batch, "second"), options)
+        send_marked(mq, mq, rows((b"2", "orders")), task(1, batch, "second"), options)
+    assert stored(mq, "orders") == [b"0"]
+    send_marked(mq, mq, rows((b"6", "orders")), task(0, 6, "third"), options)
+    assert stored(mq, "orders") == [b"0", b"6"]
+
+
+def test_an_older_run_that_commits_meanwhile_is_told(
+    mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit of the driver fails where a task that nobody waited for has committed: its rows may be there twice."""
+    monkeypatch.setattr("mqplug_spark._write.driver.ask", lambda _, question: question(mq))
+    send_marked(mq, mq, rows((b"0", "orders")), task(0, execution="second"), options)
+    late = marks_of(options, "import").rows_record(1, Mark(0, "first", Fingerprint(1, 1)))
+    with mq.producer() as out:
+        out.send(**late)
+    with pytest.raises(mqplug.NotCommitted, match=r"task 1 of an earlier run of number 0 .* may be stored twice"):
+        commit_all(options, [WrittenByTask(1, WriteMark("import", 0), execution="second")])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"value": [b"1"], "key": [b"a"]}, {"value": [b"1"], "key": [b"b"]}),
+        ({"value": [None]}, {"value": [b""]}),
+        ({"value": [b"1"], "key": [None]}, {"value": [b"1"], "key": [b""]}),
+        ({"value": [b"1"], "key": [b"2"]}, {"value": [b""], "key": [b"21"]}),
+        ({"value": [b"1"], "partition": [0]}, {"value": [b"1"], "partition": [1]}),
+        ({"value": [b"1"], "partition": [0]}, {"value": [b"1"], "partition": [None]}),
+        ({"value": [b"1"], "timestamp": [1]}, {"value": [b"1"], "timestamp": [2]}),
+        ({"value": [b"1"], "headers": [[("a", b"")]]}, {"value": [b"1"], "headers": [[("a", None)]]}),
+        ({"value": [b"1"], "headers": [None]}, {"value": [b"1"], "headers": [[("a", None)]]}),
+    ],
+)
+def test_all_that_is_sent_makes_rows_others(one: dict[str, list[object]], other: dict[str, list[object]]) -> None:
+    """Rows that differ in any column have different fingerprints, and so have those of another topic."""
+    kinds = {
+        "value": pa.binary(), "key": pa.binary(), "partition": pa.int32(), "timestamp": pa.timestamp("us", "UTC"),
+        "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    }  # fmt: skip
+
+    def fingerprint(columns: dict[str, list[object]], topic: str = "orders") -> Fingerprint:
+        made = Fingerprint()
+        arrays = {name: _array(name, column, kinds[name]) for name, column in columns.items()}
+        made.add(topic, pa.record_batch(arrays))
+        return made
+
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(one) == fingerprint(one) != fingerprint(one, "audit")
+
+
+def _array(name: str, column: list[object], kind: pa.DataType) -> pa.Array:
+    if name == "headers":
+        column = [each and [dict(zip(("key", "value"), pair, strict=True)) for pair in each] for each in column]  # type: ignore[attr-defined]
+    return pa.array(column, kind)
+
+
+def test_many_rows_are_flushed(mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step with more rows than are kept in memory is still one."""
     monkeypatch.setattr("mqplug_spark._write.task_steps.FLUSH_ROWS", 2)
     many = WrittenRows(iter([pa.record_batch({"value": pa.array([b"x"])})] * 5), 0, "orders", 1000, lambda _: 2)
-    send_marked(mq, many, task(), "murmur2")
+    send_marked(mq, mq, many, task(), options)
     assert stored(mq, "orders") == [b"x"] * 5

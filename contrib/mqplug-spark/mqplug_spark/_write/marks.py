@@ -1,0 +1,139 @@
+"""The marks of writes that store their rows once: records of one topic, in the same transactions as the rows.
+
+A task that has committed says so in a mark, with a fingerprint of its rows. So whatever repeats a write later, however
+it has divided the rows, can tell what is stored already: offsets of groups could not be listed. The topic is compacted:
+it keeps the last mark of each task of each writer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+from zlib import crc32
+
+import attrs
+
+from mqplug import EARLIEST, Client, ConfigError, MessageId, Start, after
+from mqplug_spark._options.backend_settings import BackendSettings
+from mqplug_spark._options.write_options import WriteOptions
+from mqplug_spark._write.fingerprint import Fingerprint
+
+PARTITIONS: Final = 8
+READ_TIMEOUT_S: Final = 90.0  # longer than the transaction of a task that was killed stays open
+SEND_TIMEOUT_S: Final = 30.0
+MAX_KEPT: Final = 64  # writers whose marks a process remembers
+_OF_KAFKA: Final = {"cleanup.policy": "compact", "segment.bytes": 16 << 20, "min.cleanable.dirty.ratio": 0.1}
+
+
+@attrs.frozen
+class Mark:
+    """What a task has committed under a number, in one execution of the write."""
+
+    number: int
+    execution: str
+    rows: Fingerprint
+
+
+@attrs.frozen
+class Look:
+    """What a task that is repeated found of the rows that were committed before; None while it looks."""
+
+    number: int
+    execution: str
+    same: bool | None
+
+
+class Marks:
+    """The marks of one writer, as far as they were read."""
+
+    def __init__(self, topic: str, writer: str) -> None:
+        self._topic = topic
+        self._writer = writer
+        self._partition = crc32(writer.encode()) % PARTITIONS
+        self._last: MessageId | None = None
+        self.by_task: dict[int, Mark] = {}
+        self.looks: dict[int, Look] = {}
+        self.done = -1
+        """The highest number under which all rows are stored."""
+
+    def read(self, client: Client) -> None:
+        """Read on to the present end. A transaction that is open there is waited for."""
+        start: Start = EARLIEST if self._last is None else after(self._last)
+        for message in client.read(
+            self._topic, start=start, partitions=[self._partition], missing="next", timeout=READ_TIMEOUT_S
+        ):
+            self._last = message.id
+            if message.key and message.value:
+                writer, kind, task = json.loads(message.key)
+                if writer == self._writer:
+                    self._take(kind, task, json.loads(message.value))
+
+    def _take(self, kind: str, task: int, said: Mapping[str, Any]) -> None:
+        if kind == "done":
+            self.done = max(self.done, said["number"])
+        elif kind == "rows":
+            rows = Fingerprint(said["rows"], int(said["sum"], 16))
+            self.by_task[task] = Mark(said["number"], said["execution"], rows)
+        elif kind == "look":
+            self.looks[task] = Look(said["number"], said["execution"], said["same"])
+
+    def of_others(self, number: int, execution: str) -> dict[int, Mark]:
+        """Return what other executions of the write have committed under a number, by task."""
+        return {
+            task: mark for task, mark in self.by_task.items() if mark.number == number and mark.execution != execution
+        }
+
+    def looks_of(self, number: int, execution: str) -> dict[int, Look]:
+        """Return what the tasks of an execution have found, by task."""
+        return {task: look for task, look in self.looks.items() if (look.number, look.execution) == (number, execution)}
+
+    def rows_record(self, task: int, mark: Mark) -> dict[str, Any]:
+        """Return the record that tells what a task commits, for its transaction."""
+        return self._record(
+            "rows", task, number=mark.number, execution=mark.execution, rows=mark.rows.rows,
+            sum=f"{mark.rows.checksum:x}",
+        )  # fmt: skip
+
+    def say_look(self, client: Client, task: int, look: Look) -> None:
+        """Tell the other tasks what this one found."""
+        self._say(client, self._record("look", task, number=look.number, execution=look.execution, same=look.same))
+
+    def say_done(self, client: Client, number: int) -> None:
+        """Tell all later writes that all rows of this number are stored."""
+        self._say(client, self._record("done", 0, number=number))
+
+    def _record(self, kind: str, task: int, **said: object) -> dict[str, Any]:
+        key, value = json.dumps([self._writer, kind, task]), json.dumps(said)
+        return {"value": value.encode(), "key": key.encode(), "partition": self._partition, "topic": self._topic}
+
+    def _say(self, client: Client, record: Mapping[str, Any]) -> None:
+        with client.producer() as out:
+            out.send(**record, timeout=SEND_TIMEOUT_S)
+
+
+_kept: OrderedDict[tuple[BackendSettings, str, str], Marks] = OrderedDict()
+
+
+def marks_of(options: WriteOptions, writer: str) -> Marks:
+    """Return the marks of a writer, with what this process has read of them before."""
+    key = (options.backend, options.marks_topic, writer)
+    marks = _kept.setdefault(key, Marks(options.marks_topic, writer))
+    _kept.move_to_end(key)
+    while len(_kept) > MAX_KEPT:
+        _kept.popitem(last=False)
+    return marks
+
+
+def prepare_marks(client: Client, topic: str) -> None:
+    """Create the topic of marks if it is not there."""
+    options = _OF_KAFKA if client.backend == "kafka" else None
+    if topic not in client.topics():
+        client.create_topic(topic, partitions=PARTITIONS, options=options, exist_ok=True)
+    there = len(client.partitions(topic))
+    if there < PARTITIONS:
+        raise ConfigError(
+            f"the topic of marks, {topic!r}, has {there} partitions, and needs {PARTITIONS}",
+            topic=topic, operation="write", fix="Add partitions, or name another topic with option('marksTopic', ...)",
+        )  # fmt: skip
