@@ -7,6 +7,7 @@ error only, so errors of other code in the same worker keep theirs.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -98,8 +99,25 @@ class _FailedStreamReader(DataSourceStreamReader):
         raise _alone(self._error) from None
 
 
+_FIXES: Final = (
+    ("create_topic|create=True", "Create the topic first, as with `mqplug create NAME`: Spark creates none"),
+    (
+        r"connect\(",
+        "Name the backend with option('url', 'kafka://host:9092'), or a file with option('config', '/mqplug.toml')",
+    ),
+    ("missing=", "Set failOnDataLoss=false to continue with the messages that are left"),
+    ("longer timeout", "Check that the backend is up, and try again"),
+    (r"client\.capabilities", "Leave out what asks for it, or use another backend"),
+    ("Read results", "Correct the rows, or the backend, and write again"),
+)
+"""What to do in Spark, where the fix of an error has words for programs that call mqplug."""
+
+
 def _alone(error: Error) -> Error:
-    """Return the error without its traceback, and let Spark add none of its own."""
+    """Return the error with a fix for Spark, without its traceback, and let Spark add none of its own."""
+    for words, fix in _FIXES:
+        if error.fix and re.search(words, error.fix):
+            error.fix = fix
     if _hiding.begin():
         weakref.finalize(error, _hiding.end).atexit = False
     return error.with_traceback(None)

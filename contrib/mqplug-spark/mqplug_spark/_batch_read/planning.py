@@ -24,15 +24,17 @@ def plan_ranges(client: Client, options: ReadOptions, asked: RowFilter | None = 
             operation="plan a Spark read", fix="The pattern is a regular expression of Python for the whole name",
         )  # fmt: skip
     starts = resolve_bound(client, options.starting, marks, options.timestamp_strategy)
-    ends = resolve_bound(client, options.ending, marks)
+    ends = resolve_bound(client, options.ending, marks, lenient=not options.fail_on_data_loss)
     ranges = []
     for topic in marks:
         for partition, mark in sorted(marks[topic].items()):
+            if asked is not None and not asked.wants(topic, partition):
+                continue
             wanted, until = starts[topic][partition], ends[topic][partition]
             if until < wanted and (wanted == mark.low or until == mark.readable):
                 continue  # what was to be read up to there is gone, or no reader may read on from there yet
             _check_order(wanted, until)
-            start = what_is_left(client, wanted, mark, options)
+            start = what_is_left(client, wanted, mark, options, until)
             if start < until:
                 ranges.append(ReadRange(topic, partition, str(start), str(until)))
     return split_ranges(client, ranges if asked is None else narrow(client, ranges, asked), options)

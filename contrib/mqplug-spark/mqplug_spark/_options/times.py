@@ -19,6 +19,7 @@ _UNITS_MS: Final = {
     "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
     "w": 604_800_000, "week": 604_800_000, "weeks": 604_800_000,
 }  # fmt: skip
+_SECONDS: Final = range(10**9, 10**10)  # of the years 2001 to 2286; as milliseconds, of the first months of 1970
 _SPAN: Final = re.compile(r"([0-9]{1,15})\s*([a-z]*)", re.ASCII)
 
 
@@ -45,6 +46,11 @@ def parse_time(option: str, where: str, value: object) -> Time:
         return Time(parse_span(option, value.strip()[1:]), relative=True)
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
         value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value in _SECONDS:
+        raise ConfigError(
+            f"{option}: {where} is {value}, which looks like seconds",
+            fix=f"Write milliseconds since 1970, as in {value}000",
+        )
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LATEST_TIME_MS:
         return Time(value)
     raise ConfigError(

@@ -10,6 +10,12 @@ import attrs
 from mqplug import ConfigError, matching
 from mqplug_spark._options.json_values import load_object, short
 
+IN_A_TABLE: Final = (
+    "Spark loses the options of CREATE TABLE: give them with each query, as in SELECT * FROM orders WITH (url = '...', "
+    "subscribe = 'orders'), or make a TEMPORARY VIEW. In Python, write option('subscribe', 'orders,payments')"
+)
+"""What to do where Spark passes no option at all."""
+
 SELECTING: Final = ("subscribe", "topic", "subscribePattern", "assign")
 
 
@@ -30,7 +36,8 @@ def parse_selection(found: Mapping[str, str]) -> TopicSelection:
     given = [name for name in SELECTING if name.lower() in found]
     if not given:
         raise ConfigError(
-            "no topic is named: the option 'subscribe' is missing", fix="Write option('subscribe', 'orders,payments')"
+            "no topic is named: the option 'subscribe' is missing",
+            fix=IN_A_TABLE if not found else "Write option('subscribe', 'orders,payments')",
         )
     if len(given) > 1:
         raise ConfigError(f"{given[0]!r} and {given[1]!r} both name the topics", fix="Leave one out")

@@ -10,16 +10,19 @@ from mqplug_spark._options.read_options import ReadOptions
 log = logging.getLogger("mqplug.spark")
 
 
-def what_is_left(client: Client, wanted: Position, mark: Watermarks, options: ReadOptions) -> Position:
+def what_is_left(
+    client: Client, wanted: Position, mark: Watermarks, options: ReadOptions, until: Position | None = None
+) -> Position:
     """Return where a range begins that was to begin at ``wanted``: there, or at the log's first message.
 
-    Raise ``PositionLost`` if messages are gone, unless ``failOnDataLoss`` is false.
+    Raise ``PositionLost`` if messages are gone, unless ``failOnDataLoss`` is false. Messages that lie behind the end of
+    the range, ``until``, are not lost: nobody asked for them.
     """
     if wanted >= mark.low:
         return wanted
     if options.fail_on_data_loss:
         raise lost(wanted, mark.low)
-    log_loss(client, wanted, mark.low)
+    log_loss(client, wanted, mark.low if until is None else min(mark.low, until))
     return mark.low
 
 
@@ -29,7 +32,7 @@ def lost(wanted: Position, low: Position) -> PositionLost:
         f"retention removed messages of {low.log.topic}[{low.log.partition}] behind {wanted!r}: "
         f"the log begins at {low!r}",
         log=low.log, low=low, topic=low.log.topic, operation="plan a Spark read",
-        fix="Start later, or say failOnDataLoss=false to read the remaining messages",
+        fix="Start later, or set failOnDataLoss=false to read the remaining messages",
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 
@@ -13,15 +14,19 @@ from mqplug_spark._options.read_options import Strategy
 from mqplug_spark._options.times import Time
 from mqplug_spark._ranges.selected_watermarks import TopicMarks
 
+log = logging.getLogger("mqplug.spark")
+
 TopicPositions = Mapping[str, Mapping[int, Position]]
 
 
-def resolve_bound(client: Client, bound: Bound, marks: TopicMarks, strategy: Strategy | None = None) -> TopicPositions:
+def resolve_bound(
+    client: Client, bound: Bound, marks: TopicMarks, strategy: Strategy | None = None, *, lenient: bool = False
+) -> TopicPositions:
     """Return the position that a bound means in each partition. It may lie before the low watermark.
 
     The latest is the point up to which readers may read: on Kafka, before the first open transaction. A time behind all
     messages is the latest. For a start it is a ``ConfigError`` unless the strategy is "latest", or there is none and
-    the time is relative.
+    the time is relative. A point beyond the end of the log is one, too, unless ``lenient``: then it is the latest.
     """
     bound.check_topics(list(marks))
     points = {topic: _points(bound, topic, marks[topic]) for topic in marks}
@@ -30,7 +35,7 @@ def resolve_bound(client: Client, bound: Bound, marks: TopicMarks, strategy: Str
         topic: {
             partition: _of_time(bound, point, marks[topic][partition], at_times[topic, partition], strategy)
             if isinstance(point, Time)
-            else _at(bound, point, marks[topic][partition])
+            else _at(bound, point, marks[topic][partition], lenient)
             for partition, point in points[topic].items()
         }
         for topic in marks
@@ -72,16 +77,16 @@ def _at_times(client: Client, points: Mapping[str, Mapping[int, Point]]) -> dict
     }
 
 
-def _at(bound: Bound, point: Earliest | Latest | Offset | Position, mark: Watermarks) -> Position:
+def _at(bound: Bound, point: Earliest | Latest | Offset | Position, mark: Watermarks, lenient: bool) -> Position:
     match point:
         case Earliest():
             return mark.low
         case Latest():
             return mark.readable
         case Offset():
-            return _not_beyond(bound, _offset(bound, point.number, mark), mark)
+            return _not_beyond(bound, _offset(bound, point.number, mark), mark, lenient)
         case Position():
-            return _not_beyond(bound, _same_log(bound, point, mark), mark)
+            return _not_beyond(bound, _same_log(bound, point, mark), mark, lenient)
 
 
 def _of_time(bound: Bound, point: Time, mark: Watermarks, found: Position, strategy: Strategy | None) -> Position:
@@ -93,31 +98,35 @@ def _of_time(bound: Bound, point: Time, mark: Watermarks, found: Position, strat
     if found < mark.readable:
         return found
     if bound.option.startswith("starting") and strategy != "latest" and (strategy == "error" or not point.relative):
-        log = mark.high.log
+        where = mark.high.log
         raise ConfigError(
-            f"{bound.option}: no message of {log.topic}[{log.partition}] is as late as the time given",
-            topic=log.topic, fix="Give an earlier time, or say startingOffsetsByTimestampStrategy=latest",
+            f"{bound.option}: no message of {where.topic}[{where.partition}] is as late as the time given",
+            topic=where.topic, fix="Give an earlier time, or set startingOffsetsByTimestampStrategy=latest",
         )  # fmt: skip
     return mark.readable
 
 
-def _not_beyond(bound: Bound, position: Position, mark: Watermarks) -> Position:
+def _not_beyond(bound: Bound, position: Position, mark: Watermarks, lenient: bool) -> Position:
+    if position > mark.high and lenient:
+        log.warning("failOnDataLoss=false: %s is %r, beyond the end of the log, %r", bound.option, position, mark.high)
+        return mark.readable
     if position > mark.high:
         raise ConfigError(
             f"{bound.option} is {position!r}, which lies beyond the end of the log, {mark.high!r}",
-            topic=mark.high.log.topic, fix="Name a stored message; -1 is the latest",
+            topic=mark.high.log.topic,
+            fix="Name a stored message; -1 is the latest. With failOnDataLoss=false an end beyond it is the latest",
         )  # fmt: skip
     return position
 
 
 def _offset(bound: Bound, offset: int, mark: Watermarks) -> Position:
-    log = mark.high.log
+    where = mark.high.log
     if len(mark.high.coordinates) != 1:
         raise ConfigError(
-            f"{bound.option} is the offset {offset}, but {log.backend} has none: its ids have several parts",
-            backend=log.backend, topic=log.topic, fix="Write the text of a position or of a message id",
+            f"{bound.option} is the offset {offset}, but {where.backend} has none: its ids have several parts",
+            backend=where.backend, topic=where.topic, fix="Write the text of a position or of a message id",
         )  # fmt: skip
-    return Position(log, (offset,))
+    return Position(where, (offset,))
 
 
 def _same_log(bound: Bound, position: Position, mark: Watermarks) -> Position:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mqplug import Client, ConfigError, Watermarks, matching
 from mqplug_spark._options.topic_selection import TopicSelection
+from mqplug_spark._options.write_options import MARKS_TOPIC
 
 TopicMarks = Mapping[str, Mapping[int, Watermarks]]
 
@@ -26,8 +27,7 @@ def selected_names(client: Client, selection: TopicSelection) -> tuple[str, ...]
     """Return the names of the selected topics; those of a pattern as they are now, sorted."""
     if selection.pattern is None:
         return selection.names
-    pattern = matching(selection.pattern)
-    return tuple(name for name in sorted(client.topics()) if pattern.matches(name))
+    return tuple(name for name in client.topics(matching(selection.pattern)) if name != MARKS_TOPIC)
 
 
 def _assigned(topic: str, marks: Mapping[int, Watermarks], wanted: tuple[int, ...]) -> Mapping[int, Watermarks]:

@@ -33,7 +33,7 @@ class LossReports:
         if self._fail:
             raise PositionLost(
                 what, topic=partition.topic, operation="plan a stream",
-                fix="Say failOnDataLoss=false to go on with what remains, or start a query with a new checkpoint",
+                fix="Set failOnDataLoss=false to continue with what remains, or start a query with a new checkpoint",
                 **where,
             )  # fmt: skip
         if self._logged.get(partition) != what:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mqplug import ConfigError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Places = dict[Partition, int]
 
 _BATCH: Final = re.compile(r"(?:.*/)?([0-9]+)", re.ASCII)
+_SCHEME: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:/")
 _HADOOP_SCHEME: Final = re.compile("s3[an]://")
 _NAMED_SOURCE: Final = re.compile(r"^[^{\s]*:(?=\{)")  # newer logs name the source of a line
 
@@ -29,6 +31,8 @@ def read_places(path: str) -> Places:
     """Return the offsets at which the query of a checkpoint goes on. Raise ``ConfigError`` if it has none of Kafka."""
     from pyarrow import ArrowException
 
+    if not _SCHEME.match(path):
+        path = str(Path(path).absolute())  # of the driver, as Spark takes a relative checkpointLocation
     try:
         files, folder = _file_system(path)
         return _Checkpoint(path, files, folder.rstrip("/")).places()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from clusters import Cluster, send
+from pyspark.errors import PySparkException
 from pyspark.sql.functions import col
 
 from mqplug import Record
@@ -36,10 +37,14 @@ def pushdown(spark: SparkSession) -> Iterator[None]:
 
 
 def test_a_table_of_the_catalog_is_made(spark: SparkSession, cluster: Cluster, topic: str) -> None:
-    """CREATE TABLE ... USING mqplug makes a table. Spark forgets its options: a query has to give them again."""
+    """CREATE TABLE ... USING mqplug makes a table. Spark loses its options: the error says how to give them."""
     send(cluster, topic, 3)
     spark.sql(f"CREATE TABLE stored_orders USING mqplug OPTIONS (url '{cluster.url}', subscribe '{topic}')")
     try:
+        with pytest.raises(PySparkException, match="Spark loses the options of CREATE TABLE"):
+            spark.sql("SELECT * FROM stored_orders").count()
+        with_options = f"WITH (url = '{cluster.url}', subscribe = '{topic}')"
+        assert spark.sql(f"SELECT * FROM stored_orders {with_options}").count() == 3
         assert spark.read.options(url=cluster.url, subscribe=topic).table("stored_orders").count() == 3
     finally:
         spark.sql("DROP TABLE stored_orders")

@@ -11,6 +11,7 @@ from spark_options import options
 
 import mqplug
 from mqplug import ConfigError, Log, Position, PositionLost, Record, TopicNotFound, Unsupported, Watermarks
+from mqplug_spark._batch_read.filters import RowFilter
 from mqplug_spark._batch_read.planning import plan_ranges
 from mqplug_spark._options.read_options import parse_options
 from mqplug_spark._ranges.read_range import ReadRange
@@ -125,6 +126,16 @@ def test_points_that_do_not_fit_are_named(given: dict[str, str], says: str) -> N
         plan_ranges(client((0, 7), (0, 9)), options(**given))
 
 
+def test_an_end_beyond_the_log_is_the_latest_where_losses_are_allowed(caplog: pytest.LogCaptureFixture) -> None:
+    """As in spark-sql-kafka, failOnDataLoss=false reads what is there; a start beyond the end stays an error."""
+    lenient = options(endingOffsets=offsets(p0=99), failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING, "mqplug.spark"):
+        assert spans(plan_ranges(client((0, 7)), lenient)) == [("orders", 0, 0, 7)]
+    assert "endingOffsets" in caplog.text
+    with pytest.raises(ConfigError, match=r"startingOffsets is .* 99\), which lies beyond the end"):
+        plan_ranges(client((0, 7)), options(startingOffsets=offsets(p0=99), failOnDataLoss="false"))
+
+
 def test_an_offset_means_nothing_where_ids_have_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number is refused where one number does not name a message."""
     log = Log("pulsar", "here", "orders", 0)
@@ -148,6 +159,17 @@ def test_a_lost_start_is_stepped_over_where_allowed(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING, "mqplug.spark"):
         assert spans(plan_ranges(client((4, 7)), made)) == [("orders", 0, 4, 7)]
     assert "2 messages of orders[0] are lost" in caplog.text
+
+
+def test_only_what_was_asked_for_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """Messages behind the end of a read, and those of partitions that filters leave out, are not lost."""
+    bounds = {"startingOffsets": offsets(p0=2, p1=0), "endingOffsets": offsets(p0=3, p1=9)}
+    with caplog.at_level(logging.WARNING, "mqplug.spark"):
+        planned = plan_ranges(client((4, 7), (0, 9)), options(**bounds, failOnDataLoss="false"))
+    assert spans(planned) == [("orders", 1, 0, 9)]
+    assert "1 messages of orders[0] are lost" in caplog.text
+    second = RowFilter(partitions=(("EqualTo", 1),))
+    assert spans(plan_ranges(client((4, 7), (0, 9)), options(**bounds), second)) == [("orders", 1, 0, 9)]
 
 
 def test_a_range_that_is_lost_as_a_whole_is_empty_where_allowed() -> None:

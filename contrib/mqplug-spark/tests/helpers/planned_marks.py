@@ -28,9 +28,9 @@ class MarksClient:
         """Whether positions can be counted."""
         return Capabilities(advance=self.able)
 
-    def topics(self) -> list[str]:
-        """The names of all topics."""
-        return list(self.lows_and_highs)
+    def topics(self, pattern: Any) -> list[str]:
+        """The names of the topics that match."""
+        return sorted(filter(pattern.matches, self.lows_and_highs))
 
     def watermarks(self, topics: Sequence[str]) -> dict[str, dict[int, Watermarks]]:
         """The watermarks of topics."""

@@ -114,6 +114,14 @@ def test_relative_times(text: str, milliseconds: int) -> None:
         assert bound(option, text).everywhere == Time(milliseconds, relative=True)
 
 
+@pytest.mark.parametrize("text", ["1700000000", "9999999999"])
+def test_a_time_in_seconds_is_refused(text: str) -> None:
+    """A time of 1970 that would be one of our days in seconds is a mistake: the error says what to write."""
+    with pytest.raises(ConfigError, match=f"startingTimestamp.* looks like seconds.*{text}000"):
+        bound("startingTimestamp", text)
+    assert bound("startingTimestamp", f"{text}000").everywhere == Time(int(text) * 1000)
+
+
 @pytest.mark.parametrize("text", ["yesterday", "-5", "1.5", "-10 fortnights", "", "9" * 20, "-9999999999 weeks"])
 def test_a_wrong_time_is_named(text: str) -> None:
     """What is no time is a ConfigError that names its option."""

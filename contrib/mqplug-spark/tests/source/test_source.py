@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import traceback
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -13,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, InputPartition
 from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_options import options
 
-from mqplug import ConnectError, Error
+from mqplug import ConfigError, ConnectError, Error, SendFailed, Timeout, TopicNotFound
 from mqplug_spark._batch_read.reader import MqplugReader
 from mqplug_spark._errors import HIDE_TRACEBACK, cut_short
 from mqplug_spark._options.backend_settings import BackendSettings
@@ -54,6 +56,36 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConnectError) as refused:
         MqplugReader(options(), all_columns()).partitions()
     assert "native words" not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fix", "says"),
+    [
+        (TopicNotFound, None, "`mqplug create NAME`: Spark creates none"),
+        (ConfigError, "Write connect('rocksmq', path='./mq')", r"option\('url', 'kafka://host:9092'\)"),
+        (Timeout, None, "Check that the backend is up"),
+        (SendFailed, None, "Correct the rows"),
+        (ConfigError, "Write option('topic', ...)", r"Write option\('topic', ...\)"),
+    ],
+)
+def test_fixes_are_for_spark(kind: Callable[..., Error], fix: str | None, says: str) -> None:
+    """What a program that calls mqplug would write is not what a user of Spark can do: the fix is another one."""
+
+    @cut_short
+    def fail() -> None:
+        raise kind("it failed", fix=fix)
+
+    with pytest.raises(Error, match=says) as refused:
+        fail()
+    assert not re.search(r"create=|connect\(|longer timeout|results", str(refused.value))
+
+
+def test_tables_are_told_of_their_options() -> None:
+    """Spark passes no option of a table in its catalog: the error says how to give them."""
+    source = MqplugDataSource({})
+    for call in (source.schema, partial(source.writer, StructType([StructField("value", BinaryType())]), False)):
+        with pytest.raises(ConfigError, match=r"Spark loses the options of CREATE TABLE.*WITH \(url"):
+            call()
 
 
 def test_tracebacks_are_hidden_as_long_as_an_error_lives(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,8 +90,16 @@ def test_a_folder_that_is_no_such_checkpoint_is_named(tmp_path: Path, files: dic
     assert "checkpointLocation" in str(refused.value)
 
 
-@pytest.mark.parametrize("path", ["wasb://container/x", "dbfs:/x", "some/folder", ""])
+def test_a_relative_path_is_one_of_the_driver(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path is taken as Spark takes that of a checkpointLocation, and an error shows the whole path."""
+    monkeypatch.chdir(checkpoint.parent)
+    assert read_places(checkpoint.name) == places(100, 10)
+    with pytest.raises(ConfigError, match=f"'{checkpoint.parent}/elsewhere' holds no batch"):
+        read_places("elsewhere")
+
+
+@pytest.mark.parametrize("path", ["wasb://container/x", "dbfs:/x"])
 def test_other_file_systems_are_refused_by_name(path: str) -> None:
-    """What the driver's Python cannot read is an error at once. A relative path would depend on the process."""
+    """What the driver's Python cannot read is an error at once."""
     with pytest.raises(ConfigError, match=r"startingOffsets: the checkpoint .* cannot be read by the driver's Python"):
         read_places(path)
