@@ -15,7 +15,7 @@ from zlib import crc32
 
 import attrs
 
-from mqplug import EARLIEST, Client, ConfigError, MessageId, Start, after
+from mqplug import EARLIEST, AccessDenied, Client, ConfigError, MessageId, Start, TopicNotFound, after
 from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._options.write_options import WriteOptions
 from mqplug_spark._write.fingerprint import Fingerprint
@@ -128,12 +128,25 @@ def marks_of(options: WriteOptions, writer: str) -> Marks:
 
 def prepare_marks(client: Client, topic: str) -> None:
     """Create the topic of marks if it is not there."""
-    options = _OF_KAFKA if client.backend == "kafka" else None
-    if topic not in client.topics():
-        client.create_topic(topic, partitions=PARTITIONS, options=options, exist_ok=True)
-    there = len(client.partitions(topic))
+    try:
+        there = len(client.partitions(topic))
+    except TopicNotFound:
+        there = PARTITIONS
+        _create(client, topic)
     if there < PARTITIONS:
         raise ConfigError(
             f"the topic of marks, {topic!r}, has {there} partitions, and needs {PARTITIONS}",
-            topic=topic, operation="write", fix="Add partitions, or name another topic with option('marksTopic', ...)",
+            topic=topic, operation="write", fix="Name another topic with option('marksTopic', ...)",
         )  # fmt: skip
+
+
+def _create(client: Client, topic: str) -> None:
+    options = _OF_KAFKA if client.backend == "kafka" else None
+    try:
+        client.create_topic(topic, partitions=PARTITIONS, options=options, exist_ok=True)
+    except AccessDenied as error:
+        error.fix = (
+            f"Have the topic created, with {PARTITIONS} partitions and cleanup.policy=compact, and the rights to read "
+            "and write it granted; option('marksTopic', ...) gives it another name"
+        )
+        raise

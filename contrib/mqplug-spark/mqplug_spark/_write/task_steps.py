@@ -34,7 +34,8 @@ class TaskStep:
             self._rows = self._bytes = 0
 
     def say(self, record: Mapping[str, Any]) -> None:
-        """Send one record more, such as a mark."""
+        """Send a mark as the last record. Readers of marks wait for the end from then on, so let it be near."""
+        self._step.flush(timeout=STEP_TIMEOUT_S)
         self._step.send(**record, timeout=STEP_TIMEOUT_S)
 
     def __enter__(self) -> Self:

@@ -164,7 +164,7 @@ def test_modes_other_than_append_are_refused(
 def test_writer_and_number_make_foreach_batch_idempotent(
     spark: SparkSession, cluster: Cluster, writing: Writing, topic: str
 ) -> None:
-    """A write that is repeated under its number stores nothing more; Pulsar refuses the options."""
+    """A write that is repeated under its number, by as many tasks or others, stores nothing more; Pulsar refuses it."""
 
     def write(batch: DataFrame, number: int) -> None:
         writing(batch).option("topic", topic).option("writer", topic).option("number", str(number)).save()
@@ -173,8 +173,8 @@ def test_writer_and_number_make_foreach_batch_idempotent(
         with pytest.raises(PySparkException, match="cannot store rows once under the options 'writer' and 'number'"):
             write(numbers(spark, 10), 0)
         return
-    for number in (0, 0, 1):
-        write(numbers(spark, 100), number)
+    for number, tasks in ((0, 2), (0, 2), (0, 3), (1, 2), (1, 1)):
+        write(numbers(spark, 100, tasks), number)
     assert stored(cluster, topic) == Counter({str(number): 2 for number in range(100)})
 
 
@@ -289,3 +289,13 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     assert seen.pop("3 apples") == seen.pop("1 melon") == 2
     assert set(seen.values()) == {2}
     assert len(seen) % 10 == 0
+
+
+def test_the_readme_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """Its first steps make a topic, write to it and read it; nothing has to be there before."""
+    page = (Path(__file__).parents[2] / "README.md").read_text()
+    names: dict[str, Any] = {}
+    for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(example.replace("rocksmq:///tmp/first-steps", f"rocksmq://{tmp_path}"), names)
+    with mqplug.connect(f"rocksmq://{tmp_path}") as client:
+        assert stored(Cluster(f"rocksmq://{tmp_path}", client), "orders") == Counter({"3 apples": 2, "1 melon": 2})

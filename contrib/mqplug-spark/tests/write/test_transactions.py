@@ -37,6 +37,12 @@ def options(mq: mqplug.Client) -> Iterator[WriteOptions]:
     mq.delete_topic(made.marks_topic)
 
 
+def test_a_topic_of_marks_with_too_few_partitions_is_refused(mq: mqplug.Client, audit: str) -> None:
+    """Each writer has one of a fixed number of partitions; a topic that another program has made may have fewer."""
+    with pytest.raises(mqplug.ConfigError, match=r"'audit', has 1 partitions, and needs 8.*marksTopic"):
+        prepare_marks(mq, audit)
+
+
 def rows(*values: tuple[bytes, str]) -> WrittenRows:
     """Rows with their topics."""
     made = pa.record_batch(
