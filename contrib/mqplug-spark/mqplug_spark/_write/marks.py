@@ -11,11 +11,12 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import attrs
 
-from mqplug import EARLIEST, AccessDenied, Client, ConfigError, MessageId, Start, TopicNotFound, after
+from mqplug import EARLIEST, AccessDenied, Client, ConfigError, MessageId, Producer, Start, TopicNotFound, after
 from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._options.write_options import WriteOptions
 from mqplug_spark._write.fingerprint import Fingerprint
@@ -109,10 +110,13 @@ class Marks:
         return {"value": value.encode(), "key": key.encode(), "partition": self._partition, "topic": self._topic}
 
     def _say(self, client: Client, record: Mapping[str, Any]) -> None:
-        with client.producer() as out:
-            out.send(**record, timeout=SEND_TIMEOUT_S)
+        out = _outs.get(client)
+        if out is None:
+            out = _outs.setdefault(client, client.producer())
+        out.send(**record, timeout=SEND_TIMEOUT_S)
 
 
+_outs: WeakKeyDictionary[Client, Producer] = WeakKeyDictionary()  # to open one takes longer than to send
 _kept: OrderedDict[tuple[BackendSettings, str, str], Marks] = OrderedDict()
 
 
