@@ -65,6 +65,23 @@ def test_what_cannot_be_altered_changes_nothing(mq, topic, option, said):
     assert own(mq, topic) == before
 
 
+def test_a_broker_that_does_not_know_a_new_topic_yet_is_asked_again(mq, monkeypatch):
+    """On a cluster, the broker that gets a request may hear late of the topic: ``alter_topic`` asks again."""
+    topic, asked = new_name(), []
+    mq.create_topic(topic)
+    ask = mq._connection.requests.ask
+
+    def hears_late(what, *how):
+        asked.append(what)
+        if len(asked) % 2 == 1:
+            raise mqplug.TopicNotFound("not heard of it")
+        return ask(what, *how)
+
+    monkeypatch.setattr(mq._connection.requests, "ask", hears_late)
+    assert mq.alter_topic(topic, retention=3600).retention == 3600
+    assert asked == [f"alter topic {topic!r}"] * 4
+
+
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_a_change_outlives_a_killed_broker(kafka_server, mq, topic):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, TimeoutError as FutureTimeout
 from itertools import repeat
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
@@ -26,6 +27,8 @@ BROKER_ANSWER_S = 2.0  # a broker that does not answer learns of a change before
 SPREAD_S = 2.0  # by then, brokers that agree have the change, even if they show another value
 CHECK_PAUSE_S = 0.02
 
+T = TypeVar("T")
+
 Changes = Mapping[str, str | None]
 """The new value of each setting; None for the cluster's default."""
 
@@ -41,8 +44,9 @@ def alter(connection: KafkaConnection, action: AlterTopic, timeout: float) -> To
     resource = ConfigResource(
         ConfigResource.Type.TOPIC, action.topic, incremental_configs=[_entry(*each) for each in changes.items()]
     )
-    connection.requests.ask(
-        f"alter topic {action.topic!r}",
+    _ask(
+        connection,
+        action.topic,
         lambda left: connection.admin.incremental_alter_configs([resource], request_timeout=left)[resource],
         deadline.remaining(),
     )
@@ -59,14 +63,21 @@ def _changes(connection: KafkaConnection, action: AlterTopic, deadline: Deadline
         return options
     wanted = ConfigResource(ConfigResource.Type.TOPIC, action.topic)
     try:
-        present = connection.requests.ask(
-            f"alter topic {action.topic!r}",
+        present = _ask(
+            connection,
+            action.topic,
             lambda left: connection.admin.describe_configs([wanted], request_timeout=left)[wanted],
             deadline.remaining(),
         )
     except AccessDenied:  # a client may have the right to change what it must not read
         present = {}
     return {**changed_segment_options(present, action.retention, action.retention_bytes), **options, **limits}
+
+
+def _ask(connection: KafkaConnection, topic: str, ask: Callable[[float], Future[T]], timeout: float) -> T:
+    """Return the answer to a request about a topic, which some broker may not know yet."""
+    what = f"alter topic {topic!r}"
+    return connection.while_new([topic], timeout, lambda left: connection.requests.ask(what, ask, left))
 
 
 def _entry(name: str, value: str | None) -> ConfigEntry:
