@@ -21,7 +21,13 @@ from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.group_offsets import GroupOffsets
 from mqplug_kafka._cluster.instances import Instances
-from mqplug_kafka._cluster.native_options import LEARNING_PARTITIONS, common, coordinating, inquiring, producing
+from mqplug_kafka._cluster.native_options import (
+    LEARNING_PARTITIONS,
+    administering,
+    coordinating,
+    inquiring,
+    producing,
+)
 from mqplug_kafka._cluster.native_part import NativePart
 from mqplug_kafka._cluster.shared_producer import SharedProducers
 from mqplug_kafka._cluster.topic_ids import MissingIds, incarnation, is_other
@@ -47,7 +53,7 @@ class KafkaConnection:
         self.native = NativePart(settings)
         self.credentials = Credentials(settings)
         try:
-            self.requests = AdminRequests(common(settings), self.credentials)
+            self.requests = AdminRequests(administering(settings), self.credentials)
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
         self.worker = NativeWorker("mqplug-kafka-admin")

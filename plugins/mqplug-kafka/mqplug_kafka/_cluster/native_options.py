@@ -57,11 +57,18 @@ def common(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
+def administering(settings: KafkaSettings) -> dict[str, Any]:
+    """Return the native options of the admin clients."""
+    # librdkafka 2.16 connects only to the brokers it needs. A waiting admin request then asks for a connection to its
+    # broker whenever the state of any connection changes, and each time cancels the pause before the next attempt:
+    # thousands of attempts a second at a broker that is down. Clients that connect to all brokers keep the pauses.
+    return {"enable.sparse.connections": False, **common(settings)}
+
+
 def coordinating(settings: KafkaSettings) -> dict[str, Any]:
     """Return the native options of the admin clients that ask the coordinators of groups."""
     # Without it librdkafka 2.16, after all brokers were down, waits forever for the group coordinator it knew before.
-    # Do not set it for other requests: it takes a whole processor while no broker answers them.
-    return {"metadata.recovery.strategy": "none", **common(settings)}
+    return {"metadata.recovery.strategy": "none", **administering(settings)}
 
 
 def producing(settings: KafkaSettings) -> dict[str, Any]:
@@ -156,7 +163,10 @@ def inquiring(settings: KafkaSettings) -> dict[str, Any]:
     # Classic, for a consumer of the other protocol shows itself to the coordinator as a member when it asks.
     session = round(DEFAULT_SESSION_TIMEOUT_S * 1000)
     classic = {"group.protocol": "classic", "session.timeout.ms": session, "max.poll.interval.ms": 300_000}
-    return {**common(settings), **classic, "log_level": 0, "enable.auto.commit": False}
+    options = common(settings)
+    # There may be several, and while no broker is in reach each tries some broker twice within this time.
+    pause = min(400, int(options["reconnect.backoff.max.ms"]))
+    return {"reconnect.backoff.ms": pause, **options, **classic, "log_level": 0, "enable.auto.commit": False}
 
 
 def _security(settings: KafkaSettings) -> dict[str, Any]:

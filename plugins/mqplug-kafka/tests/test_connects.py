@@ -1,0 +1,213 @@
+"""While brokers are down, clients try to reach them a few times a second, and continue as soon as they are back."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import ExitStack, contextmanager, suppress
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka_driver import fill, new_name
+from waiting import wait_until
+
+import mqplug
+from mqplug_kafka._cluster.credentials import Credentials
+
+MOST_A_SECOND = 100
+SLACK_S = 5.0
+
+
+class Connects:
+    """How often the native clients tried to connect, as their statistics say."""
+
+    def __init__(self):
+        self._counts = {}
+
+    def __call__(self, statistics):
+        """Take the statistics of one client. Serves as ``stats_cb``."""
+        found = json.loads(statistics)
+        for broker in found["brokers"].values():
+            self._counts[found["name"], broker["name"]] = broker["connects"]
+
+    def count(self):
+        return sum(self._counts.copy().values())
+
+
+@pytest.fixture
+def connects(monkeypatch):
+    """Count the attempts of all native clients that are made from now on."""
+    counted, prepared = Connects(), Credentials.prepared
+
+    def telling(self, options, on_error):
+        return {**prepared(self, options, on_error), "statistics.interval.ms": 500, "stats_cb": counted}
+
+    monkeypatch.setattr(Credentials, "prepared", telling)
+    return counted
+
+
+def connected(cluster):
+    """Connect; all native clients are confluent-kafka's, which have statistics."""
+    return mqplug.connect(f"{cluster.url}?native=off", timeout=30)
+
+
+class Worker:
+    """Does one thing again and again, and counts how often it succeeds."""
+
+    def __init__(self, kind, cluster, topic):
+        self.done = 0
+        self._enough = threading.Event()
+        self._client = connected(cluster)
+        self._step = getattr(self, f"_{kind}")(topic)
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        wait_until(lambda: self.done, 60)
+        return self
+
+    def __exit__(self, *_):
+        self._enough.set()
+        self._thread.join(30)
+        with suppress(mqplug.CloseIncomplete, mqplug.OutcomeUnknown):
+            self._client.close(10)
+
+    def _work(self):
+        while not self._enough.wait(0.05):
+            with suppress(mqplug.Error):
+                self.done += bool(self._step())
+            self._client._connection.admin.poll(0)  # for its statistics
+
+    def _producer(self, topic):
+        out = self._client.producer(topic)
+        return lambda: out.send(b"x", timeout=3)
+
+    def _member(self, topic):
+        consumer = self._client.consumer(topic, group=new_name())
+        return lambda: [consumer.ack(each) or each for each in consumer.receive_many(10, timeout=0.2)]
+
+    def _reader(self, topic):
+        consumer = self._client.consumer(topic, start=mqplug.EARLIEST)
+        return lambda: consumer.receive_many(10, timeout=0.2)
+
+    def _watermarks(self, topic):
+        return lambda: self._client.watermarks(topic, timeout=3)
+
+    def _lag(self, topic):
+        group = new_name()
+        self._client.reset_group(group, topic, mqplug.EARLIEST)
+        return lambda: self._client.lag(topic, group=group, timeout=3)
+
+
+KINDS = ["producer", "member", "reader", "watermarks", "lag"]
+
+
+@contextmanager
+def killed(cluster, *numbers):
+    """Nodes that are down."""
+    for number in numbers:
+        cluster.kill(number)
+    try:
+        yield
+    finally:
+        cluster.start()
+
+
+def rate(connects, seconds):
+    """Return how many connections were tried in a second."""
+    before, began = connects.count(), time.monotonic()
+    time.sleep(seconds)
+    return (connects.count() - before) / (time.monotonic() - began)
+
+
+def new_topic(cluster):
+    """Create a topic with messages. Each node leads one of its partitions."""
+    topic = new_name()
+    with connected(cluster) as mq:
+        mq.create_topic(topic, partitions=3)
+        fill(mq, topic, 30)
+    return topic
+
+
+class Bare:
+    """The bare native client, which sends to a topic, reads from it, or is in a group that does."""
+
+    def __init__(self, kind, cluster, topic):
+        self.done = 0
+        self._enough = threading.Event()
+        servers = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        if kind == "producer":
+            self._native = Producer(servers | {"message.timeout.ms": 3000})
+            self._step = lambda: self._send(topic)
+        else:
+            self._native = Consumer(servers | {"group.id": new_name(), "session.timeout.ms": 10_000,
+                                               "auto.offset.reset": "earliest"})  # fmt: skip
+            if kind == "member":
+                self._native.subscribe([topic])
+            else:
+                self._native.assign([TopicPartition(topic, number, 0) for number in range(3)])
+            self._step = self._read
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        wait_until(lambda: self.done, 60)
+        return self
+
+    def __exit__(self, *_):
+        self._enough.set()
+        self._thread.join(30)
+        if isinstance(self._native, Consumer):
+            self._native.close()
+
+    def _work(self):
+        while not self._enough.wait(0.05):
+            self._step()
+
+    def _send(self, topic):
+        self._native.produce(topic, b"x", on_delivery=self._reported)
+        self._native.flush(4)
+
+    def _reported(self, error, _):
+        self.done += error is None
+
+    def _read(self):
+        message = self._native.poll(0.2)
+        self.done += message is not None and message.error() is None
+
+
+def test_a_node_that_is_down_is_not_stormed(kafka_cluster, connects):
+    """While the controller is down, all kinds of clients together try to reach it a few times a second."""
+    topic = new_topic(kafka_cluster)
+    with ExitStack() as stack:
+        for kind in KINDS:
+            stack.enter_context(Worker(kind, kafka_cluster, topic))
+        with killed(kafka_cluster, kafka_cluster.controller):
+            assert rate(connects, 3) < MOST_A_SECOND
+
+
+@pytest.mark.night
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_of_client_storms_or_is_late(kafka_cluster, connects, kind):
+    """With one node down, two or all, it tries to reach them a few times a second; then it is back as the bare one."""
+    topic = new_topic(kafka_cluster)
+    feed = None if kind == "producer" else "producer"
+    with ExitStack() as stack:
+        if feed:
+            stack.enter_context(Bare(feed, kafka_cluster, topic))
+        bare = stack.enter_context(Bare(kind, kafka_cluster, topic))
+        ours = stack.enter_context(Worker(kind, kafka_cluster, topic))
+        stack.callback(kafka_cluster.start)
+        first = kafka_cluster.controller
+        rates = {}
+        for number in (first, *sorted({1, 2, 3} - {first})):
+            kafka_cluster.kill(number)
+            rates[number] = rate(connects, 5)
+        assert max(rates.values()) < MOST_A_SECOND, rates
+        kafka_cluster.start()
+        began, before = time.monotonic(), {each: each.done for each in (bare, ours)}
+        wait_until(lambda: bare.done > before[bare], 60)
+        limit = time.monotonic() - began + SLACK_S
+        wait_until(lambda: ours.done > before[ours], limit)
