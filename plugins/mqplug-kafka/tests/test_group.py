@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from kafka_driver import Seam, fill, new_name, take
+from waiting import wait_until
 
 import mqplug
 from mqplug import spi
@@ -267,3 +269,20 @@ def test_a_member_whose_group_does_not_answer_joins_again_anew(mq, topic, monkey
             member._on_lost(stuck, [TopicPartition(topic, 0)])
         assert [message.value for message in take(consumer, 1)] == [b"m2"]
         assert member._fetcher.source.native is not stuck
+
+
+def test_a_member_does_not_join_anew_while_the_brokers_have_just_come_back(mq, topic):
+    """It lost its partitions in a long outage: its native client gets the time to find the group again."""
+    fill(mq, topic, 1)
+    with mq.consumer(topic, group=new_name()) as consumer:
+        take(consumer, 1)
+        member = consumer._session.driver_session.driver
+        native, watch = member._fetcher.source.native, member._fetcher.topics
+        unanswered = Future()
+        unanswered.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        watch._under_way = {topic: unanswered}
+        member._lost_at = time.monotonic() - 60
+        wait_until(lambda: consumer.receive_many(1, timeout=0.1) or unanswered not in watch._under_way.values())
+        wait_until(lambda: consumer.receive_many(1, timeout=0.1) or watch.answered_for(0.0) >= 0)
+        consumer.receive_many(1, timeout=0.1)
+        assert member._fetcher.source.native is native

@@ -180,12 +180,12 @@ class KafkaGroupMember:
         self._subscribe()
 
     def _is_forgotten(self) -> bool:
-        """Return whether the group has not answered since the partitions were lost, though the brokers have for long.
+        """Return whether the group has not answered since the partitions were lost, though brokers have for long.
 
         After all brokers were down, librdkafka 2.16 now and then waits forever for the coordinator that it knew.
         """
         lost_at = self._lost_at
-        return lost_at is not None and self._fetcher.topics.answered - lost_at > REJOIN_LIMIT_S
+        return lost_at is not None and self._fetcher.topics.answered_for(lost_at) > REJOIN_LIMIT_S
 
     def _poll_until_left(self, native: Consumer, left_by: Deadline) -> None:
         """Poll until the group has released this member. A static member does not leave, but hands its logs back.

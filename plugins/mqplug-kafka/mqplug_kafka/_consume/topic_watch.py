@@ -8,6 +8,7 @@ before a commit.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, TimeoutError as FutureTimeout
@@ -38,8 +39,8 @@ class TopicWatch:
         self._under_way: dict[str, Future[TopicDescription]] = {}
         self._begun = self._opened = time.monotonic()
         self._heard: dict[Name, float] = {}
-        self.answered = 0.0
-        """When a broker last answered a check, in the time of ``time.monotonic``."""
+        self._answered = 0.0
+        self._answering_since = math.inf
         self._missed = 0
         self._gone: TopicNotFound | None = None
         self._connection = connection
@@ -60,6 +61,10 @@ class TopicWatch:
     def heard(self, names: Iterable[Name]) -> None:
         """Note that messages of these logs were delivered."""
         self._heard.update(dict.fromkeys(names, time.monotonic()))
+
+    def answered_for(self, since: float) -> float:
+        """Return for how many seconds brokers have answered all checks, at most those after that moment."""
+        return self._answered - max(since, self._answering_since)
 
     def check_soon(self) -> None:
         """Make the next ``check_in_turn`` begin a check."""
@@ -139,9 +144,11 @@ class TopicWatch:
             return  # later
         except KafkaException:
             self._begun = 0.0  # no answer: ask again
+            self._answering_since = math.inf
             self._connection.requests.note_unanswered()
         else:
-            self.answered = time.monotonic()
+            self._answered = time.monotonic()
+            self._answering_since = min(self._answering_since, self._answered)
         self._under_way = {}
         self._missed = self._missed + 1 if missing else 0
         if missing and self._missed >= MISSES_UNTIL_GONE:
