@@ -21,7 +21,8 @@ from mqplug.cli._plugin_commands import CommandGroup
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(mqplug.__version__, prog_name="mqplug")
-def app() -> None:
+@click.option("--context", "context_name", metavar="NAME", help="Use this context of mqplug.toml, as after the verb.")
+def app(context_name: str | None) -> None:
     """One API over message logs: Kafka, Pulsar, and RocksMQ, a log embedded in your process.
 
     Most verbs take a URL first, which names a backend and its address: rocksmq:///path or kafka://host:9092. Without

@@ -5,11 +5,18 @@ A plugin is loaded only when its name is typed.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from itertools import chain
+from typing import Final
 
 import click
 
 from mqplug.cli._verbs import VERBS, verb_named
+
+WORDS_OF_OTHERS: Final = {
+    "cat": "consume", "config": "describe", "list": "topics", "ls": "topics",
+    "publish": "produce", "reset": "seek", "send": "produce", "subscribe": "consume", "tail": "consume --follow",
+}  # fmt: skip
 
 
 class CommandGroup(click.Group):
@@ -22,6 +29,19 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the verb of this name, or the commands of the plugin of this name."""
         return verb_named(cmd_name) or plugin_commands(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that is called. The error for an unknown one names the verb that it may mean."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            word = args[0].lower()
+            near = get_close_matches(word, self.list_commands(ctx), 1)
+            if meant := WORDS_OF_OTHERS.get(word) or next(iter(near), None):
+                raise click.UsageError(f"No such command {args[0]!r}. Did you mean 'mqplug {meant}'?", ctx) from None
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs, theme by theme."""

@@ -53,8 +53,8 @@ def done(capsys, *arguments):
 
 def test_create(capsys, mq, url):
     """`create` makes a topic with partitions and retention, and says so."""
-    made = done(capsys, "create", url, "bills", "--partitions", "3", "--retention", "2d", "--retention-bytes", "64k")
-    assert made == {"topic": "bills", "partitions": 3, "retention": 172800, "retention_bytes": 65536}
+    made = done(capsys, "create", url, "bills", "--partitions", "3", "--retention", "2w", "--retention-bytes", "64k")
+    assert made == {"topic": "bills", "partitions": 3, "retention": 1209600, "retention_bytes": 65536}
     assert len(mq.partitions("bills")) == 3
 
 

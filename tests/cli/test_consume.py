@@ -178,6 +178,18 @@ def test_ids_and_positions_name_their_partition(store, consume):
     assert consume("orders", "--from", str(message.id), "--to", str(high)) == (0, b"a table\n\n")
 
 
+def test_offsets_need_a_partition(store, consume):
+    """`#1` is the message of offset 1 of the partition that -p names, as other tools show it."""
+    assert consume("orders", "--from", "#1", "-p", "0") == (0, b"a table\n\n")
+    assert consume("orders", "--from", "#1", "--to", "#2", "-p", "0") == (0, b"a table\n")
+    for arguments in (["orders"], ["orders", "-p", "0", "-p", "1"], ["orders", "empty", "-p", "0"]):
+        code, complaint = consume(*arguments, "--from", "#1")
+        assert (code, "An offset is of one partition" in complaint) == (2, True)
+    assert "has 1 numbers: #0" in consume("orders", "--from", "#1:0", "-p", "0")[1]
+    assert "orders has no partition 7" in consume("orders", "--from", "#1", "-p", "7")[1]
+    assert "without --group" in consume("orders", "--from", "#1", "--group", "billing")[1]
+
+
 def test_several_topics(store, consume):
     """Topics may be several, or chosen by a pattern."""
     with store[1].producer("empty") as out:

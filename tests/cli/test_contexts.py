@@ -52,6 +52,14 @@ def test_a_context_stands_for_a_url(capsys):
     assert printed(capsys, "topics", "--context", "there") == "bills\n"
 
 
+def test_a_context_before_the_verb(capsys):
+    """`--context` may stand before the verb, too."""
+    assert run_command(["--context", "there", "topics"]) == 0
+    assert capsys.readouterr().out == "bills\n"
+    assert run_command(["--context", "there", "topics", "memory://here"]) == 2
+    assert "not both" in capsys.readouterr().err
+
+
 def test_a_variable_names_the_context(capsys, monkeypatch):
     """MQPLUG_CONTEXT chooses for a shell, and --context still wins."""
     monkeypatch.setenv("MQPLUG_CONTEXT", "there")

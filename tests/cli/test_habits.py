@@ -21,10 +21,12 @@ from config_backends import fakes
 from pseudo_terminal import TerminalProgram
 from waiting import wait_until
 
+import mqplug
 from mqplug.cli import _exit_codes
 from mqplug.cli._app import run_command
 from mqplug.cli._commands.test import RUN_PYTEST
 from mqplug.cli._output import progress
+from mqplug.cli._output.error_text import error_line
 from mqplug.cli._verbs import verb_named
 
 __all__ = ["fakes"]
@@ -80,6 +82,59 @@ def test_an_unknown_option_is_wrong_usage(capsys, words):
     complaint = capsys.readouterr().err
     assert "--no-such-option" in complaint
     assert "Traceback" not in complaint
+
+
+@pytest.mark.parametrize(
+    ("fix", "said"),
+    [
+        ("Create it with create_topic, or open with create=True", "Create it with mqplug create"),
+        ("Choose another name, or pass exist_ok=True", "Choose another name, or give --exist-ok"),
+        (
+            "List the groups of the topic with groups('orders')",
+            "List the groups of the topic with mqplug groups orders",
+        ),
+        ("List the groups with client.groups()", "List the groups with mqplug groups"),
+        ("Drop must_exist=True", "Create the group with mqplug seek --create"),
+        ("Seek to EARLIEST, or say missing='next'", "Choose a later place, such as earliest"),
+        ("Leave options= out", "Leave -X out"),
+        ("Pass a longer timeout, or try again", "Give a longer --timeout, or try again"),
+        ("Say tls=True", "Set tls to true, in the URL as ?tls=true or in mqplug.toml"),
+        ("Say admin_url=, or seek", "Set admin_url, in the URL as ?admin_url=... or in mqplug.toml, or seek"),
+        ("Check admin_url=", "Check admin_url"),
+        ("Write connect('kafka://host:9092')", "Write a URL such as kafka://host:9092"),
+        ("Write kafka://host:9092/?tls=true", "Write kafka://host:9092/?tls=true"),
+    ],
+)
+def test_a_fix_speaks_flags(fix, said):
+    """What an error advises a program to call or to pass is a verb, a flag or a setting on the command line."""
+    assert error_line(mqplug.Error("no", fix=fix)) == f"no. {said}"
+
+
+def test_the_defaults_of_all_errors_speak_flags():
+    """No fix that an error has by itself shows a call or an argument of Python to users of the command line."""
+    for_programs = {mqplug.InvalidTimestamp, mqplug.NotAssigned, mqplug.QueueFull}  # no verb meets them
+    public = {getattr(mqplug, name) for name in mqplug.__all__}
+    kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, mqplug.Error)} - for_programs
+    fixes = [error_line(kind("no")) for kind in kinds]
+    assert [fix for fix in fixes if re.search(r"\w\(|\w=", fix)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lagg", "memory://x", "g"], "No such command 'lagg'. Did you mean 'mqplug lag'?"),
+        (["topic", "list"], "No such command 'topic'. Did you mean 'mqplug topics'?"),
+        (["ls", "memory://x"], "No such command 'ls'. Did you mean 'mqplug topics'?"),
+        (["topics", "list"], "A backend is named by a URL such as rocksmq:///path or kafka://host:9092"),
+        (["consume", "memory://x", "orders", "-o", "beginning"], "Where to start says --from: earliest, latest"),
+        (["consume", "memory://x", "orders", "--from", "5"], "#N (the offset N of the partition that -p names)"),
+        (["seek", "memory://x", "billing", "--to", "#5"], "'#5' is the offset of one partition"),
+    ],
+)
+def test_words_of_other_tools_get_a_hint(capsys, words, said):
+    """A word that is almost a verb, or another tool's way to say it, is wrong usage, with what to write instead."""
+    assert run_command(words) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_page_has_each_exit_code():

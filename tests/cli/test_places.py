@@ -13,10 +13,11 @@ from mqplug.cli._arguments.places import place_of
 
 def test_each_way_to_write_a_place():
     """The words, the last messages, a time, and a time ago are the starts of the API."""
-    assert place_of("earliest") == mqplug.EARLIEST
-    assert place_of("latest") == mqplug.LATEST
+    assert place_of("earliest") == place_of("beginning") == mqplug.EARLIEST
+    assert place_of("latest") == place_of("end") == mqplug.LATEST
     assert place_of("-5") == mqplug.last(5)
     assert place_of("@-10m") == mqplug.ago(minutes=10)
+    assert place_of("@-1w") == mqplug.ago(days=7)
     moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
     assert place_of("@2026-01-31T12:00:00Z") == mqplug.at_time(moment)
     assert place_of("@1769860800000") == mqplug.at_time(moment)

@@ -23,6 +23,9 @@ CLOSE_AFTER_FAILURE_S = 0.5
 Opened = TypeVar("Opened", "mqplug.Client", "mqplug.Producer")
 CONFIG_FILE_SUFFIXES = (".toml", ".yaml", ".yml")
 _NO_URL = "mqplug.no_url"
+_NAMING = (
+    "A backend is named by a URL such as rocksmq:///path or kafka://host:9092 before all else, or by --context NAME"
+)
 
 timeout_option = click.option(
     "--timeout",
@@ -50,7 +53,12 @@ class ClientCommand(click.Command):
         parser = scratch.make_parser(ctx)
         found = parser.parse_args(list(args))[0].get("words")
         ctx.meta[_NO_URL] = not (isinstance(found, tuple | list) and found and is_target(found[0]))
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "extra argument" in error.message:
+                raise click.UsageError(f"{error.message}. {_NAMING}", ctx) from None
+            raise
         ctx.params.setdefault("url", None)
         return rest
 
@@ -127,6 +135,7 @@ def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(
         *args: Any, url: str | None, context_name: str | None, ask: tuple[str, ...], timeout: float, **rest: Any
     ) -> Any:
+        context_name = context_name or click.get_current_context().find_root().params.get("context_name")
         if url is not None and context_name is not None:
             raise click.UsageError("Give a URL or --context, not both.")
         target = checked_target(url) if url is not None else target_of_context(context_name)

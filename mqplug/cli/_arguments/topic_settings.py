@@ -43,7 +43,7 @@ class RetentionTime(click.ParamType):  # type: ignore[type-arg]  # generic since
             return math.inf
         seconds = seconds_of(value) if value[-1:].isalpha() else None  # 7 may mean days
         if seconds is None:
-            self.fail(f"{value!r} is not a time. Write one such as 30s, 12h, 7d or {FOREVER}", param, ctx)
+            self.fail(f"{value!r} is not a time. Write one such as 30s, 12h, 7d, 2w or {FOREVER}", param, ctx)
         return timedelta(seconds=seconds)
 
 

@@ -9,7 +9,7 @@ import click
 
 import mqplug
 from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
-from mqplug.cli._arguments.places import Place
+from mqplug.cli._arguments.places import PLACES_HELP, Offset, Place
 from mqplug.cli._exit_codes import BEHIND
 from mqplug.cli._messages.decoding import DECODINGS
 from mqplug.cli._messages.filters import MessageFilter
@@ -29,12 +29,26 @@ class _StartPlace(Place):
         return STORED if value == STORED else super().convert(value, param, ctx)
 
 
+class _OutputFormat(click.Choice):  # type: ignore[type-arg]
+    """How to write it. Other tools say with -o where to start: then it names --from."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the format that a text means."""
+        if value not in self.choices:
+            self.fail(f"{value!r} is not one of {', '.join(self.choices)}. Where to start says --from: {PLACES_HELP}")
+        return super().convert(value, param, ctx)
+
+
 @click.command(cls=ClientCommand)
 @client_options
 @click.argument("topics", nargs=-1, metavar="TOPIC...")
 @click.option("--matching", metavar="REGEX", help="Read all topics whose whole name matches.")
-@click.option("--from", "start", type=_StartPlace(), metavar="PLACE", help="Where to start. [default: earliest]")
-@click.option("--to", "until", type=Place(), metavar="PLACE", help="Where to end. [default: what is there now]")
+@click.option(
+    "--from", "start", type=_StartPlace(offsets=True), metavar="PLACE", help="Where to start. [default: earliest]"
+)
+@click.option(
+    "--to", "until", type=Place(offsets=True), metavar="PLACE", help="Where to end. [default: what is there now]"
+)
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes; start there, unless --from is given.")
 @click.option("-n", "--max", "most", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N of all partitions.")
@@ -59,7 +73,7 @@ class _StartPlace(Place):
     "-o",
     "--output",
     "output_format",
-    type=click.Choice(["table", "json", "raw"]),
+    type=_OutputFormat(["table", "json", "raw"]),
     help="How to write it. [default: raw]",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json: a JSON object on each line.")
@@ -70,8 +84,9 @@ def consume(client: ClientOptions, topics: tuple[str, ...], most: int | None, **
     are written as they are, a line each, unless -o, --format or --decode says otherwise. What --json writes,
     produce --json reads.
 
-    A PLACE is earliest, latest, -N (the last N of each partition), @TIME, @-10m (that long ago), an id or a position;
-    of the latter two only the partition is read that they belong to. --to names the first message that is not read.
+    A PLACE is earliest, latest, -N (the last N of each partition), @TIME, @-10m (that long ago), an id or a position,
+    of which only the partition is read that they belong to, or with -p #N, the offset N of that partition. --to names
+    the first message that is not read.
 
     Without --group no trace is left at the broker. With it the group goes on where it was (--from stored), and --from
     only says where a new group starts. A message is acked once it was written, so that none is lost.
@@ -153,6 +168,8 @@ def _request(topics: tuple[str, ...], timeout: float, options: dict[str, Any]) -
         raise click.UsageError("Give --to or --follow, not both.")
     if start == STORED and not group:
         raise click.UsageError("--from stored is where a --group goes on.")
+    if group and (isinstance(start, Offset) or isinstance(until, Offset)):
+        raise click.UsageError("An offset is of one partition. Read that without --group.")
     only = {log.partition for place in (start, until) if (log := _log_of(place)) is not None}
     if only and (len(topics) != 1 or group or len(only) > 1 or (partitions and set(partitions) != only)):
         raise click.UsageError(

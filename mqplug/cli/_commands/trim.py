@@ -8,7 +8,7 @@ import click
 
 import mqplug
 from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
-from mqplug.cli._arguments.places import PLACES_HELP, Place
+from mqplug.cli._arguments.places import OFFSET_HELP, PLACES_HELP, Offset, Place
 from mqplug.cli._output.formats import Output, output_option
 from mqplug.cli._output.positions import position_text
 from mqplug.cli._output.questions import confirm, yes_option
@@ -23,15 +23,19 @@ COLUMNS = ("partition", "from", "to", "messages", "exact")
 @click.command(cls=ClientCommand)
 @client_options
 @click.argument("topic")
-@click.option("--before", type=Place(), required=True, metavar="PLACE", help=f"{PLACES_HELP}.")
-@click.option("--partition", "partitions", type=int, multiple=True, metavar="N", help="Only this. May be repeated.")
+@click.option(
+    "--before", type=Place(offsets=True), required=True, metavar="PLACE", help=f"{PLACES_HELP}, {OFFSET_HELP}."
+)
+@click.option(
+    "-p", "--partition", "partitions", type=int, multiple=True, metavar="N", help="Only this. May be repeated."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @yes_option
 @output_option
 def trim(
     client: ClientOptions,
     topic: str,
-    before: mqplug.Start,
+    before: mqplug.Start | Offset,
     partitions: tuple[int, ...],
     dry_run: bool,
     yes: bool,
@@ -49,6 +53,8 @@ def trim(
     from mqplug.cli._queries.trimming import removals
 
     with client.open() as mq:
+        if isinstance(before, Offset):
+            before = before.position(mq, [topic], partitions, client.timeout)
         found = removals(mq, topic, before, partitions, client.timeout)
         rows = [_row(each) for each in found]
         if dry_run:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 import mqplug
+from mqplug.cli._arguments.places import Offset
 
 if TYPE_CHECKING:
     from mqplug.cli._messages.output_pipe import OutputPipe
@@ -27,8 +28,8 @@ class ReadRequest(NamedTuple):
     """
 
     topics: Any
-    start: mqplug.Start | None
-    until: mqplug.Start | None
+    start: mqplug.Start | Offset | None
+    until: mqplug.Start | Offset | None
     partitions: Sequence[int] | None
     group: str | None
     follow: bool
@@ -37,15 +38,23 @@ class ReadRequest(NamedTuple):
 
     def open(self, mq: mqplug.Client) -> mqplug.Consumer:
         """Open a consumer of it. Raise ``UsageError`` for a partition that the topic does not have."""
+        start, until = self._placed(self.start, mq), self._placed(self.until, mq)
         try:
             return mq.consumer(
-                self.topics, start=self.start, until=self.until, partitions=self.partitions, group=self.group,
+                self.topics, start=start, until=until, partitions=self.partitions, group=self.group,
                 timeout=self.timeout,
             )  # fmt: skip
         except ValueError as error:
             if isinstance(error, mqplug.Error):
                 raise
             raise click.UsageError(str(error)) from None
+
+    def _placed(self, place: mqplug.Start | Offset | None, mq: mqplug.Client) -> mqplug.Start | None:
+        """Return a place, with the position of an offset."""
+        if not isinstance(place, Offset):
+            return place
+        topics = self.topics if isinstance(self.topics, list) else []
+        return place.position(mq, topics, self.partitions or [], self.timeout)
 
 
 class Reader:
