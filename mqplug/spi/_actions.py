@@ -21,12 +21,17 @@ GroupStart = SymbolicStart | Mapping[Log, Position]
 
 @attrs.frozen
 class TopicInfo:
-    """A topic: its name, the log of each partition in order, and its retention, where the backend reports it."""
+    """A topic: its name, the log of each partition in order, and its retention, where the backend reports it.
+
+    ``options`` are the topic's own settings of the backend's, without the retention and without defaults, as
+    ``CreateTopic`` and ``AlterTopic`` take them.
+    """
 
     name: str
     logs: tuple[Log, ...]
     retention: float | None = None  # seconds
     retention_bytes: int | None = None  # of each partition
+    options: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
 
 
 @attrs.frozen

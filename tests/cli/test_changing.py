@@ -54,7 +54,7 @@ def done(capsys, *arguments):
 def test_create(capsys, mq, url):
     """`create` makes a topic with partitions and retention, and says so."""
     made = done(capsys, "create", url, "bills", "--partitions", "3", "--retention", "2w", "--retention-bytes", "64k")
-    assert made == {"topic": "bills", "partitions": 3, "retention": 1209600, "retention_bytes": 65536}
+    assert made == {"topic": "bills", "partitions": 3, "retention": 1209600, "retention_bytes": 65536, "options": {}}
     assert len(mq.partitions("bills")) == 3
 
 

@@ -20,6 +20,16 @@ def test_the_life_of_a_topic(cluster):
     assert name not in cluster.found("topics")
 
 
+@pytest.mark.parametrize("cluster", ["kafka"], indirect=True)
+def test_the_options_of_a_topic(cluster, topic):
+    """What `alter --set` changes is what `describe` shows, for programs and for people."""
+    assert cluster.found("describe", topic)["options"] == {}
+    changed = cluster.found("alter", topic, "--set", "preallocate=true", "--set", "min.insync.replicas=1")
+    options = {"min.insync.replicas": "1", "preallocate": "true"}
+    assert changed["options"] == cluster.found("describe", topic)["options"] == options
+    assert "\noptions: min.insync.replicas=1, preallocate=true\n" in cluster.run("describe", topic).stdout
+
+
 def test_what_would_be_destroyed_is_said_first(cluster, topic, group):
     """Without a terminal and --yes nothing is destroyed; the question has the address and what would be lost."""
     for arguments in (["delete", topic], ["seek", group, "--to", "latest"], ["delete-group", group]):

@@ -80,5 +80,11 @@ _retention_bytes = click.option(
     "--retention-bytes", type=Size(), metavar="SIZE", help="Keep this much of each partition: 64k, 10m, 2g."
 )
 _options = click.option(
-    "-X", "options", type=BackendOption(), multiple=True, metavar="NAME=VALUE", help="Set an option of the backend."
+    "-X",
+    "--set",
+    "options",
+    type=BackendOption(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set an option of the backend. May be repeated.",
 )

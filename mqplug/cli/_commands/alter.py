@@ -22,7 +22,8 @@ from mqplug.cli._output.topic_values import settings_text, topic_value
 def alter(client: ClientOptions, topic: str, settings: dict[str, Any], yes: bool, output: Output) -> None:
     """Change the retention or the options of a topic.
 
-    What is not given stays as it is. A shorter retention removes messages: then it asks first, and says how many.
+    What is not given stays as it is. Kafka takes each setting of a topic, as in --set min.insync.replicas=2. A shorter
+    retention removes messages: then it asks first, and says how many.
 
     Examples:
       $ mqplug alter rocksmq:///tmp/mq orders --retention 30d --retention-bytes 10g --yes
@@ -31,7 +32,7 @@ def alter(client: ClientOptions, topic: str, settings: dict[str, Any], yes: bool
     from mqplug.cli._queries.shorter_retention import loss
 
     if not settings:
-        raise click.UsageError("Give --retention, --retention-bytes or -X: there is nothing to change.")
+        raise click.UsageError("Give --retention, --retention-bytes or --set: there is nothing to change.")
     with client.open() as mq:
         lost = loss(mq, topic, settings, client.timeout)
         if lost is not None:

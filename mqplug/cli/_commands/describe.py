@@ -19,8 +19,8 @@ from mqplug.cli._output.topic_values import settings_text, topic_value
 def describe(client: ClientOptions, topic: str, output: Output) -> None:
     """Show the settings and the partitions of a topic.
 
-    Each partition has its retained range with the first and the last message. The ids can be given wherever a place in
-    a log is wanted.
+    Its options are those that are set for this topic, as alter --set changes them. Each partition has its retained
+    range with the first and the last message. The ids can be given wherever a place in a log is wanted.
 
     Examples:
       $ mqplug describe rocksmq:///tmp/mq orders
@@ -37,7 +37,10 @@ def describe(client: ClientOptions, topic: str, output: Output) -> None:
         output.value({**topic_value(info), "groups": names, "logs": rows})
         return
     click.echo(f"{info.name}: {settings_text(info)}")
-    click.echo(f"groups: {', '.join(names) or 'none'}\n")
+    click.echo(f"groups: {', '.join(names) or 'none'}")
+    if info.options:
+        click.echo(f"options: {', '.join(f'{name}={value}' for name, value in info.options.items())}")
+    click.echo()
     show_table(("partition", "low", "high", "messages", "exact", "first_id", "last_id"), rows)
 
 

@@ -19,7 +19,7 @@ _FLAGS: Final = (  # what the API calls it, and what the command line does
     (r"open a consumer with this group first", r"read with mqplug consume --group first"),
     (r"Seek to EARLIEST, or say missing='next'|Say missing='next' .*", r"Choose a later place, such as earliest"),
     (r"Pass a longer timeout", r"Give a longer --timeout"),
-    (r"Leave options= out", r"Leave -X out"),
+    (r"Leave options= out", r"Leave --set out"),
     (r"Check client\.capabilities", r"See mqplug caps"),
     (r"connect\('rocksmq', path='\./mq'\)", r"a URL such as rocksmq:///path"),
     (r"connect\('(kafka://[^']*)'\)", r"a URL such as \1"),

@@ -21,6 +21,7 @@ def topic_value(info: mqplug.TopicInfo) -> dict[str, Any]:
         "partitions": len(info.logs),
         "retention": FOREVER if endless else info.retention,
         "retention_bytes": info.retention_bytes,
+        "options": dict(info.options),
     }
 
 

@@ -50,6 +50,9 @@ def test_options_are_the_topics_configuration(mq):
     kept = own(mq, topic)
     assert mq.alter_topic(topic, options={"preallocate": True, "min.insync.replicas": 1}) == mq.describe(topic)
     assert own(mq, topic) == kept | {"preallocate": "true", "min.insync.replicas": "1"}
+    assert mq.describe(topic).options == {
+        name: value for name, value in own(mq, topic).items() if not name.startswith("retention.")
+    }
     mq.alter_topic(topic, options={"preallocate": None, "min.insync.replicas": None, "segment.ms": None})
     assert own(mq, topic) == {"retention.ms": "3600000"} | {key: kept[key] for key in kept.keys() - {"segment.ms"}}
 

@@ -58,12 +58,19 @@ def changed_segment_options(
     return changed
 
 
-def retention_from_config(config: Mapping[str, ConfigEntry]) -> dict[str, Any]:
+def fields_from_config(config: Mapping[str, ConfigEntry]) -> dict[str, Any]:
     """Return the fields of a ``TopicInfo`` that a topic's configuration fills."""
+    options = {name: each.value for name, each in sorted(config.items()) if _is_own(each)}
     if "delete" not in str(config[CLEANUP_POLICY].value):
-        return {"retention": math.inf}  # compaction alone removes nothing by age
+        return {"retention": math.inf, "options": options}  # compaction alone removes nothing by age
     seconds, size = _limits(config)
-    return {"retention": seconds, "retention_bytes": size}
+    return {"retention": seconds, "retention_bytes": size, "options": options}
+
+
+def _is_own(entry: ConfigEntry) -> bool:
+    """Return whether a setting is the topic's own, and no retention."""
+    own = ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    return own and entry.value is not None and entry.name not in {RETENTION_MS, RETENTION_BYTES}
 
 
 def _limits(config: Mapping[str, ConfigEntry]) -> tuple[float, int | None]:

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from mqplug import AccessDenied, ConfigError, Error, Log, Position, Timeout, TopicNotFound
 from mqplug.spi import CreateTopic, Deadline, TopicInfo
 from mqplug_kafka._admin.log_offsets import LOG_END, look_up
-from mqplug_kafka._admin.retention import retention_from_config, retention_options, segment_options
+from mqplug_kafka._admin.retention import fields_from_config, retention_options, segment_options
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import code_of
 
@@ -87,7 +87,7 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, d
 
 
 def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
-    """Return a topic, with its retention if the broker lets this client read its configuration."""
+    """Return a topic, with its retention and options if the broker lets this client read its configuration."""
 
     def ask(left: float) -> TopicInfo:
         return connection.requests.insist(lambda some: _describe(connection, topic, some), left)
@@ -100,7 +100,7 @@ def _describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicI
     config = connection.admin.describe_configs([wanted], request_timeout=timeout)[wanted]
     info = connection.describe([topic], timeout)[topic]
     try:
-        return attrs.evolve(info, **retention_from_config(connection.requests.wait("describe", config, timeout)))
+        return attrs.evolve(info, **fields_from_config(connection.requests.wait("describe", config, timeout)))
     except AccessDenied:
         return info
 
