@@ -33,7 +33,8 @@ class Outage:
         if now - self._said_at >= REPEAT_LINE_S:
             self._said_at = now
             self._told = True
-            logger.warning("%s: the server does not answer, retrying: %s", self._what, error)
+            # Without the fix: it is for a caller, and here nobody passed a time-out.
+            logger.warning("%s: the server does not answer, retrying: %s", self._what, error.message)
         return True
 
     def end(self) -> None:

@@ -114,6 +114,12 @@ def test_what_cannot_mend_itself_comes_out_of_receive():
             member.receive(5)
 
 
+def test_the_log_gives_no_advice_to_a_caller(caplog):
+    """Nobody passed a time-out to what happens in the background, so its line does not ask for a longer one."""
+    Outage("a consumer").note(mqplug.Timeout("no answer"))
+    assert caplog.messages == ["a consumer: the server does not answer, retrying: no answer"]
+
+
 def test_servers_that_come_and_go_do_not_fill_the_log(caplog):
     """Two outages within half a minute are told once, and so is the end."""
     outage = Outage("a consumer")
