@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -11,7 +12,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from mqplug import AccessDenied, Log, Timeout
-from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
+from mqplug.spi import Last, Latest
+from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, bounds, look_up, resolve_start, watermarks
 from mqplug_kafka._cluster.admin_requests import AdminRequests
 
 ORDERS = Log("kafka", "cluster", "orders", 0)
@@ -44,6 +46,42 @@ def test_negative_for_ever() -> None:
     broker: Any = ReturningBroker(-1)
     with pytest.raises(Timeout, match="do not all have a leader"):
         look_up(broker, [ORDERS], LOG_END)(0.1)
+
+
+class SlowBroker(ReturningBroker):
+    """A connection whose broker describes topics just in time, and then never answers."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.failures = SimpleNamespace(hopeless=lambda *_: False)
+
+    def check(self, _: Any, timeout: float) -> None:
+        time.sleep(0.8 * timeout)
+
+    def is_refused(self, _: float) -> bool:
+        return False
+
+    def wait_for_all(self, _: str, answers: Any, timeout: float) -> Any:
+        time.sleep(timeout)
+        raise Timeout("no answer")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda broker: watermarks(broker, [ORDERS], {}, 1),
+        lambda broker: resolve_start(broker, Last(1), [ORDERS], 1),
+        lambda broker: resolve_start(broker, Latest(), [ORDERS], 1),
+        lambda broker: bounds(broker, [ORDERS], 1),
+    ],
+    ids=["watermarks", "last", "latest", "bounds"],
+)
+def test_the_steps_of_a_question_share_its_time(question: Callable[[Any], object]) -> None:
+    """A step that took long leaves less time to the next ones."""
+    began = time.monotonic()
+    with pytest.raises(Timeout):
+        question(SlowBroker())
+    assert time.monotonic() - began < 1.5
 
 
 def waiting(poll: Callable[[float], object]) -> Any:

@@ -60,15 +60,16 @@ def look_up(
                 # A broker that has just come back may answer -1 for an end that every log has.
                 if spec not in (LOG_START, LOG_END) or all(offset >= 0 for offset in offsets.values()):
                     return offsets
-            except (ConnectError, Timeout):  # as ``AdminRequests.insist`` does
-                if deadline.remaining() <= UNANSWERED_PAUSE_S or connection.requests.is_refused(began):
-                    raise
-                attempt_s *= 2
-                time.sleep(UNANSWERED_PAUSE_S)
             except Error as error:
-                if code_of(error) not in _RETRIED_CODES:
+                if code_of(error) in _RETRIED_CODES:
+                    cause = error
+                elif not isinstance(error, ConnectError | Timeout):
                     raise
-                cause = error
+                else:  # as ``AdminRequests.insist`` does
+                    if deadline.remaining() <= UNANSWERED_PAUSE_S or connection.requests.is_refused(began):
+                        raise
+                    attempt_s *= 2
+                    time.sleep(UNANSWERED_PAUSE_S)
             if deadline.expired:
                 raise Timeout(
                     f"look up offsets: {len(wanted)} partitions do not all have a leader, after {timeout:.3g} s",
@@ -81,9 +82,9 @@ def look_up(
     return answer
 
 
-def wait_until_readable(connection: KafkaConnection, last: Mapping[Log, int], timeout: float) -> bool:
+def wait_until_readable(connection: KafkaConnection, last: Mapping[Log, int], deadline: Deadline) -> bool:
     """Wait until readers can reach these offsets. Return whether they can."""
-    deadline, pause = Deadline(timeout), READABLE_PAUSE_S
+    pause = READABLE_PAUSE_S
     while True:
         high = look_up(connection, last, LOG_END, committed=True)(deadline.remaining())
         if all(high[log] > offset for log, offset in last.items()):
@@ -96,23 +97,24 @@ def wait_until_readable(connection: KafkaConnection, last: Mapping[Log, int], ti
 
 def readable(connection: KafkaConnection, last: Mapping[Log, int], timeout: float) -> bool | None:
     """Return whether readers get the messages at these offsets, which are of one transaction; None if unknown."""
+    deadline = Deadline(timeout)
     for log, offset in last.items():
         with suppress(Error):
-            if wait_until_readable(connection, {log: offset}, timeout):
-                with OffsetScan(connection, Deadline(timeout)) as probe:
+            if wait_until_readable(connection, {log: offset}, deadline):
+                with OffsetScan(connection, deadline) as probe:
                     return probe.first({log: (offset, offset + 1)}).get(log) == offset
         break
     return None
 
 
 def range_of(
-    connection: KafkaConnection, logs: Sequence[Log], timeout: float, *, committed: bool = False
+    connection: KafkaConnection, logs: Sequence[Log], deadline: Deadline, *, committed: bool = False
 ) -> tuple[LogOffsets, LogOffsets]:
     """Return the first and the end offset of each log, or of its committed messages, in one round trip each."""
     low = look_up(connection, logs, LOG_START)
     high = look_up(connection, logs, LOG_END, committed=committed)
-    connection.check(logs, timeout)
-    return low(timeout), high(timeout)
+    connection.check(logs, deadline.remaining())
+    return low(deadline.remaining()), high(deadline.remaining())
 
 
 def watermarks(
@@ -121,7 +123,7 @@ def watermarks(
     """Return the watermarks. They count offsets, in which compaction and transactions leave gaps."""
     deadline = Deadline(timeout)
     committed = look_up(connection, logs, LOG_END, committed=True)
-    low, high = range_of(connection, logs, timeout)
+    low, high = range_of(connection, logs, deadline)
     readable = committed(deadline.remaining())
     found = {}
     for log in logs:
@@ -141,7 +143,7 @@ def resolve_start(
     """
     deadline = Deadline(timeout)
     counts = isinstance(start, Last) and start.count > 0
-    low, high = range_of(connection, logs, timeout, committed=counts)
+    low, high = range_of(connection, logs, deadline, committed=counts)
     found: Mapping[Log, int]
     match start:
         case Earliest():
@@ -159,7 +161,7 @@ def resolve_start(
 def bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
     """Return the ids of the first and last committed message. Read them: markers and gaps take offsets too."""
     deadline = Deadline(timeout)
-    low, high = range_of(connection, logs, timeout, committed=True)
+    low, high = range_of(connection, logs, deadline, committed=True)
     spans = {log: (low[log], high[log]) for log in logs if low[log] < high[log]}
     found = {log: Bounds(None, None) for log in logs}
     if not spans:

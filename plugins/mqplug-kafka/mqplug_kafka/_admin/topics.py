@@ -96,13 +96,15 @@ def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicIn
 
 
 def _describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
+    deadline = Deadline(timeout)
     wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    config = connection.admin.describe_configs([wanted], request_timeout=timeout)[wanted]
+    asked = connection.admin.describe_configs([wanted], request_timeout=timeout)[wanted]
     info = connection.describe([topic], timeout)[topic]
     try:
-        return attrs.evolve(info, **fields_from_config(connection.requests.wait("describe", config, timeout)))
+        config = connection.requests.wait("describe", asked, deadline.remaining())
     except AccessDenied:
         return info
+    return attrs.evolve(info, **fields_from_config(config))
 
 
 def delete(connection: KafkaConnection, topic: str, timeout: float) -> None:
@@ -146,14 +148,14 @@ def trim(connection: KafkaConnection, before: Mapping[Log, Position], timeout: f
     deadline = Deadline(timeout)
     connection.check(before, timeout)
     wanted = [TopicPartition(log.topic, log.partition, to.coordinates[0]) for log, to in before.items()]
-    asked = connection.admin.delete_records(wanted, request_timeout=max(timeout, 0.01))
+    asked = connection.admin.delete_records(wanted, request_timeout=max(0.01, deadline.remaining()))
     for each in wanted:
-        left = deadline.remaining()
         try:
-            connection.requests.wait("trim", asked[each], left)
+            connection.requests.wait("trim", asked[each], deadline.remaining())
         except Error as error:
             if code_of(error) != KafkaError.OFFSET_OUT_OF_RANGE:
                 raise
             everything = TopicPartition(each.topic, each.partition, OFFSET_END)
-            again = connection.admin.delete_records([everything], request_timeout=max(left, 0.01))
+            left = max(0.01, deadline.remaining())
+            again = connection.admin.delete_records([everything], request_timeout=left)
             connection.requests.wait("trim", again[everything], left)

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 MAX_LOG_OFFSET = 2**63 - 1
 DESCRIBE_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 1.0  # for a look whether a coordinator answers
+ANSWER_TIMEOUT_S = 0.5  # for a look whether a coordinator answers, after the time is over
 NEW_TOPIC_S = 3.0  # within this time all brokers know of a new topic
 NEW_TOPIC_PAUSE_S = 0.02
 
@@ -144,16 +144,19 @@ class KafkaConnection:
         self, what: str, group: str, partitions: Sequence[TopicPartition], timeout: float, *, settled: bool = True
     ) -> list[TopicPartition]:
         """Return a group's stored offsets. See ``GroupOffsets.ask`` for ``settled``."""
-        asked = self.group_offsets.ask(group, partitions, timeout, settled=settled)
+        # In a second after the time, it is found out why there is no answer.
+        asked = self.group_offsets.ask(group, partitions, timeout + 2 * ANSWER_TIMEOUT_S, settled=settled)
         try:
             return self.requests.wait(what, asked, timeout)
         except (Timeout, ConnectError) as error:
-            if settled and self._answers(group, partitions):
-                raise Timeout(
-                    f"{what}: a transaction is storing positions of the group {group!r}, and has not ended in time",
-                    fix="Begin the next transaction of its name, which ends it, or find it with kafka-transactions.sh",
-                ) from error
-            raise
+            if not settled or not self._answers(group, partitions):
+                raise
+            with suppress(Timeout, ConnectError):  # it may have come back just now
+                return self.requests.wait(what, asked, ANSWER_TIMEOUT_S / 2)
+            raise Timeout(
+                f"{what}: a transaction is storing positions of the group {group!r}, and has not ended in time",
+                fix="Begin the next transaction of its name, which ends it, or find it with kafka-transactions.sh",
+            ) from error
 
     def _answers(self, group: str, partitions: Sequence[TopicPartition]) -> bool:
         """Return whether the group's coordinator answers, if not with what transactions are storing."""

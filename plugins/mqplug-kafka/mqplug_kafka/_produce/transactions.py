@@ -203,7 +203,7 @@ class KafkaTransactions:
         if not last or time.monotonic() < self._readers_blocked_until:
             return
         with suppress(Error):  # it is committed all the same
-            if not wait_until_readable(self._connection, last, deadline.remaining(READABLE_TIMEOUT_S)):
+            if not wait_until_readable(self._connection, last, Deadline(deadline.remaining(READABLE_TIMEOUT_S))):
                 self._readers_blocked_until = time.monotonic() + READERS_BLOCKED_S
 
     def _refused(self, error: Error, deadline: Deadline) -> None:
