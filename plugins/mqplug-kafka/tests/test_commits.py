@@ -167,6 +167,23 @@ def test_a_refused_commit_raises_why(monkeypatch, group, commits, code, kind):
         commits.commit(FIVE, 30)
 
 
+@pytest.mark.parametrize(
+    "code", [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR, KafkaError.REBALANCE_IN_PROGRESS]
+)
+def test_a_refusal_that_passes_is_outlasted(monkeypatch, group, commits, code):
+    """A coordinator that loads or moves, or a rebalance, may take as long as the caller allows."""
+    monkeypatch.setattr(committer, "COMMIT_RETRY_LIMIT_S", 0.1)
+    group.takes_commits = False
+    answer = SimpleNamespace(error=KafkaError(code))
+    threading.Timer(0.05, commits.heard, (None, [answer])).start()
+    threading.Timer(0.6, setattr, (group, "takes_commits", True)).start()
+    commits.commit(FIVE, 30)
+    group.takes_commits = False
+    threading.Timer(0.05, commits.heard, (None, [answer])).start()
+    with pytest.raises(mqplug.Timeout, match=KafkaError(code).name()):
+        commits.commit(NINE, 0.6)
+
+
 def test_ctrl_c_ends_the_wait_for_a_commit(group, commits):
     """Ctrl-C need not wait for a question to a coordinator that is silent."""
     group.answers = False

@@ -28,7 +28,31 @@ from mqplug_kafka._cluster.access_rights import needed
 
 K = KafkaError
 
+TRANSIENT_CODES = {
+    K.BROKER_NOT_AVAILABLE,
+    K.COORDINATOR_LOAD_IN_PROGRESS,
+    K.COORDINATOR_NOT_AVAILABLE,
+    K.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    K.FENCED_LEADER_EPOCH,
+    K.KAFKA_STORAGE_ERROR,
+    K.LEADER_NOT_AVAILABLE,
+    K.NOT_CONTROLLER,
+    K.NOT_COORDINATOR,
+    K.NOT_ENOUGH_REPLICAS,
+    K.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    K.NOT_LEADER_FOR_PARTITION,
+    K.OFFSET_NOT_AVAILABLE,
+    K.REPLICA_NOT_AVAILABLE,
+    K.UNKNOWN_LEADER_EPOCH,
+}
+"""Refusals of a broker that is not ready yet, or is no longer the right one. They are raised when time is over."""
+
 _KINDS: dict[int, type[Error]] = {
+    **dict.fromkeys(TRANSIENT_CODES, Timeout),
+    K.CONCURRENT_TRANSACTIONS: Timeout,
+    K.NETWORK_EXCEPTION: Timeout,
+    K.REBALANCE_IN_PROGRESS: Timeout,
+    K.THROTTLING_QUOTA_EXCEEDED: Timeout,
     K._AUTHENTICATION: AuthError,
     K.SASL_AUTHENTICATION_FAILED: AuthError,
     K.UNSUPPORTED_SASL_MECHANISM: AuthError,
@@ -109,18 +133,6 @@ _RIGHTS: dict[int, str] = {
     K.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
 }
 
-TRANSIENT_CODES = {
-    K.COORDINATOR_LOAD_IN_PROGRESS,
-    K.COORDINATOR_NOT_AVAILABLE,
-    K.NOT_COORDINATOR,
-    K.NOT_CONTROLLER,
-    K.NOT_LEADER_FOR_PARTITION,
-    K.LEADER_NOT_AVAILABLE,
-    K.FENCED_LEADER_EPOCH,
-    K.UNKNOWN_LEADER_EPOCH,
-}
-"""Refusals of a broker that is not ready yet, or is no longer the right one."""
-
 FENCED_CODES = {K._FENCED, K.PRODUCER_FENCED, K.INVALID_PRODUCER_EPOCH}
 """Codes with which a producer learns that another one took over its transaction name."""
 
@@ -169,7 +181,7 @@ def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[
     fix = needed(_RIGHTS[inner.code()]) if inner.code() in _RIGHTS else _CODE_FIXES.get(inner.code(), _FIXES.get(kind))
     made = kind(f"{what}: {inner.str()} ({inner.name()})", fix=fix)
     if kind is Error:
-        made.retryable = inner.retriable() or inner.code() in TRANSIENT_CODES
+        made.retryable = inner.retriable()
     made.__cause__ = error if isinstance(error, KafkaException) else KafkaException(error)
     return made
 

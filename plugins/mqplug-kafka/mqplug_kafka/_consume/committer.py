@@ -29,14 +29,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from mqplug import Error, NotAssigned, Timeout
 from mqplug.spi import Deadline
-from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native, native
+from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of, error_from_native, native
 from mqplug_kafka._cluster.worker import NativeWorker
 
 T = TypeVar("T")
 
 COMMIT_RETRY_PAUSE_S = 0.05
 TURN_SLICE_S = 0.02  # between two looks whether the poll under way runs a callback
-COMMIT_RETRY_LIMIT_S = 2.0  # a refused commit is repeated for this long
+COMMIT_RETRY_LIMIT_S = 2.0  # a commit is repeated for this long that only a member's own polls may make valid
 CONFIRM_SLICE_S = 0.1  # the first question after a commit waits this long for its answer, each further one for twice
 CONFIRM_SLICE_MAX_S = 1.0  # polls wait no longer
 CALLBACK_SLICE_MAX_S = 0.2  # Ctrl-C waits no longer
@@ -153,14 +153,20 @@ class Committer:
         self._worker.stop()
 
     def _repeat(self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float) -> None:
-        """Attempt the commit until it succeeds, or refusals have lasted for ``COMMIT_RETRY_LIMIT_S``."""
+        """Attempt the commit until it succeeds, or its refusals have lasted for too long."""
         self._error = None
         retries: Deadline | None = None
         while (refusal := self._attempt(offsets, deadline, slice_max_s)) is not None:
             retries = retries or Deadline(deadline.remaining(COMMIT_RETRY_LIMIT_S))
-            if retries.remaining() <= COMMIT_RETRY_PAUSE_S:
+            limit = deadline if self._passes(refusal) else retries
+            if limit.remaining() <= COMMIT_RETRY_PAUSE_S:
                 raise refusal
             time.sleep(COMMIT_RETRY_PAUSE_S)
+
+    def _passes(self, refusal: Error) -> bool:
+        """Return whether a refusal passes by itself. A rebalance does not while its callback commits."""
+        code = code_of(refusal)
+        return code in TRANSIENT_CODES or (code == KafkaError.REBALANCE_IN_PROGRESS and self._poller != get_ident())
 
     @contextmanager
     def _committing(self, deadline: Deadline) -> Iterator[None]:
