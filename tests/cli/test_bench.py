@@ -43,6 +43,7 @@ def test_each_round_has_its_rates_and_latencies(capsys, url):
     """There are two rates for each direction, their median, and percentiles that do not descend."""
     found = bench(capsys, url, *QUICK, "--size", "100", "--partitions", "3")
     assert (found["rounds"], found["message_bytes"], found["partitions"]) == (2, 100, 3)
+    assert (found["count"], found["seconds"], found["latencies"]) == (300, None, 5)
     (result,) = found["results"]
     for verb in ("produce", "consume"):
         low, high = sorted(result[verb]["rounds"])
@@ -90,6 +91,7 @@ def test_a_named_topic_keeps_its_messages(capsys, url):
         with mq.producer("orders") as out:
             out.send_many([b"x"] * 50)
         found = bench(capsys, url, *QUICK, "--topic", "orders")
+        assert found["partitions"] == 2
         assert found["results"][0]["consume"]["messages_per_s"] > 0
         assert sum(each.count for each in mq.watermarks("orders").values()) == 50 + 2 * (301 + 6)
 
@@ -120,13 +122,15 @@ def test_rounds_take_turns(capsys, url, monkeypatch):
 def test_seconds_bound_each_measurement(capsys, url):
     """With --seconds the number of messages is what fits into that time."""
     found = bench(capsys, url, "--seconds", "0.1s", "--latencies", "1", "--rounds", "1")
+    assert (found["count"], found["seconds"]) == (None, 0.1)
     assert found["results"][0]["produce"]["messages_per_s"] > 0
 
 
 def test_for_people_it_is_a_table(capsys, url):
-    """Without a format there is a line for each figure."""
+    """Without a format there is a line with the sizes, and one for each figure."""
     assert run_command(["bench", url, *QUICK, "--against", url]) == 0
-    header, *lines = capsys.readouterr().out.splitlines()
+    sizes, _, header, *lines = capsys.readouterr().out.splitlines()
+    assert sizes == "2 rounds of 300 messages and 5 single messages, 1,024 bytes each, 1 partition"
     assert header.split() == ["measured", "first", "second", "ratio"]
     assert [line.split("  ")[0] for line in lines[::4]] == [
         "produce, messages/s",

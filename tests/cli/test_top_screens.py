@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from html import unescape
+from threading import Event
 
 import pytest
 
@@ -100,7 +101,7 @@ def drive(mq, steps, *, size=(110, 30), read_only=False):
     app = TopApp(subject, EVERY_S)
 
     async def run():
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await until_seen(pilot, "orders")
             await steps(pilot)
         app.on_top_app_sampled(TopApp.Sampled(EMPTY))  # one that came too late
@@ -270,6 +271,53 @@ def test_a_tail_stands_still(mq):
         assert "late" not in texts(pilot.app)
         await press(pilot, "space", into="messages")
         await until_seen(pilot, "late")
+
+    drive(mq, steps)
+
+
+def test_a_tail_says_that_it_asks(mq, monkeypatch):
+    """Until it is known that a topic has no message, its tail says that it asks."""
+    answer = Event()
+    receive = mqplug.Consumer.receive_many
+
+    def receive_late(consumer, *arguments, **options):
+        assert answer.wait(WAIT_S)
+        return receive(consumer, *arguments, **options)
+
+    monkeypatch.setattr(mqplug.Consumer, "receive_many", receive_late)
+
+    async def steps(pilot):
+        await press(pilot, "down", "t")
+        await until_seen(pilot, "asking …", "refunds")
+        assert "no message yet" not in texts(pilot.app)
+        answer.set()
+        await until_seen(pilot, "no message yet")
+
+    drive(mq, steps)
+
+
+def test_a_seek_without_a_group_says_why(mq):
+    """The key s says how to get to the groups, or that there are none."""
+
+    async def steps(pilot):
+        await press(pilot, "s")
+        await until_seen(pilot, "Choose a group first")
+        mq.delete_group("billing")
+        await until_seen(pilot, "none")
+        await press(pilot, "s")
+        await until_seen(pilot, "There are no groups")
+
+    drive(mq, steps)
+
+
+def test_a_seek_waits_for_the_groups(mq, monkeypatch):
+    """Where not all groups were asked for, the groups and the key s say so."""
+    monkeypatch.setattr("mqplug.cli._top.probe.Probe._in_turn", lambda *_: iter(()))
+
+    async def steps(pilot):
+        await press(pilot, "tab")
+        await press(pilot, "s", into="groups")
+        await until_seen(pilot, "Still asking", "asking …")
 
     drive(mq, steps)
 

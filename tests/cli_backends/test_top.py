@@ -13,7 +13,7 @@ import mqplug
 pytest.importorskip("textual", reason="mqplug[top] is not installed")
 
 TOP = [sys.executable, "-m", "mqplug.cli", "top", "--every", "0.5"]
-NO_GROUP = "Choose a group first"
+NO_GROUP = "Still asking"
 ENTER, ESCAPE, TAB = "\r", "\x1b", "\t"
 
 

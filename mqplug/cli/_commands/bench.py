@@ -85,7 +85,7 @@ def _say_interrupted(benchmark: Benchmark, output: Output, chart: Path | None) -
 
 
 def _show(benchmark: Benchmark, output: Output, chart: Path | None) -> None:
-    from mqplug.cli._measuring.benchmark import measures
+    from mqplug.cli._measuring.benchmark import measures, sizes
 
     if chart is not None:
         chart.write_text(benchmark.chart(), encoding="utf-8")
@@ -93,6 +93,7 @@ def _show(benchmark: Benchmark, output: Output, chart: Path | None) -> None:
     if not output.for_people:
         output.value(found)
         return
+    click.echo(f"{sizes(found)}\n")
     figures = [measures(each) for each in found["results"]]
     columns = [each["label"] for each in found["results"]]
     if len(set(columns)) < len(columns):

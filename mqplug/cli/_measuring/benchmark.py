@@ -88,6 +88,7 @@ class Benchmark:
         mq, load = side.mq, self._load
         with nullcontext(side.topic) if side.topic else self._own_topic(mq) as topic:
             before = [each.high for each in mq.watermarks(topic, timeout=load.timeout).values()] if side.topic else []
+            self._partitions = len(before) or self._partitions
             produced = measure_produce(mq, topic, load)
             count(produced.messages)
             consumed = measure_consume(mq, topic, before, load)
@@ -124,6 +125,9 @@ class Benchmark:
         results = [self._result(side) for side in self.sides]
         return {
             "message_bytes": self._load.size,
+            "count": self._load.count,
+            "seconds": None if self._load.count else self._load.seconds,
+            "latencies": self._load.latencies,
             "partitions": self._partitions,
             "rounds": self.complete_rounds,
             "results": results,
@@ -173,6 +177,16 @@ class Benchmark:
         """Return the names of the backends, or where these are the same the ends of the labels."""
         names = [side.mq.backend for side in self.sides]
         return names if len(set(names)) == len(names) else [side.label[-LABEL_CHARACTERS:] for side in self.sides]
+
+
+def sizes(found: dict[str, Any]) -> str:
+    """Return in one line, for people, what a report was measured with."""
+    rounds, partitions = found["rounds"], found["partitions"]
+    many = f"{found['count']:,} messages" if found["count"] else f"{found['seconds']:g} s"
+    return (
+        f"{rounds} round{'' if rounds == 1 else 's'} of {many} and {found['latencies']:,} single messages, "
+        f"{found['message_bytes']:,} bytes each, {partitions} partition{'' if partitions == 1 else 's'}"
+    )
 
 
 def measures(result: dict[str, Any]) -> dict[str, float]:

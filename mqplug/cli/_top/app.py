@@ -165,9 +165,10 @@ class TopApp(App[int]):
     def action_seek(self) -> None:
         """Move the chosen group."""
         screen = self.screen
-        key = screen.chosen_group() if isinstance(screen, ModelScreen) else None
-        if key is None:
-            self.notify("Choose a group first: Tab goes to the groups")
+        if not isinstance(screen, ModelScreen):
+            return
+        if (key := screen.chosen_group()) is None:
+            self.notify(screen.why_no_group())
         else:
             self._change(Seek(self._subject, *key))
 

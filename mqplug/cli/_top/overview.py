@@ -58,6 +58,14 @@ class Overview(ModelScreen):
         """Return the group under the cursor, where the cursor is in the groups."""
         return cast("GroupKey | None", self.groups.cursor_key) if self.focused is self.groups else None
 
+    def why_no_group(self) -> str:
+        """Return why no group is chosen, and what to do."""
+        if not self._model.samples or self._model.sample.unasked:
+            return "Still asking for the groups. Press s again when this one is there"
+        if not self.groups.rows:
+            return "There are no such groups" if self._view.text else "There are no groups"
+        return super().why_no_group()
+
     def visible_groups(self) -> set[str]:
         """Return the names of the groups that are on the screen."""
         return {cast("GroupKey", key)[0] for key in self.groups.visible_keys()}
@@ -69,11 +77,11 @@ class Overview(ModelScreen):
         parts += [f"by {self._view.order}"] if self._view.order != "name" else []
         parts += [f"names with {self._view.text!r}"] if self._view.text else []
         self.say_status(model, now, "  ".join([*parts, self._shown]))
-        none = "none" if model.samples else "asking …"
-        self.topics.show_rows(topic_rows(model, self._view), none)
+        asking = "asking …"
+        self.topics.show_rows(topic_rows(model, self._view), "none" if model.samples else asking)
         groups = group_rows(model, self._view)
         self.groups.styles.height = min(len(groups) + 2, self.size.height // 2)
-        self.groups.show_rows(groups, none)
+        self.groups.show_rows(groups, "none" if model.samples and not model.sample.unasked else asking)
 
     def action_other_table(self) -> None:
         """Move between topics and groups."""

@@ -96,6 +96,10 @@ class ModelScreen(Screen[None]):
         """Return the group that is looked at, and its topic."""
         return None
 
+    def why_no_group(self) -> str:
+        """Return why no group is looked at, and what to do."""
+        return "Choose a group first: Tab goes to the groups of the first screen"
+
     def show(self, model: Model, now: float) -> None:
         """Draw what is known."""
         raise NotImplementedError

@@ -47,7 +47,7 @@ class Probe:
         if self._client.capabilities.groups:
             members = {each.name: each.members for each in self._client.groups(timeout=self._timeout)}
             groups = self._groups(members, topics)
-        self._last = Sample(self._clock(), topics, members, groups)
+        self._last = Sample(self._clock(), topics, members, groups, len(members.keys() - self._asked.keys()))
         return self._last
 
     def _topics(self) -> dict[str, TopicSample]:

@@ -63,13 +63,14 @@ class Sample:
     """All topics and groups at a moment, in seconds of a monotonic clock.
 
     ``members`` has the number of each group's members, None where the backend does not report it. A group is in
-    ``groups`` once for each topic where it has a position, as far as it was asked for.
+    ``groups`` once for each topic where it has a position, as far as it was asked for; ``unasked`` groups never were.
     """
 
     at: float
     topics: Mapping[str, TopicSample]
     members: Mapping[str, int | None] = attrs.field(factory=dict)
     groups: Mapping[GroupKey, GroupSample] = attrs.field(factory=dict)
+    unasked: int = 0
 
 
 EMPTY = Sample(0.0, {})

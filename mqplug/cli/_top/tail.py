@@ -32,7 +32,7 @@ class Tail(ModelScreen):
 
     def __init__(self, subject: Subject, topic: str) -> None:
         super().__init__()
-        self.messages = Table(TAIL_COLUMNS, id="messages", empty="no message yet")
+        self.messages = Table(TAIL_COLUMNS, id="messages", empty="asking …")
         self._search = SearchField(placeholder="messages that contain", compact=True)
         self._topic = topic
         self._shown = subject.shown
@@ -85,7 +85,8 @@ class Tail(ModelScreen):
         if not self._held:
             self._messages = self._reader.messages()
         rows = [each.row for each in self._messages if not self._text or each.contains(self._text)]
-        self.messages.show_rows(rows, follow=True)
+        none = f"none contains {self._text!r}" if self._messages else "no message yet"
+        self.messages.show_rows(rows, none if self._reader.asked else "asking …", follow=True)
         self.show(*self._known)
 
     def action_hold(self) -> None:

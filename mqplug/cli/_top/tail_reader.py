@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -28,6 +28,7 @@ class TailReader:
     def __init__(self, client: mqplug.Client, topic: str, timeout: float) -> None:
         self.changes = 0
         self.skips = 0
+        self.asked = False  # whether all was read that was there at the beginning
         self.failure: str | None = None
         self.defect: Exception | None = None
         self._client = client
@@ -69,16 +70,24 @@ class TailReader:
     def _read(self, start: mqplug.Start) -> None:
         with self._consumer(start) as consumer:
             self.failure = None
+            ends = self._client.resolve(self._topic, mqplug.LATEST, timeout=self._timeout)
             began, read = time.monotonic(), 0
             while not self._ended.is_set():
                 batch = consumer.receive_many(_BATCH, timeout=_POLL_S)
                 self._keep(batch)
+                self._look_at_end(consumer, ends)
                 read += len(batch)
                 if time.monotonic() >= began + 1:
                     began, read = time.monotonic(), 0
                 elif read > MOST_PER_S:
                     self._skip(consumer, began + 1)
                     began, read = time.monotonic(), 0
+
+    def _look_at_end(self, consumer: mqplug.Consumer, ends: Mapping[int, mqplug.Position]) -> None:
+        if not self.asked:
+            here = consumer.position(self._topic)
+            self.asked = all(here[partition] >= end for partition, end in ends.items() if partition in here)
+            self.changes += self.asked
 
     @contextmanager
     def _consumer(self, start: mqplug.Start) -> Iterator[mqplug.Consumer]:
