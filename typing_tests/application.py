@@ -86,7 +86,13 @@ def choosing_topics(mq: mqplug.Client) -> None:
     assert_type(mq.read(mqplug.matching("orders")), Iterator[mqplug.Message])
     orders.run(print, threads=64, order="key")
     orders.run(print, order="topic")  # type: ignore[arg-type]
+    mqplug.serve([(orders, print), (orders, rejecting)], threads=4)
+    mqplug.serve([orders])  # type: ignore[list-item]
     mqplug.matching(3)  # type: ignore[arg-type]
+
+
+def rejecting(message: mqplug.Message) -> None:
+    raise mqplug.Reject("no address")
 
 
 def transacting(mq: mqplug.Client, orders: mqplug.Consumer) -> None:

@@ -35,6 +35,8 @@ async def transacting(mq: mqplug.aio.AsyncClient, orders: mqplug.aio.AsyncConsum
         await step.send("text")  # type: ignore[arg-type]
     assert_type(await handle.result(), mqplug.MessageId)
     await orders.run(receiving_one, concurrency=8, order="key")
+    await mqplug.aio.serve([(orders, receiving_one)], concurrency=8)
+    await mqplug.aio.serve([(orders, print)])  # type: ignore[list-item]
 
 
 async def receiving_one(message: mqplug.Message) -> None: ...
