@@ -108,6 +108,10 @@ _FIXES: Final = (
     ("missing=", "Set failOnDataLoss=false to continue with the messages that are left"),
     ("longer timeout", "Check that the backend is up, and try again"),
     (r"client\.capabilities", "Leave out what asks for it, or use another backend"),
+    (
+        "take the name back",
+        "End other programs that run this write. If none does, make tasks smaller, or set kafka.transaction.timeout.ms",
+    ),
     ("Read results", "Correct the rows, or the backend, and write again"),
 )
 """What to do in Spark, where the fix of an error has words for programs that call mqplug."""

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, InputPartition
 from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_options import options
 
-from mqplug import ConfigError, ConnectError, Error, SendFailed, Timeout, TopicNotFound
+from mqplug import ConfigError, ConnectError, Error, Fenced, SendFailed, Timeout, TopicNotFound
 from mqplug_spark._batch_read.reader import MqplugReader
 from mqplug_spark._errors import HIDE_TRACEBACK, cut_short
 from mqplug_spark._options.backend_settings import BackendSettings
@@ -65,6 +65,7 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
         (ConfigError, "Write connect('rocksmq', path='./mq')", r"option\('url', 'kafka://host:9092'\)"),
         (Timeout, None, "Check that the backend is up"),
         (SendFailed, None, "Correct the rows"),
+        (Fenced, "Open a new client to take the name back", "set kafka.transaction.timeout.ms"),
         (ConfigError, "Write option('topic', ...)", r"Write option\('topic', ...\)"),
     ],
 )
@@ -77,7 +78,7 @@ def test_fixes_are_for_spark(kind: Callable[..., Error], fix: str | None, says: 
 
     with pytest.raises(Error, match=says) as refused:
         fail()
-    assert not re.search(r"create=|connect\(|longer timeout|results", str(refused.value))
+    assert not re.search(r"create=|connect\(|longer timeout|results|new client", str(refused.value))
 
 
 def test_tables_are_told_of_their_options() -> None:
