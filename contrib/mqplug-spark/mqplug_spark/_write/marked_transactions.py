@@ -114,9 +114,9 @@ def _refused(task: Task, what: str) -> NotCommitted:
     return NotCommitted(
         f"the rows of number {task.mark.number} of {task.mark.writer!r} were written in part before, and are divided "
         f"otherwise now: {what}", operation="write",
-        fix="Nothing was written by this task now. Run it as it ran before: with as many cores as then, or one for each "
-        "task, and with the same settings (minPartitions, shuffle partitions, sizes of file splits). If its rows cannot "
-        "be computed again, remove what it wrote, and give it another number, or a stream another checkpoint",
+        fix="Nothing was written by this task now. Run it as before: with as many cores as then, or one for each task, "
+        "and with the same settings (minPartitions, shuffle partitions, sizes of file splits). If its rows cannot be "
+        "computed again, remove what it wrote, and give it another number, or a stream another checkpoint",
     )  # fmt: skip
 
 
