@@ -1,4 +1,4 @@
-"""Owners and members that stand still, and are taken for dead, or not."""
+"""Owners and members that stand still, and are taken for dead, or not; and owners that do not stay."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from owner_takeover import killed, owned_elsewhere, owns, take
-from rocksmq_stores import freeze, line, nightly, python
+from refused_openings import held
+from rocksmq_stores import Member, eventually, freeze, line, nightly, python, serving
 
 import mqplug
-from mqplug import EARLIEST, OutcomeUnknown, Timeout
+from mqplug import EARLIEST, ConnectError, OutcomeUnknown, Timeout
+from mqplug_rocksmq._processes import following_consumer
 
 STANDS = """
 with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -81,3 +83,48 @@ def test_an_owner_that_stands_still_and_dies(path: Path, group: str | None) -> N
             killed(owner)
             out.send(b"after")
             assert take(consumer, 1)[0].value == b"after"
+
+
+class Ahead:
+    """A clock that goes ahead when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 0.0
+        self.sleep = time.sleep
+        monkeypatch.setattr(following_consumer, "time", self)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.seconds
+
+
+MUTE = {"pid": 1, "socket": None}  # what an owner that does not serve others says
+
+
+@pytest.mark.night
+def test_owners_that_come_and_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member raises when it has looked for an owner for ten seconds in vain, not when it saw three come and go."""
+    ahead = Ahead(monkeypatch)
+
+    def look(member: Member, times: int) -> None:
+        for _ in range(times):
+            ahead.seconds += 0.9
+            assert member.poll() == 0
+
+    with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
+        out.send(b"x")
+        member = Member(mq, "orders", "g")
+        eventually(member.poll)
+        killed(owner)
+        for _ in range(3):
+            with held(path, MUTE):
+                look(member, 4)
+            with serving(path):
+                mq.watermarks("orders")
+                member.poll()  # it sees that there is an owner, and may join it a little later
+        with held(path, MUTE):
+            look(member, 3)
+            ahead.seconds += 60  # owners may come and go while nobody looks
+            look(member, 1)
+            with pytest.raises(ConnectError, match=r"no owner of the store was found in 1\d s"):
+                look(member, 8)
+        member.driver.close(1)

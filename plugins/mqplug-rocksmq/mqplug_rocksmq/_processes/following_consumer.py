@@ -18,7 +18,8 @@ from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
 from mqplug_rocksmq._processes.store_locator import StoreAccess, StoreLocator
 from mqplug_rocksmq._processes.transaction_requests import RemoteMembership
 
-OWNER_WAIT_S: Final = 10.0  # without an owner; then the consumer raises
+OWNER_WAIT_S: Final = 10.0  # of looking for an owner; then the consumer raises
+_MAX_LOOK_S: Final = 1.0  # that count from one look for an owner to the next: one may come and go in between
 REOPEN_S: Final = 1.0
 REJOIN_DELAY_S: Final = 0.4  # all members store their positions before any of them gets a partition again
 
@@ -39,13 +40,16 @@ class FollowingConsumer:
         self._held: dict[Log, list[GroupPosition]] = {}  # the group's possible positions, as far as this member stored
         self._positions: dict[Log, Position] = {}
         self._paused: set[Log] = set()
-        self._away_since: float | None = None
+        self._away = False
+        self._ownerless_s = 0.0
+        self._looked: float | None = None
         self._rejoin_at: float | None = None
         if options.group is None:
             given = options.start
             start = given if isinstance(given, Mapping) else locator.resolve(given, options.logs, timeout)
             self._positions = dict(start)
         self._access, self._inner = self._open(timeout)
+        self._newest = self._access
 
     def _open(self, timeout: float) -> tuple[StoreAccess, LogConsumer | RemoteConsumer]:
         options = self._options
@@ -62,7 +66,7 @@ class FollowingConsumer:
     # polling -----------------------------------------------------------------------------------------------
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
-        if self._away_since is not None and not self._return(timeout):
+        if self._away and not self._return(timeout):
             return ()
         try:
             batches = self._inner.poll(most, timeout)
@@ -78,7 +82,7 @@ class FollowingConsumer:
         return batches
 
     def tend(self, timeout: float) -> None:
-        if self._away_since is not None and not self._return(timeout):
+        if self._away and not self._return(timeout):
             return
         try:
             self._inner.tend(timeout)
@@ -87,9 +91,10 @@ class FollowingConsumer:
 
     def _return(self, timeout: float) -> bool:
         """Open a consumer at the next owner, if there is one yet. Only called by ``poll`` and ``tend``."""
-        self._away_since = self._away_since or time.monotonic()
+        self._away = True
+        began = time.monotonic()
         try:
-            self._locator.follow(self._access, max(timeout, 0.05))
+            self._note_owner(self._locator.follow(self._access, max(timeout, 0.05)))
             if not self._may_join(timeout):
                 return False
             gone = self._inner
@@ -99,17 +104,29 @@ class FollowingConsumer:
                 self._give_up_all()
             self._stop_clocks()
         except (AlreadyOpen, ConnectError, Timeout) as error:
-            away = time.monotonic() - self._away_since
-            if away < OWNER_WAIT_S:
-                return False
-            raise ConnectError(
-                f"the store has had no owner for {away:.0f} s, and this process cannot own it", fix="Connect again",
-                backend="rocksmq",
-            ) from error  # fmt: skip
-        self._away_since = self._rejoin_at = None
+            self._note_no_owner(began, error)
+            return False
+        self._newest, self._ownerless_s, self._looked = self._access, 0.0, None
+        self._away, self._rejoin_at = False, None
         if self._paused:
             self._inner.pause(list(self._paused))
         return True
+
+    def _note_owner(self, found: StoreAccess) -> None:
+        if found is not self._newest:
+            self._newest = found
+            self._ownerless_s = 0.0
+
+    def _note_no_owner(self, began: float, error: Error) -> None:
+        """Count how long no owner has been found, and raise ``ConnectError`` if that is too long."""
+        now = time.monotonic()
+        self._ownerless_s += now - began + min(_MAX_LOOK_S, began - (self._looked or began))
+        self._looked = now
+        if self._ownerless_s >= OWNER_WAIT_S:
+            raise ConnectError(
+                f"no owner of the store was found in {self._ownerless_s:.0f} s, and this process cannot own it",
+                fix="Connect again", backend="rocksmq",
+            ) from error  # fmt: skip
 
     def _may_join(self, timeout: float) -> bool:
         if self._options.group is None or self._options.shares:
@@ -169,12 +186,12 @@ class FollowingConsumer:
 
     def _try(self, act: Callable[[], None]) -> bool:
         """Act on the present consumer. Return False if the owner is gone: the next poll opens another consumer."""
-        if self._away_since is None:
+        if not self._away:
             try:
                 act()
                 return True
             except OwnerGone:
-                self._away_since = time.monotonic()
+                self._away = True
         return False
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
@@ -205,7 +222,7 @@ class FollowingConsumer:
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         with self._storing(positions):
-            if self._away_since is None:
+            if not self._away:
                 with suppress(OwnerGone):
                     self._inner.commit(positions, timeout)
                     return
