@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
-from rocksmq_stores import OpenStore, new_log, put, python, serving
+from rocksmq_stores import OpenStore, in_a_namespace, line, new_log, put, python, serving
 
 import mqplug
+from mqplug import Error
 from mqplug_rocksmq import RocksMQStatistics
+from mqplug_rocksmq._care.check import check_store
+from mqplug_rocksmq._care.repair import repair_store
 from mqplug_rocksmq._commands import commands
+from mqplug_rocksmq._engine.directory import OWNER
 from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._store.store import Store
 
@@ -55,6 +61,65 @@ def test_stats(either: Path) -> None:
     lines = [line.split() for line in run("stats", either).output.splitlines()]
     assert ["orders", "0", "0", "100"] in [line[:4] for line in lines]
     assert ["billing", "orders", "0", "40", "60", "0"] in lines
+
+
+READ_ONLY = """
+mount --bind "$1" "$1"
+mount -o remount,bind,ro "$1"
+for each in check stats restore; do
+    "$2" -m mqplug.cli rocksmq $each "$1/store" $([ $each = restore ] && echo "$3")
+done
+"$2" -m mqplug.cli rocksmq repair "$1/store" || echo "repair ends with $?"
+"""
+
+
+@pytest.mark.parametrize("unfinished", [False, True])
+def test_a_read_only_file_system(path: Path, tmp_path: Path, unfinished: bool) -> None:
+    """What only reads works where nothing can be written: a store that was killed, too, and one without `owner`."""
+    folder = tmp_path / "medium"
+    with python(HELD, folder / "store") as process:
+        assert line(process) == "ready"
+        if unfinished:
+            process.kill()
+        else:
+            assert process.communicate("\n", timeout=60)
+            (folder / "store" / OWNER).unlink()
+    said = in_a_namespace(READ_ONLY, folder, sys.executable, tmp_path / "restored")
+    assert "sound" in said
+    assert ["orders", "0", "0", "10"] in [line.split()[:4] for line in said.splitlines()]
+    assert "restored to" in said
+    assert "repair ends with 1" in said
+    with mqplug.connect("rocksmq", path=str(tmp_path / "restored")) as mq:
+        assert mq.watermarks("orders")[0].count == 10
+
+
+HELD = """
+with mqplug.connect("rocksmq", path=str(path)) as mq:
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        out.send_many([mqplug.Record(b"x")] * 10)
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_what_cannot_be_read_is_no_damage(closed: Path) -> None:
+    """A process that may open too few files reports that, and finds no damage."""
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(Path("/proc/self/fd").iterdir())) - 1  # without the one that counts
+    errors, findings = [], []
+    for more in range(8):
+        for look in (check_store, lambda path: repair_store(path).report):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, usual[1]))
+            try:
+                findings += look(closed).findings
+            except Error as error:
+                errors.append(error.message)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    assert findings == []
+    assert len(errors) > 2
+    assert [error for error in errors if "ran out of file descriptors" not in error] == []
 
 
 def test_stats_for_programs(either: Path) -> None:

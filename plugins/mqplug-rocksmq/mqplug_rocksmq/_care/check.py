@@ -8,6 +8,7 @@ from mqplug import Corrupt, Error
 from mqplug_rocksmq._care.findings import SurveyReport
 from mqplug_rocksmq._care.survey import SoundDataSink, survey
 from mqplug_rocksmq._engine.directory import DATABASE, HAND_OUTS, IDENTITY, WITNESS, examine, read_identity
+from mqplug_rocksmq._engine.errors import may_be_damage
 from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._engine.store_files import read_own
@@ -20,7 +21,7 @@ from mqplug_rocksmq._format.keys import JOURNAL
 def check_store(path: Path) -> SurveyReport:
     """Check everything in a store. Raise ``AlreadyOpen`` if a process has it open."""
     examine(path, create=False, named=False)
-    ownership = Ownership(path)
+    ownership = Ownership(path, reading=True)
     try:
         report = inspect_directory(path)
         check_name(path, report)
@@ -68,6 +69,8 @@ def inspect_directory(path: Path) -> SurveyReport:
     try:
         pages = open_leniently(path / DATABASE, report)
     except Error:
+        if report.sound:
+            raise
         return report  # which has the reason
     survey_pages(path, pages, report)
     return report
@@ -86,5 +89,7 @@ def open_leniently(database: Path, report: SurveyReport) -> Pages:
     try:
         return Pages(database, read_only=True)
     except Error as error:
+        if not may_be_damage(error):
+            raise
         report.add(f"the database cannot be opened: {error.message}")
     return Pages(database, Tuning(), "lenient", read_only=True)

@@ -20,7 +20,7 @@ def restore_backup(backup: Path, path: Path) -> None:
     for directory in (backup, backup / DATABASE):
         refuse_links(directory.resolve() if directory == backup else directory)
     with appearing_directory(path) as building:
-        ownership = Ownership(backup)
+        ownership = Ownership(backup, reading=True)
         try:
             for name in (DATABASE, WITNESS, IDENTITY):
                 _copy(backup / name, building / name)

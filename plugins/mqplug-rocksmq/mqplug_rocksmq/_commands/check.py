@@ -12,6 +12,7 @@ from mqplug import AlreadyOpen
 from mqplug_rocksmq._care.findings import Finding, SurveyReport
 from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument, print_json_option
 from mqplug_rocksmq._commands.output import print_json
+from mqplug_rocksmq._engine.store_files import writable
 from mqplug_rocksmq._processes.reach import ask_owner, existing_store
 
 
@@ -23,7 +24,8 @@ from mqplug_rocksmq._processes.reach import ask_owner, existing_store
 def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> None:
     """Read everything in the store at PATH, and report damage. The exit code is 1 if there is any.
 
-    If a process has the store open, a copy as of now is read, which consists of links beside it.
+    If a process has the store open, a copy as of now is read, which consists of links beside it. A store on a
+    read-only file system is read in place.
     """
     from mqplug_rocksmq._care.check import check_store
 
@@ -42,7 +44,8 @@ def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> 
 def _of_open(path: Path, timeout: float) -> SurveyReport:
     from mqplug_rocksmq._care.check import check_name, check_store
 
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}-check-", dir=path.parent) as folder:
+    beside = path.parent if writable(path.parent) else None
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-check-", dir=beside) as folder:
         copy = Path(folder) / "store"
         ask_owner(path, {"call": "backup", "path": str(copy)}, timeout)
         report = check_store(copy)

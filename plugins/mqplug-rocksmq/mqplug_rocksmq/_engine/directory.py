@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from mqplug import ConfigError, Corrupt, PluginError, StorageFull
-from mqplug_rocksmq._engine.store_files import create_own, expect_unshared, read_own, refuse_links
+from mqplug_rocksmq._engine.store_files import create_own, entries_of, expect_unshared, read_own, refuse_links
 from mqplug_rocksmq._engine.witness import read_witness
 
 STORE_FORMAT: Final = 3
@@ -63,7 +63,7 @@ def examine(path: Path, *, create: bool = True, named: bool = True) -> None:
     held = set[str]()
     if there == path:
         expect_unshared(path)
-        held = {entry.name for entry in os.scandir(path)}
+        held = {entry.name for entry in entries_of(path)}
         for directory in (DATABASE, STAGING, INODES):
             refuse_links(path / directory)
     if not _has_name(path, sound=named) and DATABASE not in held:

@@ -17,6 +17,8 @@ _KINDS: Final = {
     errno.EACCES: AccessDenied, errno.EPERM: AccessDenied, errno.EROFS: AccessDenied,
     errno.ENOSPC: StorageFull, errno.EDQUOT: StorageFull,
 }  # fmt: skip
+_OUT_OF_FILES_TEXT: Final = "this process ran out of file descriptors"
+_CIRCUMSTANCES: Final = (AccessDenied, AlreadyOpen, ConnectError, StorageFull)
 _DISK_FULL_TEXTS: Final = ("No space left", "Disk quota exceeded", "File too large")
 
 
@@ -53,10 +55,15 @@ def translate(error: Exception) -> Error:
     return Error(f"RocksDB failed: {text}")
 
 
+def may_be_damage(error: Error) -> bool:
+    """Return whether an error may be due to the files of a store, and not to what this process may do with them."""
+    return not (isinstance(error, _CIRCUMSTANCES) or error.message.startswith(_OUT_OF_FILES_TEXT))
+
+
 def out_of_files(error: Exception) -> Error:
     """Return the error for a process that may open no more files."""
     return Error(
-        f"this process ran out of file descriptors: {error}",
+        f"{_OUT_OF_FILES_TEXT}: {error}",
         fix="Raise its limit (ulimit -n), or close what it does not need",
         backend="rocksmq",
     )

@@ -13,13 +13,14 @@ import hashlib
 import json
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mqplug import AlreadyOpen, ConfigError
+from mqplug import AlreadyOpen, ConfigError, Error
 from mqplug_rocksmq._engine.directory import OWNER, make_directory
-from mqplug_rocksmq._engine.errors import cannot_lock
-from mqplug_rocksmq._engine.store_files import open_own, read_own
+from mqplug_rocksmq._engine.errors import cannot_lock, cannot_open
+from mqplug_rocksmq._engine.store_files import open_own, read_own, writable
 
 _MAX_SOCKET_PATH_BYTES: Final = 100
 
@@ -32,11 +33,19 @@ class OwnerRecord(NamedTuple):
 
 
 class Ownership:
-    """The right to open a store, held until ``release``."""
+    """The right to open a store, held until ``release``.
 
-    def __init__(self, path: Path) -> None:
-        make_directory(path)
-        self._file = open_own(path / OWNER, os.O_RDWR | os.O_CREAT)
+    With *reading*, a store on a read-only file system can be held too. If it has no owner file, there is no owner.
+    """
+
+    def __init__(self, path: Path, *, reading: bool = False) -> None:
+        self._readable_only = reading and not writable(path)
+        try:
+            self._file = self._open(path)
+        except Error:
+            raise
+        except OSError as error:
+            raise cannot_open(path, error) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -46,7 +55,16 @@ class Ownership:
             owner = read_owner(path)
             who = f"process {owner.pid}" if owner else "another process"
             raise AlreadyOpen(f"the store {path} is owned by {who}", fix="Close it there", backend="rocksmq") from error
-        self.announce(None)
+        if not self._readable_only:
+            self.announce(None)
+
+    def _open(self, path: Path) -> int:
+        if self._readable_only:
+            with suppress(FileNotFoundError):
+                return open_own(path / OWNER, os.O_RDONLY)
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        make_directory(path)
+        return open_own(path / OWNER, os.O_RDWR | os.O_CREAT)
 
     def announce(self, socket: Path | None) -> None:
         """Record the socket at which other processes reach the owner."""

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from rocksdict import (
@@ -31,8 +32,9 @@ from rocksdict import (
 )
 
 from mqplug import Closed, Corrupt, Error, ForkedClient
-from mqplug_rocksmq._engine.errors import CANCELLED, translate, translated_errors
+from mqplug_rocksmq._engine.errors import CANCELLED, cannot_open, translate, translated_errors
 from mqplug_rocksmq._engine.log_records import expect_readable_records
+from mqplug_rocksmq._engine.store_files import writable
 from mqplug_rocksmq._engine.tuning import RecoveryMode, Tuning
 from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
 
@@ -64,7 +66,8 @@ class Pages:
     ) -> None:
         self._path, self._tuning = path, tuning
         self._recovery: RecoveryMode = recovery
-        self._access = AccessType.read_only() if read_only else AccessType.read_write()
+        self._read_only = read_only
+        self._links: TemporaryDirectory[str] | None = None
         self._open = False
         self.reopen()
 
@@ -72,15 +75,27 @@ class Pages:
         """Close and open the database: RocksDB resumes in no other way after a disk error."""
         self.close()
         _begin_threads(self._path.parent)
-        _check_raw_mode(self._path)
-        expect_readable_records(self._path)
+        try:
+            path = self._prepared()
+        except OSError as error:
+            raise cannot_open(self._path, error) from error
+        access = AccessType.read_only() if self._read_only else AccessType.read_write()
         options, families = self._tuning.families(self._recovery)
         with translated_errors():
-            self._db = Rdict(str(self._path), options, families, self._access)
+            self._db = Rdict(str(path), options, families, access)
             self._data = self._db.get_column_family("data")
             self._meta = self._db.get_column_family("meta")
             self._families = {name: self._db.get_column_family_handle(name) for name in families}
         self._open = True
+
+    def _prepared(self) -> Path:
+        """Check the files that RocksDB would damage, or read forever. Return the directory to open."""
+        _check_raw_mode(self._path)
+        expect_readable_records(self._path)
+        if self._read_only and self._path.is_dir() and not writable(self._path):
+            self._links = _links_to(self._path)
+            return Path(self._links.name)
+        return self._path
 
     def changes(self) -> Changes:
         """Return an empty set of changes, for a single ``write``."""
@@ -244,6 +259,9 @@ class Pages:
 
     def close(self) -> None:
         """Close the database and its lock despite disk errors, then raise the first of them."""
+        if self._links:
+            self._links.cleanup()
+            self._links = None
         if not self._open:
             return
         self._open = False
@@ -376,6 +394,15 @@ def refuse_after_fork(store: Path) -> None:
         )
 
 
+def _links_to(database: Path) -> TemporaryDirectory[str]:
+    """Return a directory of links to the files of a database that cannot be written: rocksdict writes files to read."""
+    links = TemporaryDirectory(prefix="mqplug-")
+    for file in database.iterdir():
+        if not file.name.startswith(("LOG", "LOCK", "rocksdict-config")):
+            Path(links.name, file.name).symlink_to(file)
+    return links
+
+
 def _check_raw_mode(path: Path) -> None:
     """Raise ``Corrupt`` for a database that rocksdict would open in its other mode, and damage."""
     config = path / "rocksdict-config.json"
@@ -383,7 +410,8 @@ def _check_raw_mode(path: Path) -> None:
         raw = not config.exists() or json.loads(config.read_text())["raw_mode"]
     except (ValueError, KeyError, TypeError):
         # rocksdict rewrites this file in place, so a killed process leaves a part of it. It is not needed.
-        config.unlink()
+        with suppress(OSError):  # on a read-only file system, which rocksdict does not see
+            config.unlink()
         return
     if not raw:
         raise Corrupt(

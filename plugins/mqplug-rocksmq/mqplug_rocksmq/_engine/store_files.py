@@ -80,6 +80,11 @@ def expect_descriptors(wanted: int) -> None:
             os.close(descriptor)
 
 
+def writable(directory: Path) -> bool:
+    """Return whether this process may write into a directory, which may be on a read-only file system."""
+    return os.access(directory, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
 def refuse_links(directory: Path) -> None:
     """Raise ``ConfigError`` if a directory of a store is a link or contains one."""
     if directory.is_symlink():

@@ -26,7 +26,7 @@ def existing_store(path: Path, *, named: bool = True) -> Path:
 def ask_owner(path: Path, request: FrameHeader, timeout: float) -> FrameHeader | None:
     """Ask the process that has the store open, and return its answer, or None if no process has it open."""
     try:
-        Ownership(path).release()
+        Ownership(path, reading=True).release()
     except AlreadyOpen as refused:
         owner = read_owner(path)
         if owner is None or owner.socket is None:
@@ -46,7 +46,7 @@ def _ask(address: str, path: Path, request: FrameHeader, timeout: float) -> Fram
 @contextmanager
 def hold_closed_store(path: Path) -> Iterator[None]:
     """Within, no other process can open a store that is closed."""
-    ownership = Ownership(path)
+    ownership = Ownership(path, reading=True)
     try:
         yield
     finally:
