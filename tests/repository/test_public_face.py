@@ -15,7 +15,8 @@ import pytest
 
 import mqplug
 from mqplug import spi
-from mqplug._plugins.capabilities import FLAGS, NEEDED
+from mqplug._plugins.capabilities import FLAGS
+from mqplug.spi._actions import _NEEDS
 
 pytestmark = pytest.mark.python
 
@@ -112,7 +113,7 @@ def test_each_part_of_the_seam_is_obliged_to_or_optional():
     actions = [kind.__name__ for kind in get_args(spi.Action)]
     assert [name for name in (*actions, *HOOKS, *protocols) if f"`{name}`" not in section] == []
     rows = {row.split("|")[1]: row for row in section.splitlines() if row.startswith("| `")}
-    obliged = {kind.__name__: name for kind, name in NEEDED.items() if kind is not spi.DescribeGroupMembers}
+    obliged = {kind.__name__: name for kind, name in _NEEDS.items() if kind is not spi.DescribeGroupMembers}
     assert [
         name for name, capability in obliged.items()
         if not any(f"`{capability}`" in first and f"`{name}`" in row for first, row in rows.items())
