@@ -56,7 +56,7 @@ _HOMES: Final = {
     "_produce.handle": "SendHandle",
     "_produce.producer": "Producer",
     "_produce.record": "Record",
-    "spi._actions": "GroupInfo GroupPosition Ingested Staged TopicInfo",
+    "spi._actions": "Broker ClusterInfo GroupInfo GroupPosition Ingested Staged TopicInfo",
     "spi._descriptor": "Capabilities",
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -55,7 +55,7 @@ from mqplug._plugins.discovery import register
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.producer import Producer
 from mqplug._produce.record import Record
-from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Staged, TopicInfo
+from mqplug.spi._actions import Broker, ClusterInfo, GroupInfo, GroupPosition, Ingested, Staged, TopicInfo
 from mqplug.spi._descriptor import Capabilities
 
 __all__ = [
@@ -67,10 +67,12 @@ __all__ = [
     "Batch",
     "BatchHandle",
     "Bounds",
+    "Broker",
     "Capabilities",
     "Client",
     "CloseIncomplete",
     "Closed",
+    "ClusterInfo",
     "ConcurrentUse",
     "ConfigError",
     "ConnectError",

@@ -21,7 +21,7 @@ from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.capabilities import Support, support
-from mqplug.spi._actions import GroupInfo, GroupPosition, Ingest, Ingested, Mode, Staged, TopicInfo
+from mqplug.spi._actions import ClusterInfo, GroupInfo, GroupPosition, Ingest, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:
     from mqplug._client.stage import Stage
@@ -332,6 +332,12 @@ class Client(Closable):
             topics, start=start, until=until, partitions=partitions, missing=missing, timeout=timeout
         )
         return consumer._read_to_end(timeout)
+
+    def describe_cluster(self, *, timeout: float | None = 30) -> ClusterInfo:
+        """Return the brokers that run, with their addresses; ``Unsupported`` where the backend has none."""
+        deadline = Deadline(timeout)
+        with self._session.using("describe cluster", needs="multi_node"):
+            return self._session.backend.cluster(self._session.connection, deadline)
 
     # groups ------------------------------------------------------------------------------------------------
 

@@ -22,10 +22,12 @@ from mqplug.spi._actions import (
     Action,
     AddPartitions,
     AlterTopic,
+    ClusterInfo,
     ConsumerOptions,
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    DescribeCluster,
     DescribeGroup,
     DescribeGroupMembers,
     DescribeTopic,
@@ -165,6 +167,9 @@ class Backend:
             with suppress(Unsupported):  # an optional action
                 return cast(Sequence[TopicInfo], self._administer(connection, DescribeTopics(tuple(topics)), deadline))
         return [self.topic(connection, topic, deadline) for topic in topics]
+
+    def cluster(self, connection: Connection, deadline: Deadline) -> ClusterInfo:
+        return cast(ClusterInfo, self._administer(connection, DescribeCluster(), deadline))
 
     def list_groups(self, connection: Connection, topic: str | None, deadline: Deadline) -> list[GroupInfo]:
         return list(self._administer(connection, ListGroups(topic), deadline, topic))

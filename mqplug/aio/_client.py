@@ -31,7 +31,7 @@ from mqplug.aio._loop import AsyncClosable, ClientLoop, Opening
 from mqplug.aio._producer import AsyncProducer
 from mqplug.aio._stage import AsyncStage
 from mqplug.aio._transaction import AsyncTransaction
-from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
+from mqplug.spi._actions import ClusterInfo, GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:
     from mqplug._consume.session import ConsumerSession
@@ -273,6 +273,10 @@ class AsyncClient(AsyncClosable):
         async with reading as consumer:
             async for message in consumer._read_to_end(timeout):  # noqa: SLF001  # only a read has an end to reach
                 yield message
+
+    async def describe_cluster(self, *, timeout: float | None = 30) -> ClusterInfo:
+        """As ``Client.describe_cluster``."""
+        return await self._loop.call(partial(self.sync.describe_cluster, timeout=timeout))
 
     # groups ------------------------------------------------------------------------------------------------
 

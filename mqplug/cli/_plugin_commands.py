@@ -14,7 +14,7 @@ import click
 from mqplug.cli._verbs import VERBS, verb_named
 
 WORDS_OF_OTHERS: Final = {
-    "cat": "consume", "config": "describe", "list": "topics", "ls": "topics",
+    "brokers": "cluster", "cat": "consume", "config": "describe", "list": "topics", "ls": "topics", "nodes": "cluster",
     "publish": "produce", "reset": "seek", "send": "produce", "subscribe": "consume", "tail": "consume --follow",
 }  # fmt: skip
 

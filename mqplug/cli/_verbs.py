@@ -15,6 +15,7 @@ import click
 VERBS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look": {
         "caps": "Show the capabilities of a backend, and its limits.",
+        "cluster": "Show the brokers of a cluster, with their addresses.",
         "describe": "Show the settings and the partitions of a topic.",
         "doctor": "Show the configuration, and try to connect.",
         "groups": "List the groups with their number of members.",

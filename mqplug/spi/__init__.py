@@ -25,8 +25,8 @@ Aliases, which have no help of their own:
 ``Action``
     What ``mqplug_administer`` is asked to do: any of ``CreateTopic``, ``AlterTopic``, ``DeleteTopic``,
     ``AddPartitions``, ``ListTopics``, ``DescribeTopic``, ``DescribeTopics``, ``DescribeGroup``,
-    ``DescribeGroupMembers``, ``ListGroups``, ``DeleteGroup``, ``Trim``, ``Ingest`` and ``DiscardStaged``. Each says
-    what the hook answers. Match on the class; raise ``unsupported(action)`` for others.
+    ``DescribeGroupMembers``, ``ListGroups``, ``DeleteGroup``, ``Trim``, ``Ingest``, ``DiscardStaged`` and
+    ``DescribeCluster``. Each says what the hook answers. Match on the class; raise ``unsupported(action)`` for others.
 ``GroupStart``
     Where a consumer begins, ``ConsumerOptions.start``: a ``SymbolicStart``, or a mapping with a position for each log.
 ``SymbolicStart``
@@ -63,6 +63,7 @@ from mqplug.spi._actions import (
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    DescribeCluster,
     DescribeGroup,
     DescribeGroupMembers,
     DescribeTopic,
@@ -137,6 +138,7 @@ __all__ = [
     "Deadline",
     "DeleteGroup",
     "DeleteTopic",
+    "DescribeCluster",
     "DescribeGroup",
     "DescribeGroupMembers",
     "DescribeTopic",

@@ -35,6 +35,23 @@ class TopicInfo:
 
 
 @attrs.frozen
+class Broker:
+    """A server of a backend: its name, its address, and where it stands, if the backend knows it."""
+
+    name: str
+    address: str
+    rack: str | None = None
+
+
+@attrs.frozen
+class ClusterInfo:
+    """The name of a backend's cluster, and the brokers that run."""
+
+    name: str
+    brokers: tuple[Broker, ...]
+
+
+@attrs.frozen
 class GroupInfo:
     """A group: its name, and its number of members now; None where the backend does not report it."""
 
@@ -221,9 +238,15 @@ class DiscardStaged:
     staged: tuple[Staged, ...]
 
 
+@attrs.frozen
+class DescribeCluster:
+    """Answer with the ``ClusterInfo``. An optional action, for backends with ``multi_node``."""
+
+
 Action = (
     CreateTopic | AlterTopic | DeleteTopic | AddPartitions | ListTopics | DescribeTopic | DescribeTopics
     | DescribeGroup | DescribeGroupMembers | ListGroups | DeleteGroup | Trim | Ingest | DiscardStaged
+    | DescribeCluster
 )  # fmt: skip
 
 _NEEDS: Final[Mapping[type[Any], str]] = {
@@ -238,6 +261,7 @@ _NEEDS: Final[Mapping[type[Any], str]] = {
     Trim: "trim",
     Ingest: "staged_ingest",
     DiscardStaged: "staged_ingest",
+    DescribeCluster: "multi_node",
 }
 """The capability that each action needs. Every backend has topics, which are created and described."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import termios
@@ -46,6 +47,14 @@ def test_capabilities_and_the_doctor(cluster):
     """What a backend is able to do is shown by `caps`, and the doctor connects."""
     assert cluster.found("caps")["backend"] == cluster.backend
     assert cluster.found("doctor")["connects"] is True
+
+
+def test_the_brokers(cluster):
+    """`cluster` has the brokers with their addresses, and none where the backend has none."""
+    shown = cluster.found("cluster")
+    assert (shown["backend"], bool(shown["brokers"])) == (cluster.backend, cluster.backend != "rocksmq")
+    assert all(re.fullmatch(r"[\w.-]+:\d+", each["address"]) for each in shown["brokers"])
+    assert cluster.run("cluster").stdout.startswith(f"{cluster.backend} ")
 
 
 @pytest.mark.parametrize("verb", [["describe"], ["watermarks"], ["offsets", "--at", "-1h"], ["groups"]])

@@ -235,6 +235,7 @@ MORE_CALLS = [
     ("retention", lambda mq: mq.alter_topic("orders", retention=60)),
     ("groups", lambda mq: mq.lag("orders", group="billing")),
     ("groups", lambda mq: mq.describe_group("billing")),
+    ("multi_node", lambda mq: mq.describe_cluster()),
     ("groups", lambda mq: mq.positions("orders", group="billing")),
     ("groups", lambda mq: mq.consumer("orders", group="billing")),
     ("durable_groups", lambda mq: mq.delete_group("billing")),

@@ -15,6 +15,7 @@ from mqplug.spi import (
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    DescribeCluster,
     DescribeGroup,
     DescribeGroupMembers,
     DescribeTopic,
@@ -141,7 +142,7 @@ def mqplug_administer(connection: KafkaConnection, action: Action, timeout: floa
 
 
 def _administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
-    from mqplug_kafka._admin import group_description, group_listing, group_positions, topic_changes, topics
+    from mqplug_kafka._admin import brokers, group_description, group_listing, group_positions, topic_changes, topics
 
     match action:
         case CreateTopic():
@@ -172,5 +173,7 @@ def _administer(connection: KafkaConnection, action: Action, timeout: float) -> 
         case Trim(before):
             topics.trim(connection, before, timeout)
             return True
+        case DescribeCluster():
+            return brokers.describe(connection, timeout)
         case _:
             raise unsupported(action)

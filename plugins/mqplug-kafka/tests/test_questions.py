@@ -14,6 +14,13 @@ import mqplug
 from mqplug_kafka._cluster import admin_requests
 
 
+def test_the_brokers_of_the_cluster(kafka_server, mq, topic):
+    """The brokers that run are named, with the address that clients use, and their cluster as the ids name it."""
+    found = mq.describe_cluster()
+    assert [each.address for each in found.brokers] == [kafka_server.bootstrap]
+    assert found.name == mq.describe(topic).logs[0].cluster
+
+
 class Breaking:
     """The native admin client, each of whose calls fails at first, as when its connection breaks."""
 

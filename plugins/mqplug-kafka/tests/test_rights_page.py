@@ -66,6 +66,7 @@ def trim(mq, place):
 CALLS = {
     "connect": lambda mq, place: None,
     "health": lambda mq, place: mq.health(),
+    "describe_cluster": lambda mq, place: mq.describe_cluster(),
     "describe": lambda mq, place: mq.describe(place.topic),
     "partitions": lambda mq, place: mq.partitions(place.topic),
     "watermarks": lambda mq, place: mq.watermarks(place.topic),

@@ -15,6 +15,7 @@ from mqplug.spi import (
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    DescribeCluster,
     DescribeGroup,
     DescribeGroupMembers,
     DescribeTopic,
@@ -139,7 +140,7 @@ def mqplug_administer(connection: PulsarConnection, action: Action, timeout: flo
 
 
 def _administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar._admin import group_cursors, group_description, group_listing, topic_patterns, topics
+    from mqplug_pulsar._admin import brokers, group_cursors, group_description, group_listing, topic_patterns, topics
 
     match action:
         case CreateTopic():
@@ -168,5 +169,7 @@ def _administer(connection: PulsarConnection, action: Action, timeout: float) ->
         case DeleteGroup(group):
             group_listing.delete(connection, group, timeout)
             return True
+        case DescribeCluster():
+            return brokers.describe(connection, timeout)
         case _:
             raise unsupported(action)

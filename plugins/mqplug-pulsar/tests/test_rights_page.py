@@ -110,7 +110,14 @@ def grant(secured, role, right):
 def test_each_call_is_on_the_page():
     """The page has a row for each call, and these tests try each row."""
     assert set(CALLS) == set(RIGHTS)
-    assert client_calls() - UNSUPPORTED <= {call.split()[0] for call in RIGHTS} | {"producer"}
+    assert client_calls() - UNSUPPORTED - {"describe_cluster"} <= {call.split()[0] for call in RIGHTS} | {"producer"}
+
+
+def test_brokers_are_for_superusers(administrator, secured, place):
+    """A superuser sees the brokers, and any other role is refused with the right that it needs."""
+    assert administrator.describe_cluster().brokers
+    with connected(secured, place) as client, pytest.raises(mqplug.AccessDenied, match="superuser"):
+        client.describe_cluster()
 
 
 @pytest.mark.night  # by day test_rights.py makes the same calls, with fewer roles
