@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,16 +19,19 @@ LOOK_S = 5.0
 
 
 class AddedPartitions:
-    """Has producers send to all partitions that their topics have. One look serves all producers of a client."""
+    """Has producers send to all partitions that their topics have. One look serves all producers of a client.
 
-    def __init__(self, topics: Topics, producers: Callable[[], Iterable[ProducerSession]]) -> None:
+    ``producers`` are the open ones.
+    """
+
+    def __init__(self, topics: Topics, producers: set[ProducerSession]) -> None:
         self._topics = topics
         self._producers = producers
 
     def work_in_background(self) -> None:
         """Look up the topics of all producers that are due, or soon will be."""
         now = time.monotonic()
-        producers = list(self._producers())
+        producers = self._producers.copy()  # in one step: other threads open and close some
         if not any(now >= each.refresh_at for each in producers):
             return
         due = [each for each in producers if now >= each.refresh_at - each.partitions_refresh / 2]

@@ -23,9 +23,9 @@ class OpenObjects:
 
     def __init__(self, topics: Topics) -> None:
         self._background = BackgroundThread()
-        self._added_partitions = AddedPartitions(topics, self._open_producers)
         self.producers: set[ProducerSession] = set()
         self.consumers: set[ConsumerSession] = set()
+        self._added_partitions = AddedPartitions(topics, self.producers)
         self._shut = False
         self._lock = Lock()
 
@@ -48,12 +48,10 @@ class OpenObjects:
 
     def topic_changed(self, topic: str) -> None:
         """Have the producers look this topic up again before they send to it."""
-        for producer in self._open_producers():
-            producer.forget(topic)
-
-    def _open_producers(self) -> list[ProducerSession]:
         with self._lock:
-            return list(self.producers)
+            producers = list(self.producers)
+        for producer in producers:
+            producer.forget(topic)
 
     def topic_created(self) -> None:
         """Have the consumers that chose their topics by a pattern look for new ones."""
