@@ -123,8 +123,9 @@ class Consumer(Closable):
         one thread at a time; with ``order="key"``, and in ``key_shared``, one key is, and a nacked message blocks those
         of its key alone. Messages that are being handled at the end are finished, and their acks are stored.
 
-        SIGTERM stops it only in the main thread. In another one a signal ends the process amid the work, unless the
-        program catches it and calls ``stop``. ``mqplug.serve`` runs several consumers, and stops them all.
+        SIGTERM stops it only in the main thread. In any other thread SIGTERM ends the process while handlers are at
+        work, unless the program handles the signal and calls ``stop``. ``mqplug.serve`` runs several consumers, and
+        stops all of them.
         """
         from mqplug._consume.handler_threads import handler_threads
 
