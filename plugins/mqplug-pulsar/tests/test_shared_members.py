@@ -160,6 +160,18 @@ def test_a_batch_of_several_keys_is_warned_of(mq, topic, caplog):
     assert "several keys" in caplog.text
 
 
+def test_a_batch_whose_first_message_is_acked_has_one_key(mq, topic, caplog):
+    """In key_shared the rest of a batch of one key is not taken for several keys because another key came before."""
+    drip(mq, topic, 1, key=b"a")
+    with mq.producer(topic) as out:
+        out.send_many([mqplug.Record(b"1", key=b"b"), mqplug.Record(b"2", key=b"b")])
+    with mq.consumer(topic, group="g", mode="key_shared") as member:
+        member.ack(next(message for message in take(member, 3) if message.value == b"1"))
+    with caplog.at_level(logging.WARNING, "mqplug.pulsar"), mq.consumer(topic, group="g", mode="key_shared") as heir:
+        assert [message.key for message in take(heir, 2)] == [b"a", b"b"]
+    assert "several keys" not in caplog.text
+
+
 @pytest.mark.parametrize("mode", ["shared", pytest.param("key_shared", marks=pytest.mark.night)])
 def test_acks_last_over_an_unload(mq, topic, pulsar_server, mode):
     """What was acked and committed stays away when the topic is unloaded right after; the rest comes again."""

@@ -88,7 +88,8 @@ class SharedLog:
         self._unchecked = False  # whether messages wait here that other members may have acked meanwhile
         self._next_return = -inf
         self._stuck_s, self._stuck_at = STUCK_S, inf
-        self._batch_key, self._warned = "", False
+        self._batch_key: tuple[Entry | None, str] = (None, "")  # of the message that came last
+        self._warned = False
 
     # receiving ---------------------------------------------------------------------------------------------
 
@@ -195,10 +196,12 @@ class SharedLog:
             self._changed.notify_all()
 
     def _warn_of_mixed_keys(self, lease: Lease) -> None:
-        """Warn once if a batch has several keys: the broker looks at the first one only."""
-        if lease.place[2] <= 0:
-            self._batch_key = lease.key
-        elif lease.key != self._batch_key and not self._warned:
+        """Warn once if a batch has several keys: the broker looks at the first one only.
+
+        The messages of a batch that are acked do not come.
+        """
+        before, self._batch_key = self._batch_key, (lease.entry, lease.key)
+        if before[0] == lease.entry and before[1] != lease.key and not self._warned:
             self._warned = True
             logger.warning(
                 "key_shared: entry %s of %s[%d] is a batch with several keys, which Pulsar gives to one member by the "
