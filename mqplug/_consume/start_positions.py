@@ -88,6 +88,13 @@ def check_log(log: Log, logs: Sequence[Log], *, whole: bool = False) -> None:
                 topic=log.topic, fix="Take ids and positions from the present topic",
             )  # fmt: skip
         raise NotAssigned(f"partition {log.partition} of {log.topic!r} is not held by this consumer", topic=log.topic)
+    for mine in logs:
+        if (mine.backend, mine.topic) == (log.backend, log.topic):
+            raise InvalidMessageId(
+                f"this id or position belongs to the topic {log.topic!r} of the {log.backend} cluster {log.cluster!r}; "
+                f"this client is connected to {mine.cluster!r}",
+                topic=log.topic, fix="Use it with a client of that cluster",
+            )  # fmt: skip
     raise InvalidMessageId(
         f"this id or position belongs to {log.backend} topic {log.topic!r}; "
         f"expected one of {logs[0].backend} topic {logs[0].topic!r}"

@@ -83,7 +83,7 @@ def _read(hosts: str) -> tuple[Address, ...]:
 
 
 def _query(query: str | None, text: str) -> dict[str, str]:
-    asked = (query or "").removeprefix("?")
+    asked = (query or "").removeprefix("?").removesuffix("&")
     try:
         found = parse_qsl(asked, keep_blank_values=True, strict_parsing=bool(asked))
     except ValueError:  # not chained: it shows the unreadable part, which may be a secret

@@ -200,3 +200,9 @@ def test_a_directory_is_no_configuration_file(tmp_path: Any) -> None:
     """``connect(Path("./mq"))`` says how to open a store there."""
     with pytest.raises(mqplug.ConfigError, match=r"is a directory.*connect\('rocksmq', path="):
         mqplug.connect(tmp_path)
+
+
+def test_an_ampersand_at_the_end() -> None:
+    """An ``&`` at the end of a query, as one from a template, changes nothing."""
+    with mqplug.connect("memory://ampersand?like=kafka&") as client:
+        assert client.capabilities.acked_ranges_max  # those of Kafka

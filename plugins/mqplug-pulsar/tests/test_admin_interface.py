@@ -10,20 +10,22 @@ from threading import Thread
 import pytest
 
 import mqplug
+from mqplug.spi import Capabilities, Deadline
 from mqplug_pulsar import PulsarSettings
+from mqplug_pulsar._cluster import connect
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.credentials import Credentials
 
 
 @contextmanager
-def answering(answer):
-    """An admin interface that gives this answer to everything, with status 200."""
+def answering(answer, status=200):
+    """An admin interface that gives this answer to everything."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            self.send_response(200)
+            self.send_response(status)
             self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
+            self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
 
         def log_message(self, *arguments):
             pass
@@ -47,3 +49,74 @@ def test_statistics_that_are_an_error():
         admin.stats("persistent://public/default/t", 5)
     assert isinstance(caught.value.__cause__, AdminRefused)
     assert "org.apache" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "said"),
+    [
+        (
+            b"<html>not here</html>",
+            404,
+            r"no Pulsar admin interface answers at http://[^ ]*:\d+/admin/v2: HTTP 404",
+        ),
+        (b"<html>hello</html>", 200, "it answers with something other than JSON"),
+        ({"status": "ok"}, 200, "the answer is not Pulsar's"),
+    ],
+    ids=["not-found", "a-page", "other-json"],
+)
+def test_another_http_server(pulsar_server, answer, status, said):
+    """An HTTP server that is no Pulsar's is told apart, whatever it answers."""
+    with answering(answer, status) as admin, pytest.raises(mqplug.ConnectError, match=said):
+        mqplug.connect("pulsar", service_url=pulsar_server.service_url, admin_url=admin._url)
+
+
+def test_another_port_or_protocol(pulsar_server):
+    """The broker's own port in ``admin_url=``, and https where the port speaks http, are named with their cure."""
+    wrong = {
+        pulsar_server.service_url.replace("pulsar:", "http:"): "not its own",
+        pulsar_server.admin_url.replace("http:", "https:"): "Write http://",
+    }
+    for url, cure in wrong.items():
+        with pytest.raises(mqplug.ConnectError, match=cure):
+            mqplug.connect("pulsar", service_url=pulsar_server.service_url, admin_url=url)
+
+
+def test_the_path_of_the_interface_may_be_given(pulsar_server):
+    """``admin_url=`` may end with the path that all requests have."""
+    url = f"{pulsar_server.admin_url}/admin/v2/"
+    with mqplug.connect("pulsar", service_url=pulsar_server.service_url, admin_url=url) as client:
+        client.topics()
+
+
+def test_another_name_for_the_cluster_is_warned_of(caplog):
+    """A ``cluster=`` that is not the cluster's own name is used, and logged, except in place of ``standalone``."""
+    for name, warned in (("east", True), ("west", False), ("standalone", False)):
+        caplog.clear()
+        with answering({"clusterName": name}) as admin:
+            facts = connect._ask_cluster(PulsarSettings(cluster="west"), admin, Capabilities(), Deadline(5))
+        assert facts.cluster == "west"
+        assert ("cluster=west replaces" in caplog.text) == warned
+
+
+def test_an_id_of_another_cluster_is_told(pulsar_server, mq, topic):
+    """An id of a topic of the same name in another cluster is refused with the names of both clusters."""
+    with mq.producer(topic) as out:
+        sent = out.send(b"x")
+    with (
+        mqplug.connect(f"{pulsar_server.url}&cluster=west") as west,
+        pytest.raises(mqplug.InvalidMessageId, match=r"of the pulsar cluster 'standalone'; .* connected to 'west'"),
+    ):
+        west.consumer(topic, start=mqplug.after(sent))
+
+
+@pytest.mark.parametrize("name", ["__change_events", "persistent://public/default/__change_events-partition-0"])
+def test_topics_of_the_brokers_are_refused(mq, name):
+    """The topics in which brokers keep their own events cannot be opened; others may begin with underscores."""
+    with pytest.raises(mqplug.InvalidName, match="of Pulsar's own"):
+        mq.producer(name).send(b"x")
+
+
+def test_a_topic_may_begin_with_underscores(mq, name):
+    """A topic that only looks like one of Pulsar's own is created and listed."""
+    mq.create_topic(f"__{name}")
+    assert f"__{name}" in mq.topics()

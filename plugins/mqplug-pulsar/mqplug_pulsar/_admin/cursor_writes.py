@@ -15,7 +15,7 @@ import attrs
 import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline
-from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused, group_path
+from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminInterface, AdminRefused, group_path
 from mqplug_pulsar._cluster.broker_statistics import AckProgress
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format.batch_acks import Entry
@@ -39,7 +39,7 @@ class CursorWrites:
     def of(cls, connection: PulsarConnection, log: Log, group: str, deadline: Deadline) -> CursorWrites:
         """Return those of a group. Needs the admin interface."""
         if connection.admin is None:
-            raise mqplug.Unsupported("commit", "the admin interface confirms acks", fix="Say admin_url=")
+            raise mqplug.Unsupported("commit", "the admin interface confirms acks", fix=ADMIN_URL_FIX)
         return cls(connection.admin, connection.native_topic(log), group, log, deadline)
 
     def progress(self) -> AckProgress:

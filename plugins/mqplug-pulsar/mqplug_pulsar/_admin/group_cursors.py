@@ -15,6 +15,7 @@ from mqplug.spi.groups import tidy
 from mqplug_pulsar._admin import subscription_properties
 from mqplug_pulsar._admin.cursor_resets import TIMES, reset_cursor
 from mqplug_pulsar._admin.subscription_properties import Properties
+from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX
 from mqplug_pulsar._cluster.broker_statistics import (
     BATCH_ACKS_PROPERTY,
     BEYOND_PROPERTY,
@@ -42,7 +43,7 @@ def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -
     """Return the group's cursor on one log, or None."""
     if connection.admin is None:
         raise mqplug.Unsupported(
-            "groups", "reading the stored position of a group needs Pulsar's admin interface", fix="Say admin_url="
+            "groups", "reading the stored position of a group needs Pulsar's admin interface", fix=ADMIN_URL_FIX
         )
     topic = connection.native_topic(log)
     stats = connection.admin.stats(topic, timeout)

@@ -99,7 +99,7 @@ def member_name(consumer: Statistics) -> str:
 
 def partition_statistics(connection: PulsarConnection, topic: str, deadline: Deadline) -> dict[str, Statistics]:
     """Return the statistics of each partition, by its native topic."""
-    admin = topics.required_admin(connection, "listing groups")
+    admin = topics.required_admin(connection, "groups", "listing groups")
     full = connection.names.full(topic)
     path = topic_path(full)
     try:
@@ -118,7 +118,7 @@ def partition_statistics(connection: PulsarConnection, topic: str, deadline: Dea
 def _delete(connection: PulsarConnection, log: mqplug.Log, group: str, deadline: Deadline) -> None:
     path = group_path(connection.native_topic(log), group)
     try:
-        topics.required_admin(connection, "deleting groups").delete(path, _left(deadline))
+        topics.required_admin(connection, "groups", "deleting groups").delete(path, _left(deadline))
     except AdminRefused as error:
         if error.status == HTTPStatus.PRECONDITION_FAILED:
             raise _busy(group) from error

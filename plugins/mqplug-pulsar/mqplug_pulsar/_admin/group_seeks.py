@@ -13,6 +13,7 @@ from mqplug_pulsar._admin.group_cursors import NOTED_PROPERTIES, acked_before
 from mqplug_pulsar._admin.group_lock import locked
 from mqplug_pulsar._admin.group_notes import SEEK_PROPERTY
 from mqplug_pulsar._admin.subscription_properties import Properties
+from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX
 from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY
 from mqplug_pulsar._cluster.connection import PulsarConnection
 
@@ -21,7 +22,7 @@ def seek_together(connection: PulsarConnection, group: str, position: Position, 
     """Move the group's position in a log, with members. They are disconnected, and all that they had is free."""
     if connection.admin is None:
         raise mqplug.Unsupported(
-            "shared", "a seek of members that share a log needs Pulsar's admin interface", fix="Say admin_url="
+            "shared", "a seek of members that share a log needs Pulsar's admin interface", fix=ADMIN_URL_FIX
         )
     deadline, log = Deadline(timeout), position.log
     noted = {SEEK_PROPERTY: uuid4().hex[:16]}

@@ -15,7 +15,7 @@ from mqplug.spi import ConsumerOptions, Deadline, Earliest, GroupPosition, Lates
 from mqplug_pulsar._admin.cursor_resets import place
 from mqplug_pulsar._admin.group_cursors import END_OF_LOG, cursors, move_cursor, note_position
 from mqplug_pulsar._admin.log_positions import start_positions
-from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path
+from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminRefused, error_from_refusal, group_path
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format import message_ids
 
@@ -52,10 +52,10 @@ def prepare_group(connection: PulsarConnection, options: ConsumerOptions, timeou
     if simple and not options.must_exist:
         return
     if connection.admin is None:
-        raise mqplug.ConfigError(
-            "starts other than EARLIEST and LATEST, and must_exist=, need Pulsar's admin interface",
-            fix="Say admin_url=, or seek after opening",
-        )
+        raise mqplug.Unsupported(
+            "groups", "starts other than EARLIEST and LATEST, and must_exist=, need Pulsar's admin interface",
+            fix=f"{ADMIN_URL_FIX}; or seek after opening",
+        )  # fmt: skip
     subscription_positions = cursors(connection, options.logs, group, timeout)
     if options.must_exist and not subscription_positions:
         raise mqplug.GroupNotFound(f"the group {group!r} has no position on these topics", fix="Drop must_exist=True")

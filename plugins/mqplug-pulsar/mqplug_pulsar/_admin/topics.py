@@ -23,7 +23,7 @@ from mqplug_pulsar._cluster.admin_interface import (
     topic_path,
 )
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._format.topic_names import parent
+from mqplug_pulsar._format.topic_names import is_system_topic, parent
 
 PARTITIONS_CHECK_PAUSE_S = 0.02
 
@@ -32,7 +32,7 @@ def create(connection: PulsarConnection, action: CreateTopic, timeout: float) ->
     """Create a partitioned topic, with its retention for acked and unacked messages, and its schema if it has one."""
     deadline = Deadline(timeout)
     schema = schema_option(action.options)
-    admin = required_admin(connection, "creating topics")
+    admin = required_admin(connection, "auto_create_topics", "creating topics")
     path = topic_path(connection.names.full(action.topic))
     name = connection.names.canonical(action.topic)
     _refuse_existing(connection, action.topic, path, timeout)
@@ -59,15 +59,14 @@ def alter(connection: PulsarConnection, action: AlterTopic, timeout: float) -> T
     """Change a topic's retention, and give it a new version of its schema."""
     deadline = Deadline(timeout)
     schema = schema_option(action.options)
-    if connection.admin is None:
-        raise mqplug.Unsupported("alter_topic", "altering topics needs Pulsar's admin interface", fix=ADMIN_URL_FIX)
+    admin = required_admin(connection, "alter_topic", "altering topics")
     full = connection.names.full(action.topic)
     connection.describe(action.topic, timeout)
     if schema is not None:
-        upload_schema(connection.admin, full, schema, deadline.remaining())
+        upload_schema(admin, full, schema, deadline.remaining())
     if action.retention is not None or action.retention_bytes is not None:
         try:
-            change_retention(connection.admin, topic_path(full), action, deadline)
+            change_retention(admin, topic_path(full), action, deadline)
         except AdminRefused as error:
             if error.status != HTTPStatus.METHOD_NOT_ALLOWED:
                 raise error_from_refusal(error, action.topic) from error
@@ -124,7 +123,7 @@ def describe(connection: PulsarConnection, topic: str, timeout: float) -> TopicI
 
 def delete(connection: PulsarConnection, topic: str, timeout: float) -> None:
     """Delete a topic, partitioned or not, even if it is in use."""
-    admin = required_admin(connection, "deleting topics")
+    admin = required_admin(connection, "delete_topic", "deleting topics")
     path = topic_path(connection.names.full(topic))
     try:
         admin.delete(f"{path}/partitions?force=true", timeout)
@@ -139,7 +138,9 @@ def names(connection: PulsarConnection, timeout: float) -> list[str]:
     """Return the topics of the connection's namespace."""
     home = connection.names
     try:
-        found = full_names(required_admin(connection, "listing topics"), home.tenant, home.namespace, timeout)
+        found = full_names(
+            required_admin(connection, "list_topics", "listing topics"), home.tenant, home.namespace, timeout
+        )
     except AdminRefused as error:
         raise mqplug.Error(f"the topics of {home.tenant}/{home.namespace} cannot be listed: {error}") from error
     return sorted(map(home.canonical, found))
@@ -151,7 +152,7 @@ def full_names(admin: AdminInterface, tenant: str, namespace: str, timeout: floa
     partitioned = {topic_name(each) for each in admin.get(f"{path}/partitioned", timeout)}
     every = {topic_name(each) for each in admin.get(path, timeout)}
     plain = {each for each in every if parent(each) not in partitioned}
-    return {each for each in partitioned | plain if not each.rpartition("/")[2].startswith("__")}
+    return {each for each in partitioned | plain if not is_system_topic(each.rpartition("/")[2])}
 
 
 def describe_all(connection: PulsarConnection, topics: Sequence[str], timeout: float) -> list[TopicInfo]:
@@ -160,17 +161,17 @@ def describe_all(connection: PulsarConnection, topics: Sequence[str], timeout: f
     return [found[topic] for topic in topics]
 
 
-def required_admin(connection: PulsarConnection, what: str) -> AdminInterface:
-    """Return the admin interface. Raise ``ConfigError`` if there is none."""
+def required_admin(connection: PulsarConnection, capability: str, what: str) -> AdminInterface:
+    """Return the admin interface. Raise ``Unsupported`` if there is none."""
     if connection.admin is None:
-        raise mqplug.ConfigError(f"{what} needs Pulsar's admin interface", fix=ADMIN_URL_FIX)
+        raise mqplug.Unsupported(capability, f"{what} needs Pulsar's admin interface", fix=ADMIN_URL_FIX)
     return connection.admin
 
 
 def _refuse_existing(connection: PulsarConnection, topic: str, path: str, timeout: float) -> None:
     """Raise ``TopicExists``. Pulsar itself accepts a partitioned topic beside an unpartitioned one of the same name."""
     try:
-        required_admin(connection, "creating topics").get(f"{path}/internalStats", timeout)
+        required_admin(connection, "auto_create_topics", "creating topics").get(f"{path}/internalStats", timeout)
     except AdminRefused as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
@@ -44,7 +45,7 @@ class AdminInterface:
     """Requests to one cluster's admin interface. Any thread may make them."""
 
     def __init__(self, settings: PulsarSettings, credentials: Credentials) -> None:
-        self._url = f"{(settings.admin_url or '').rstrip('/')}/admin/v2"
+        self._url = f"{(settings.admin_url or '').rstrip('/').removesuffix('/admin/v2')}/admin/v2"
         self._credentials = credentials
         # Without a proxy, as the broker's own port is reached.
         self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=tls_context(settings)))
@@ -102,9 +103,7 @@ class AdminInterface:
         except (URLError, HTTPException, OSError, ValueError) as error:
             if isinstance(getattr(error, "reason", None), TimeoutError):
                 raise mqplug.Timeout("the admin interface did not answer in time", fix="Allow more time") from error
-            raise mqplug.ConnectError(
-                f"the admin interface at {self._url} gave no usable answer: {error}", fix="Check admin_url="
-            ) from error
+            raise _no_answer(self._url, error) from error
 
     def _refused(self, error: HTTPError) -> Exception:
         body = error.read(10_000).decode(errors="replace").strip()
@@ -117,6 +116,22 @@ class AdminInterface:
                 fix="Have the right granted to this role",
             )
         return AdminRefused(error.code, reason or _without_java(body)[:_MAX_REASON_CHARS])
+
+
+def _no_answer(url: str, error: Exception) -> mqplug.ConnectError:
+    """Return the error for an answer that is none, or not Pulsar's."""
+    cause = getattr(error, "reason", error)
+    reason, fix = str(cause), "Check admin_url="
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLCertVerificationError):
+        reason, fix = (
+            f"it does not speak TLS ({cause.reason})",
+            "Write http:// in admin_url= if the port expects no TLS",
+        )
+    elif isinstance(error, HTTPException | ConnectionResetError):
+        fix = "Check that admin_url= is the broker's HTTP port (8080), not its own (6650), and https:// if it has TLS"
+    elif isinstance(error, ValueError):
+        reason, fix = "it answers with something other than JSON", ADMIN_URL_FIX
+    return mqplug.ConnectError(f"the admin interface at {url} gave no usable answer: {reason}", fix=fix)
 
 
 def topic_path(full: str) -> str:

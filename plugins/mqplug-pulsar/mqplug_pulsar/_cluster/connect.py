@@ -16,7 +16,7 @@ import pulsar
 import mqplug
 from mqplug.spi import Capabilities, Deadline
 from mqplug_pulsar._cluster import native_part
-from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
+from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.at_exit import close_at_exit
 from mqplug_pulsar._cluster.connection import ADMIN_CAPABILITIES, PROBE_NAME, ClusterFacts, PulsarConnection
 from mqplug_pulsar._cluster.credentials import Credentials
@@ -25,6 +25,7 @@ from mqplug_pulsar._format.topic_names import NamespaceTopics
 from mqplug_pulsar._settings import PulsarSettings
 
 METADATA_BYTES = 10 * 1024  # room for the metadata that the client sends with a message
+ANY_STANDALONE = "standalone"  # the name of each standalone broker; cluster= tells them apart
 ADMIN_PROBE_S = 3.0  # for finding out whether admin_url= leads to an admin interface
 
 logger = logging.getLogger("mqplug.pulsar")
@@ -122,20 +123,30 @@ def _ask_cluster(
     try:
         running = admin.get("brokers/configuration/runtime", deadline.remaining())
     except (mqplug.AccessDenied, AdminRefused):  # not an administrator of the cluster
-        return ClusterFacts(settings.cluster or _only_cluster(admin, deadline.remaining()), declared)
+        return ClusterFacts(settings.cluster or _only_cluster(settings, admin, deadline.remaining()), declared)
     except mqplug.Timeout as error:
         raise mqplug.ConnectError("the admin interface did not answer in time", fix="Check admin_url=") from error
+    if not isinstance(running, dict) or "clusterName" not in running:
+        raise _not_pulsar(settings, "the answer is not Pulsar's")
     by_index = running.get("acknowledgmentAtBatchIndexLevelEnabled") == "true"
     facts = attrs.evolve(declared, ack_granularity="message" if by_index else "entry")
-    return ClusterFacts(settings.cluster or str(running["clusterName"]), facts)
+    name = str(running["clusterName"])
+    if settings.cluster not in {None, name} and name != ANY_STANDALONE:
+        logger.warning(
+            "cluster=%s replaces the cluster's own name, %s, in ids: clients without cluster= refuse them",
+            settings.cluster, name,
+        )  # fmt: skip
+    return ClusterFacts(settings.cluster or name, facts)
 
 
-def _only_cluster(admin: AdminInterface, timeout: float) -> str:
+def _only_cluster(settings: PulsarSettings, admin: AdminInterface, timeout: float) -> str:
     """Return the cluster's name for a role that is no superuser; ``ConfigError`` if there are several."""
     try:
         clusters = admin.get("clusters", timeout)
-    except (mqplug.AccessDenied, AdminRefused):
+    except mqplug.AccessDenied:
         clusters = []
+    except AdminRefused as error:
+        raise _not_pulsar(settings, f"HTTP {error.status}") from error
     except mqplug.Timeout as error:
         raise mqplug.ConnectError("the admin interface did not answer in time", fix="Check admin_url=") from error
     if len(clusters) == 1:
@@ -144,4 +155,10 @@ def _only_cluster(admin: AdminInterface, timeout: float) -> str:
         f"the cluster's name, part of every id, is unknown: the admin interface shows {len(clusters)} clusters",
         backend="pulsar",
         fix="Say cluster=",
+    )
+
+
+def _not_pulsar(settings: PulsarSettings, reason: str) -> mqplug.ConnectError:
+    return mqplug.ConnectError(
+        f"no Pulsar admin interface answers at {settings.admin_url}: {reason}", backend="pulsar", fix=ADMIN_URL_FIX
     )

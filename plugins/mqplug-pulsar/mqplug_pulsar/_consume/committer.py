@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import _pulsar
+
 import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline, GroupPosition, Numbers
@@ -72,7 +74,7 @@ class Committer:
         self._unanswered.discard(log)
         if self._connection.admin is not None:
             asked = self._ask(log)
-            with suppress(mqplug.Error, TimeoutError):  # then acked messages may come again
+            with suppress(mqplug.Error, _pulsar.PulsarException, TimeoutError):  # then acked messages may come again
                 there = asked.result(LEARN_TIMEOUT_S)
             if not (asked.done() and _is_answer(asked)):
                 self._unanswered.add(log)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 
 import mqplug
 from mqplug import Log, Position, PositionLost
 from mqplug.spi import Deadline, Numbers
-from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused, topic_path
+from mqplug_pulsar._cluster.admin_interface import AdminInterface, topic_path
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format import message_ids
 
@@ -56,9 +55,8 @@ class Undelivered:
     def _raise_found(self, log: Log) -> None:
         if not self._looks[log].done():
             return
-        found: mqplug.Error | None = None
-        with suppress(mqplug.Error, AdminRefused):  # then the next look
-            found = self._looks.pop(log).result()
+        look = self._looks.pop(log)
+        found = look.result() if look.exception() is None else None  # the next look may succeed
         if found is not None:
             raise found
 

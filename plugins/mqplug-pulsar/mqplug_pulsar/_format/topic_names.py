@@ -10,6 +10,11 @@ from mqplug import InvalidName
 
 _PARTITION = re.compile(r"(.+)-partition-[0-9]+", re.ASCII | re.DOTALL)
 _PERSISTENT = "persistent://"
+_SYSTEM = re.compile(
+    r"(__change_events|__transaction_buffer_snapshot(_segments|_indexes)?|__transaction_log_\d+"
+    r"|transaction_coordinator_assign|.+__transaction_pending_ack)(-partition-\d+)?",
+    re.ASCII | re.DOTALL,
+)
 
 
 @attrs.frozen
@@ -38,14 +43,26 @@ class NamespaceTopics:
         if topic.startswith(_PERSISTENT):
             parts = topic.removeprefix(_PERSISTENT).split("/")
             if len(parts) == 3 and all(part.strip() for part in parts):
+                _refuse_system_topic(parts[2])
                 return topic
         elif topic.strip() and "/" not in topic and "://" not in topic:
+            _refuse_system_topic(topic)
             return self.prefix + topic
         raise InvalidName(
             f"{topic!r} is not a valid topic name",
             topic=topic,
             fix="Write a plain name, or persistent://tenant/namespace/topic",
         )
+
+
+def is_system_topic(name: str) -> bool:
+    """Return whether a topic with this plain name is the brokers' own."""
+    return _SYSTEM.fullmatch(name) is not None
+
+
+def _refuse_system_topic(name: str) -> None:
+    if is_system_topic(name):
+        raise InvalidName(f"{name!r} is a topic of Pulsar's own", topic=name, fix="Use a topic of yours")
 
 
 def partition_topic(full: str, partition: int) -> str:
