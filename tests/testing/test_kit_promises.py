@@ -16,7 +16,7 @@ from mqplug.testing._case_tools.operation_calls import HOOKS_OF_OPERATIONS, OPER
 from mqplug.testing._harness.harness import hooks
 
 MODULES = sorted(Path(mqplug.testing.contract.__file__).parent.glob("*.py"))
-PUBLIC = {"mqplug", "mqplug.aio", "mqplug.testing"}
+PUBLIC = {"mqplug", "mqplug.aio", "mqplug.spi", "mqplug.testing"}
 
 
 def operations() -> set[str]:
