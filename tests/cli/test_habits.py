@@ -119,6 +119,12 @@ def test_the_defaults_of_all_errors_speak_flags():
     assert [fix for fix in fixes if re.search(r"\w\(|\w=", fix)] == []
 
 
+def test_the_doctor_speaks_flags(capsys, fakes):
+    """Where nothing is configured, the doctor says how to name a backend on the command line."""
+    assert run_command(["doctor"]) == 1
+    assert "or a URL such as rocksmq:///path" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

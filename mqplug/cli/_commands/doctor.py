@@ -9,6 +9,7 @@ import click
 
 from mqplug.cli._arguments.client_options import ClientCommand, ClientOptions, client_options
 from mqplug.cli._exit_codes import FAILED
+from mqplug.cli._output.error_text import spoken
 from mqplug.cli._output.formats import Output, output_option
 from mqplug.cli._output.tables import show_table
 
@@ -66,7 +67,7 @@ def _show(found: Diagnosis) -> None:
     for kind, names in found.capabilities.items():
         _line(kind, ", ".join(names))
     if found.error is not None:
-        _line("error", found.error)
+        _line("error", spoken(found.error))
 
 
 def _line(name: str, text: str) -> None:

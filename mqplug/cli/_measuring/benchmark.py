@@ -24,6 +24,7 @@ from mqplug.cli._measuring.loads import (
     measure_produce,
 )
 from mqplug.cli._measuring.percentiles import percentiles_ms
+from mqplug.cli._output.error_text import error_line
 
 DELETE_S: Final = 10.0
 MEGABYTE: Final = 1e6
@@ -116,7 +117,8 @@ class Benchmark:
             with suppress(mqplug.TopicNotFound):
                 mq.delete_topic(topic, timeout=DELETE_S)
         except (mqplug.Error, KeyboardInterrupt) as error:
-            self._warn(f"the topic {topic} was not deleted: {str(error) or 'interrupted again'}")
+            why = error_line(error) if isinstance(error, mqplug.Error) else "interrupted again"
+            self._warn(f"the topic {topic} was not deleted: {why}")
             if isinstance(error, KeyboardInterrupt):
                 raise
 
