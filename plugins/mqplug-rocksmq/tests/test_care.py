@@ -286,14 +286,16 @@ def test_copied_topic(path: Path, open_store: OpenStore, lost: str) -> None:
 
 
 @pytest.mark.parametrize("where", [0, *nightly(0.25), 0.5, *nightly(0.75), 1])
-def test_damaged_table_of_small_values(path: Path, open_store: OpenStore, where: float) -> None:
-    """Sixteen damaged bytes in the table of small values cost no message, and all keep their ids."""
+@pytest.mark.parametrize("copies", [False, *nightly(True)])
+def test_damaged_table_of_small_values(path: Path, open_store: OpenStore, where: float, copies: bool) -> None:
+    """Sixteen damaged bytes in the table of small values, or of copies, cost no message, and all keep their ids."""
     store = filled(open_store)
     store.topics.create("deleted", 1, TopicRetention(), 10)
     store.topics.delete("deleted", 10)
     before, topic = by_offset(store, 0), store.topics.get("orders")
     store.close(10)
-    [small_values] = [file for file in (path / DATABASE).glob("*.sst") if b"billing" in file.read_bytes()]
+    tables = {file: file.read_bytes() for file in (path / DATABASE).glob("*.sst")}
+    [small_values] = [file for file, raw in tables.items() if b"logs" in raw and (b"billing" in raw) != copies]
     raw = bytearray(small_values.read_bytes())
     start = int((len(raw) - 16) * where)
     raw[start : start + 16] = bytes(byte ^ 0x55 for byte in raw[start : start + 16])
