@@ -7,7 +7,9 @@ from typing import Protocol
 
 from mqplug import Error, Log
 from mqplug.spi import Bell
+from mqplug_rocksmq._driver.stopped_sends import StoppedSends
 from mqplug_rocksmq._driver.translation import partition_log
+from mqplug_rocksmq._engine.errors import WritesStopped
 from mqplug_rocksmq._format.page import PageBody
 from mqplug_rocksmq._store.store import Store
 
@@ -39,13 +41,26 @@ class StoreSink:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._stopped = StoppedSends(store)
         self._news = Bell()
         self.ring = self._news.ring
 
     def append(self, topic: str, partition: int, bodies: Sequence[PageBody], settled: SendCallback) -> None:
         described = self._store.topics.get(topic)
         log = partition_log(self._store.id, described, partition)
-        self._store.append_bodies(described.logs[partition], bodies, lambda first, error: settled(log, first, error))
+
+        def done(first: int, error: Error | None, /) -> None:
+            settled(log, first, error)
+
+        def append() -> None:
+            try:
+                self._store.append_bodies(described.logs[partition], bodies, done)
+            except WritesStopped:
+                raise
+            except Error as error:
+                settled(None, 0, error)
+
+        self._stopped.do(append)
 
     def serve(self, timeout: float) -> None:
         self._news.wait(timeout)

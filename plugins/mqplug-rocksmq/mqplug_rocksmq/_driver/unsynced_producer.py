@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from mqplug import Error, PluginError
 from mqplug.spi import Run, Sending
 from mqplug_rocksmq._driver.send_units import LINGER_S, BatchSend, SingleSends, sendings_by_partition
+from mqplug_rocksmq._driver.stopped_sends import StoppedSends
 from mqplug_rocksmq._driver.translation import partition_log
+from mqplug_rocksmq._engine.errors import WritesStopped
 from mqplug_rocksmq._store.store import Store
 
 
@@ -23,6 +25,7 @@ class UnsyncedProducer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._writing = threading.Lock()  # so that offsets are reported in the order of the sends
+        self._stopped = StoppedSends(store)
 
     def store(self, sending: Sending) -> None:
         """Store a message."""
@@ -40,10 +43,15 @@ class UnsyncedProducer:
             self._append(run.topic, run.partition, BatchSend(run))
 
     def _append(self, topic: str, partition: int, unit: SingleSends | BatchSend) -> None:
+        self._stopped.do(lambda: self._store_unit(topic, partition, unit))
+
+    def _store_unit(self, topic: str, partition: int, unit: SingleSends | BatchSend) -> None:
         try:
             described = self._store.topics.get(topic)
             log = partition_log(self._store.id, described, partition)
             first = self._store.append_bodies(described.logs[partition], unit.bodies())
+        except WritesStopped:
+            raise
         except Error as error:
             unit.give_up(error)
         except Exception as error:  # noqa: BLE001 - a sender that is never told would wait forever
@@ -52,8 +60,8 @@ class UnsyncedProducer:
             unit.stored(log, first)
 
     def pump(self, timeout: float) -> None:
-        """Wait for a write under way in another thread, which is all that there is to wait for."""
-        if self._writing.acquire(timeout=timeout):
+        """Wait for a write under way in another thread, or for those that RocksDB does not take yet."""
+        if not self._stopped.wait(timeout) and self._writing.acquire(timeout=timeout):
             self._writing.release()
 
     def flush(self, timeout: float) -> None:

@@ -15,6 +15,7 @@ from mqplug.spi import Bell, Deadline
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
 from mqplug_rocksmq._engine.disk_space import DiskSpace, wal_bytes
 from mqplug_rocksmq._engine.durability import Durability, WriteCallback, stored_changes
+from mqplug_rocksmq._engine.errors import WritesStopped
 from mqplug_rocksmq._engine.latency import LatencyRecorder
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import Tuning
@@ -29,6 +30,7 @@ T = TypeVar("T")
 _REOPEN_FIX: Final = "Fix the disk, then open the store again"
 _MAX_BUSY_S: Final = 10.0  # that a change waits for a sync or compaction before RocksDB is reopened
 _BUSY_POLL_S: Final = 0.005
+_STOPPED_POLL_S: Final = 0.01
 
 
 class _Busy(StorageFull):
@@ -85,6 +87,7 @@ class Engine:
         try:
             self.disk_space = DiskSpace(path, tuning.ballast_bytes)
             self.pages = self._open_pages(path / DATABASE, tuning)
+            self.pages.be_impatient()
         except BaseException:
             self.witness.close()
             raise
@@ -272,6 +275,9 @@ class Engine:
             self.pages.write(changes)
         except Error as error:
             # Memory is now ahead of the database: reset it, or refuse all further use.
+            if isinstance(error, WritesStopped):
+                self.reload_memory()
+                raise
             if isinstance(error, StorageFull):
                 self.durability.full = error
                 self.reload_memory()
@@ -292,13 +298,41 @@ class Engine:
         the first to find the disk full, *plan* is called again.
         """
         receipt = WriteReceipt() if self.durability.waits else None
-        try:
-            result = self._change(plan, receipt, timeout)
-        except StorageFull:
-            result = self._change(plan, receipt, timeout)
+        result = self.retried(lambda: self._change_again(plan, receipt, timeout), timeout)
         if receipt:
             receipt.wait(timeout)
         return result
+
+    def retried(self, write: Callable[[], T], timeout: float | None) -> T:
+        """Call *write*, and call it again when RocksDB takes writes that it did not take before."""
+        deadline = Deadline(timeout)
+        while True:
+            try:
+                return write()
+            except WritesStopped as error:
+                if not self.await_writes(deadline):
+                    raise Timeout(
+                        f"RocksDB took no writes for {timeout:.3g} s, and nothing was stored", fix=error.fix
+                    ) from error
+
+    def await_writes(self, deadline: Deadline) -> bool:
+        """Return as soon as RocksDB takes writes; False if it does not in time."""
+        while True:
+            with self.lock:
+                self.check()
+                if self.pages.takes_writes():
+                    return True
+            if deadline.expired:
+                return False
+            time.sleep(_STOPPED_POLL_S)
+
+    def _change_again(self, plan: Callable[[Changes], T], receipt: WriteReceipt | None, timeout: float | None) -> T:
+        try:
+            return self._change(plan, receipt, timeout)
+        except WritesStopped:
+            raise
+        except StorageFull:
+            return self._change(plan, receipt, timeout)
 
     def _change(self, plan: Callable[[Changes], T], receipt: WriteReceipt | None, timeout: float | None) -> T:
         self._wait_until_usable(timeout)

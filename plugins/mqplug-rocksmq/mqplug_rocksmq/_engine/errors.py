@@ -22,6 +22,13 @@ _CIRCUMSTANCES: Final = (AccessDenied, AlreadyOpen, ConnectError, StorageFull)
 _DISK_FULL_TEXTS: Final = ("No space left", "Disk quota exceeded", "File too large")
 
 
+class WritesStopped(StorageFull):
+    """RocksDB takes no writes until its background threads have moved earlier ones to tables. Nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("RocksDB takes no writes at the moment", fix="Look at the disk of the store, and try again")
+
+
 @contextmanager
 def translated_errors() -> Iterator[None]:
     """Translate RocksDB's errors into those of mqplug."""
@@ -38,6 +45,8 @@ def translate(error: Exception) -> Error:
     text = str(error)
     if type(error).__name__ == "DbClosedError":
         return Closed("the store is closed")
+    if text.startswith("Result incomplete"):
+        return WritesStopped()
     if any(each in text for each in _DISK_FULL_TEXTS):
         return disk_full()
     if "Permission denied" in text or "Read-only file system" in text:

@@ -1,8 +1,9 @@
 """RocksDB as pages and small values: the only module, beside tuning, that imports rocksdict.
 
-It avoids four traps of rocksdict. Iterators are made, used and dropped inside one call, because a live one keeps the
+It avoids five traps of rocksdict. Iterators are made, used and dropped inside one call, because a live one keeps the
 database open after ``close``. They have no bounds, because rocksdict frees those too early. Their status is checked,
-because they end silently on an error. And raw mode is enforced, because rocksdict does not check it.
+because they end silently on an error. Raw mode is enforced, because rocksdict does not check it. And a store's writes
+do not wait for RocksDB's background threads, because rocksdict holds the interpreter's lock meanwhile.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ from mqplug import Closed, Corrupt, Error, ForkedClient
 from mqplug_rocksmq._engine.errors import CANCELLED, cannot_open, translate, translated_errors
 from mqplug_rocksmq._engine.log_records import expect_readable_records
 from mqplug_rocksmq._engine.store_files import writable
-from mqplug_rocksmq._engine.tuning import RecoveryMode, Tuning
+from mqplug_rocksmq._engine.tuning import DATA_BUFFER_COUNT, META_BUFFER_COUNT, RecoveryMode, Tuning
 from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
 
 MAX_KEY_OFFSET = (1 << 64) - 1
 _DEFAULT_TUNING = Tuning()
-_UNSYNCED = WriteOptions()  # made once for all
+_SLOWED = WriteOptions()  # made once for all
+_AT_ONCE = WriteOptions()
+_AT_ONCE.no_slowdown = True
 _began_in: int | None = None  # the process in which RocksDB's threads began
 WantsMore = Callable[[int, bytes], bool]
 
@@ -69,6 +72,8 @@ class Pages:
         self._read_only = read_only
         self._links: TemporaryDirectory[str] | None = None
         self._open = False
+        self._patient = True
+        self._write_options = _SLOWED
         self.reopen()
 
     def reopen(self) -> None:
@@ -97,16 +102,34 @@ class Pages:
             return Path(self._links.name)
         return self._path
 
+    def be_impatient(self) -> None:
+        """Have no write wait in RocksDB, which would stop the whole process: it raises ``WritesStopped``."""
+        self._patient, self._write_options = False, _AT_ONCE
+
     def changes(self) -> Changes:
         """Return an empty set of changes, for a single ``write``."""
         return Changes(self._families)
 
     def write(self, changes: Changes) -> None:
-        """Apply all changes or none. They survive the death of the process, and after ``sync`` that of the host."""
+        """Apply all changes or none. They survive the death of the process, and after ``sync`` that of the host.
+
+        After ``be_impatient``, raise ``WritesStopped`` if RocksDB would let it wait. Before another try, ask
+        ``takes_writes``.
+        """
+        options, self._write_options = self._write_options, _SLOWED if self._patient else _AT_ONCE
         try:
-            self._db.write(changes.batch, _UNSYNCED)
+            self._db.write(changes.batch, options)
         except Exception as error:
             raise translate(error) from error
+
+    def takes_writes(self) -> bool:
+        """Return whether RocksDB takes another write. If it slows writes down, the next one waits for as long."""
+        stopped = self.number_property("rocksdb.is-write-stopped")
+        full = [self.number_property("rocksdb.num-immutable-mem-table", family) for family in ("data", "meta")]
+        if stopped or full[0] >= DATA_BUFFER_COUNT - 1 or full[1] >= META_BUFFER_COUNT - 1:  # or the next one may stop
+            return False
+        self._write_options = _SLOWED
+        return True
 
     def sync(self) -> None:
         """Wait until all earlier writes are on disk. Other threads may write meanwhile."""

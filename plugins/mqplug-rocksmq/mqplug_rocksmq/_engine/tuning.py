@@ -16,8 +16,8 @@ from mqplug_rocksmq._settings import Compression, RocksMQSettings
 
 _MIB_BYTES: Final = 1 << 20
 _MAX_OPEN_FILES: Final = 4096
-_DATA_BUFFER_COUNT: Final = 6
-_META_BUFFER_COUNT: Final = 2
+DATA_BUFFER_COUNT: Final = 6
+META_BUFFER_COUNT: Final = 2
 DEFAULT_MEMORY_BYTES: Final = 256 * _MIB_BYTES
 
 RecoveryMode = Literal["strict", "lenient"]
@@ -73,14 +73,14 @@ class Tuning:
     def options(self) -> Options:
         """Return the options of the database and of small values."""
         options = _options(self, self.memory // 64)
-        options.set_max_write_buffer_number(_META_BUFFER_COUNT)
+        options.set_max_write_buffer_number(META_BUFFER_COUNT)
         return options
 
     def families(self, recovery: RecoveryMode) -> tuple[Options, dict[str, Options]]:
         """Return the options of the database, and those of each column family."""
         table, small = _tables(Cache(self.memory // 8))
         data = _options(self, self.memory // 16)
-        data.set_max_write_buffer_number(_DATA_BUFFER_COUNT)
+        data.set_max_write_buffer_number(DATA_BUFFER_COUNT)
         data.set_block_based_table_factory(table)
         meta = self.options()
         meta.set_block_based_table_factory(small)

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from mqplug import Error, Log
 from mqplug_rocksmq._driver.sinks import SendCallback
 from mqplug_rocksmq._driver.translation import partition_log
+from mqplug_rocksmq._engine.errors import WritesStopped
 from mqplug_rocksmq._format.page import Page
 from mqplug_rocksmq._store.deduplication import Origin
 from mqplug_rocksmq._store.store import Store
@@ -75,6 +76,8 @@ class StoreOutlet:
     def send(self, send: NumberedSend) -> bool:
         try:
             store_numbered_send(self._store, self._producer, send, self._settled)
+        except WritesStopped:
+            return False
         except Error as error:
             self._settled(SendOutcome(send.sequence, None, 0, error))
         return True

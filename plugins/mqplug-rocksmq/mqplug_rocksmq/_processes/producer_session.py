@@ -48,7 +48,9 @@ class ServedProducer:
         if len(body) <= UNCOUNTED_BYTES:
             hold_rings()
         try:
-            store_numbered_send(self._store, self._producer, send, self._settled)
+            self._store.engine.retried(
+                lambda: store_numbered_send(self._store, self._producer, send, self._settled), None
+            )
         except (Error, ValueError, LookupError) as error:
             self._settled(SendOutcome(send.sequence, None, 0, not_stored(error)))
         finally:

@@ -72,6 +72,9 @@ class ResendingSink:
             if self._lost:
                 self._send_again(timeout)
             outcomes = self._receive(deadline.remaining())
+            if self._waiting:
+                with self._lock:
+                    self._push()
         finally:
             self._serving.release()
         for outcome in outcomes:

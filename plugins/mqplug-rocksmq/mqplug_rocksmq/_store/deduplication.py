@@ -110,6 +110,10 @@ class Deduplication:
             self._forget(forgotten)
 
     def _forget(self, producers: Iterable[bytes]) -> None:
+        known = list(producers)
+        self._engine.retried(lambda: self._forget_now(known), None)
+
+    def _forget_now(self, producers: Iterable[bytes]) -> None:
         with self._engine.lock:
             changes = self._engine.changes(frees=True)
             for producer in producers:

@@ -286,6 +286,9 @@ class Ingestion:
         frees: bool = False,
     ) -> T:
         """Apply changes, by which some logs grow, and sync them in every mode."""
+        return self._engine.retried(lambda: self._apply(plan, deadline, grown, frees=frees), deadline.timeout_left())
+
+    def _apply(self, plan: Callable[[Changes], T], deadline: Deadline, grown: Iterable[LogState], *, frees: bool) -> T:
         engine, receipt = self._engine, WriteReceipt()
         with engine.lock, engine.rollback:
             changes = engine.changes(frees=frees)

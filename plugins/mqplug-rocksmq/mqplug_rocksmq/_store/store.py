@@ -122,7 +122,8 @@ class Store:
 
         Without *done*, wait until they are.
         """
-        return self.append_bodies(number, page_bodies(columns), done)
+        bodies = page_bodies(columns)
+        return self.engine.retried(lambda: self.append_bodies(number, bodies, done), None)
 
     def append_bodies(
         self,
@@ -131,7 +132,10 @@ class Store:
         done: WriteCallback | None = None,
         origin: Origin | None = None,
     ) -> int:
-        """Store page bodies in a log, as ``append`` does. A send repeated under the same *origin* is stored once."""
+        """Store page bodies in a log, as ``append`` does. A send repeated under the same *origin* is stored once.
+
+        Raise ``WritesStopped`` instead of waiting until RocksDB takes writes.
+        """
         receipt = done or (WriteReceipt() if self.engine.durability.waits else None)
         with self.engine.lock, self.engine.rollback:
             changes = self.engine.changes()

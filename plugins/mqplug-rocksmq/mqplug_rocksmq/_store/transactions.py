@@ -155,7 +155,9 @@ class Transactions:
         if (placed := self._find_committed(step)) is not None:
             return placed
         plan = partial(self._fill, step, content)
-        return self._append(plan, timeout) if content.parts else self._engine.change(plan, timeout).placed
+        if not content.parts:
+            return self._engine.change(plan, timeout).placed
+        return self._engine.retried(lambda: self._append(plan, timeout), timeout)
 
     def _find_committed(self, step: StepId) -> Sequence[PlacedPages] | None:
         with self._engine.lock:
