@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from owner_takeover import HOLDER, closed, killed, owned_elsewhere, owns, take
@@ -12,6 +13,7 @@ from rocksmq_stores import line, native, nightly, python
 
 import mqplug
 from mqplug import EARLIEST, LATEST
+from mqplug._consume import session
 
 
 @pytest.mark.parametrize("end", [killed, closed])
@@ -180,3 +182,25 @@ def test_the_store_was_replaced(path: Path) -> None:
             path.rename(path.parent / "away")
             with pytest.raises(mqplug.ConnectError, match="another store"):
                 mq.topics()
+
+
+def test_an_ack_stops_the_clock_at_the_next_owner_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was acked in time, and not committed when the owner ended, goes to no other member of the next owner."""
+    monkeypatch.setattr(session, "COMMIT_INTERVAL_S", 600.0)
+    options: dict[str, Any] = {"group": "g", "mode": "shared", "max_processing": 0.5}
+    with (
+        owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out,
+        mq.consumer("orders", **options) as quick, mq.consumer("orders", **options) as other,
+    ):  # fmt: skip
+        out.send(b"acked")
+        [acked] = take(quick, 1)
+        quick.ack(acked)
+        killed(owner)
+        mq.topics()
+        assert owns(mq)
+        assert quick.receive(0.1) is None  # it has come back, with its message
+        assert other.receive(1.5) is None
+        quick.commit()
+        sent = out.send(b"next")
+        assert [each.id for each in take(other, 1)] == [sent]
+        assert quick.late_acks == 0
