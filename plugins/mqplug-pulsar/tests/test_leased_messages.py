@@ -48,9 +48,9 @@ def test_a_single_message_goes_back_to_the_broker_in_time(table):
     table.add(lease(1))
     [taken] = table.take(10, 0.0)
     table.give_back(taken.place, 5.0, 100.0)
-    assert table.due_returns(104.0, 104.0) == []
+    assert table.due_returns(104.0) == []
     assert table.next_return() == 105.0 - NATIVE_RETURN_S
-    assert table.due_returns(105.0, 105.0) == [taken.id]
+    assert table.due_returns(105.0) == [taken.id]
     assert table.is_empty
 
 
@@ -62,7 +62,7 @@ def test_a_message_of_a_batch_stays(table):
     table.give_back(first.place, 5.0, 100.0)
     assert table.take(10, 104.0) == []
     assert [each.attempt for each in table.take(10, 105.0)] == [2]
-    assert table.due_returns(200.0, 200.0) == []
+    assert table.due_returns(200.0) == []
 
 
 def test_a_message_that_comes_again_is_dropped_or_acked_again(table):
@@ -112,10 +112,10 @@ def test_an_expired_entry_goes_back_when_nothing_of_it_is_in_hand(table):
         table.add(lease(1, index=index, size=3))
     early = table.take(1, 0.0, ends=10.0)
     late = table.take(1, 0.0, ends=20.0)
-    assert table.due_returns(10.0, 10.0) == []
+    assert table.due_returns(10.0) == []
     assert table.take(10, 10.0) == []
     table.stored(table.ack([late[0].place]))
-    assert table.due_returns(11.0, 11.0) == [early[0].id]
+    assert table.due_returns(11.0) == [early[0].id]
     assert table.ack([early[0].place]) == []
     assert table.is_empty
 
@@ -150,7 +150,17 @@ def test_keys_go_back_together():
     for number in range(2):
         table.add(lease(number, "a"))
     [first] = table.take(1, 0.0, ends=10.0)
-    assert table.due_returns(10.0, 10.0) == []
+    assert table.due_returns(10.0) == []
     assert table.has_expired
     assert table.take(10, 10.0) == []
     assert table.nacked() == [first.id]
+
+
+def test_the_clock_of_a_message_stops(table):
+    """A message whose clock was stopped does not expire; its neighbour in the table does."""
+    for entry in (1, 2):
+        table.add(lease(entry))
+    acked, kept = table.take(2, 0.0, ends=10.0)
+    table.stop_clock(acked.place)
+    assert table.due_returns(20.0) == [kept.id]
+    assert table.ack([acked.place]) == [acked]

@@ -17,6 +17,7 @@ from mqplug_pulsar._admin.cursor_resets import TIMES, reset_cursor
 from mqplug_pulsar._admin.subscription_properties import Properties
 from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX
 from mqplug_pulsar._cluster.broker_statistics import (
+    ATTEMPTS_PROPERTY,
     BATCH_ACKS_PROPERTY,
     BEYOND_PROPERTY,
     Cursor,
@@ -29,7 +30,7 @@ from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.batch_acks import BatchAcks
 
-NOTED_PROPERTIES = {BATCH_ACKS_PROPERTY, BEYOND_PROPERTY}
+NOTED_PROPERTIES = {ATTEMPTS_PROPERTY, BATCH_ACKS_PROPERTY, BEYOND_PROPERTY}
 END_OF_LOG = 2**63 - 1  # as ledger and entry: behind all messages
 
 

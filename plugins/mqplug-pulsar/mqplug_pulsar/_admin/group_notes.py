@@ -16,11 +16,19 @@ from mqplug import Log
 from mqplug.spi import Deadline, Numbers
 from mqplug_pulsar._admin import batch_acks, subscription_properties
 from mqplug_pulsar._admin.group_lock import locked
+from mqplug_pulsar._admin.subscription_properties import Properties
 from mqplug_pulsar._cluster.admin_interface import AdminRefused, topic_path
-from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY, Cursor, Ledgers, cursor_of_group
+from mqplug_pulsar._cluster.broker_statistics import (
+    ATTEMPTS_PROPERTY,
+    BATCH_ACKS_PROPERTY,
+    Cursor,
+    Ledgers,
+    cursor_of_group,
+)
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format.batch_acks import BatchAcks, Entry, in_mask
 
+MAX_ATTEMPTS = 500  # messages that are noted
 FREE_TIMEOUT_S = 2.0
 SEEK_PROPERTY = "mqplug.seek"  # a property of the subscription: a new text for each seek
 
@@ -34,6 +42,8 @@ class GroupNotes:
     acks: BatchAcks = attrs.field(factory=BatchAcks)
     cursor: Cursor | None = None
     """Where the group stood after that was read."""
+    attempts: Mapping[Numbers, int] = attrs.field(factory=dict)
+    """How often messages were handed out that members had for too long."""
 
     def is_acked(self, place: Numbers) -> bool:
         """Return whether a message was acked by then, alone or with its entry."""
@@ -57,7 +67,8 @@ def read(connection: PulsarConnection, log: Log, group: str, timeout: float) -> 
     except (mqplug.AccessDenied, mqplug.AuthError):
         return GroupNotes()
     valid = cursor is not None and acks.mark <= cursor.mark
-    return GroupNotes(there.get(SEEK_PROPERTY, ""), acks if valid else BatchAcks(), cursor)
+    attempts = _attempts(there.get(ATTEMPTS_PROPERTY, ""))
+    return GroupNotes(there.get(SEEK_PROPERTY, ""), acks if valid else BatchAcks(), cursor, attempts)
 
 
 def last_seek(connection: PulsarConnection, log: Log, group: str, timeout: float) -> str:
@@ -67,6 +78,31 @@ def last_seek(connection: PulsarConnection, log: Log, group: str, timeout: float
             there = subscription_properties.read(connection, connection.admin, log, group, timeout)
             return there.get(SEEK_PROPERTY, "")
     return ""
+
+
+def note_attempts(
+    connection: PulsarConnection, log: Log, group: str, attempts: Mapping[Numbers, int], deadline: Deadline
+) -> None:
+    """Note how often messages were handed out: the broker forgets that when the group's only member disconnects."""
+    admin = connection.admin
+    if admin is None or not attempts:
+        return
+
+    def edit(there: Properties) -> Properties:
+        known = {**_attempts(there.get(ATTEMPTS_PROPERTY, "")), **attempts}
+        text = ";".join(f"{':'.join(map(str, at))}={known[at]}" for at in sorted(known)[-MAX_ATTEMPTS:])
+        return {**there, ATTEMPTS_PROPERTY: text}
+
+    with suppress(mqplug.Error), locked(connection, log, group, deadline):
+        subscription_properties.change(connection, admin, log, group, edit, max(0.1, deadline.remaining()))
+
+
+def _attempts(text: str) -> dict[Numbers, int]:
+    found: dict[Numbers, int] = {}
+    for each in filter(None, text.split(";")):
+        place, _, count = each.partition("=")
+        found[tuple(map(int, place.split(":")))] = int(count)
+    return found
 
 
 def is_free(connection: PulsarConnection, log: Log, group: str, member: str, deadline: Deadline) -> bool:

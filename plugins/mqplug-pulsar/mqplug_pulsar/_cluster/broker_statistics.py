@@ -15,6 +15,7 @@ from mqplug.spi import Numbers
 from mqplug_pulsar._format.batch_acks import BatchAcks, Entry
 
 BATCH_ACKS_PROPERTY = "mqplug.acks"  # a property of the subscription: acks of batches that are acked in part
+ATTEMPTS_PROPERTY = "mqplug.attempts"  # likewise: how often messages were handed out that members had for too long
 BEYOND_PROPERTY = "mqplug.beyond"  # likewise: a group's position beyond the end, and the end at that time
 Skipped = tuple[Numbers, Numbers]
 """What a group skips: from the end of the log at the time to a position beyond it."""

@@ -21,7 +21,6 @@ from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.batch_acks import Entry
 
 NATIVE_RETURN_S = 0.12  # the native client returns a nacked message so much later, or a little more
-SETTLING_S = 1.5  # the core may keep an ack for a second before it settles it
 MAX_GIVEN_AWAY = 10_000  # messages that are remembered after they were in hand for too long
 
 
@@ -170,6 +169,11 @@ class LeasedMessages:
                 self._announce_first(lease.key)
         return acked
 
+    def stop_clock(self, place: Numbers) -> None:
+        """Keep a message that is in hand, however long it takes to settle it."""
+        if (lease := self._leases.get(place)) is not None:
+            lease.ends = inf
+
     def take_given_away(self, places: Iterable[Numbers]) -> list[Lease | None]:
         """Return those of these messages that went back to the broker unsettled, once. None is one that cannot be had.
 
@@ -235,12 +239,9 @@ class LeasedMessages:
 
     # to the broker -----------------------------------------------------------------------------------------
 
-    def due_returns(self, now: float, expired_at: float) -> list[Any]:
-        """Take out what is to be nacked at the broker now, and return an id of each entry.
-
-        That is what was nacked, and what was in hand for too long at a time whose acks have come.
-        """
-        self._expire(expired_at)
+    def due_returns(self, now: float) -> list[Any]:
+        """Take out what is to be nacked at the broker now, and return an id of each entry."""
+        self._expire(now)
         ids = []
         while self._returning and self._returning[0][0] <= now:
             lease = self._leases.get(heappop(self._returning)[1])
@@ -264,7 +265,7 @@ class LeasedMessages:
             heappop(self._ends)
         return min(
             self._returning[0][0] if self._returning else inf,
-            self._ends[0][0] + SETTLING_S if self._ends else inf,
+            self._ends[0][0] if self._ends else inf,
         )
 
     def nacked(self) -> list[Any]:
@@ -275,6 +276,10 @@ class LeasedMessages:
             for leases in self._entries.values()
             if any(each.state in failed or (each.again and each.state is State.WAITING) for each in leases)
         ]
+
+    def expired_attempts(self) -> dict[Numbers, int]:
+        """Return how often the messages were handed out that were in hand for too long."""
+        return {at: each.attempt for at, each in self._leases.items() if each.state is State.EXPIRED}
 
     def _expire(self, now: float) -> None:
         while self._ends and self._ends[0][0] <= now:

@@ -210,6 +210,7 @@ class SharedLog:
             )  # fmt: skip
 
     def _add_locked(self, lease: Lease, *, acked: bool) -> None:
+        lease.attempt = max(lease.attempt, self._notes.attempts.get(lease.place, 0) + 1)
         if self._by_key:
             self._warn_of_mixed_keys(lease)
         self._furthest = max(self._furthest, lease.place)
@@ -251,6 +252,10 @@ class SharedLog:
             return
         with self._changed:
             self._leases.stored(acked)
+
+    def stop_clock_locked(self, place: Numbers) -> None:
+        """Keep a message that was acked until it is settled."""
+        self._leases.stop_clock(place)
 
     def take_late(self) -> int:
         """Return how many acks came too late since this was last asked."""
@@ -296,12 +301,12 @@ class SharedLog:
 
     # giving back -------------------------------------------------------------------------------------------
 
-    def return_due_locked(self, acked_until: float) -> float:
-        """Return to the broker what is due, and tell when to call this next. All acks from before a time have come."""
+    def return_due_locked(self) -> float:
+        """Return to the broker what is due, and tell when to call this next."""
         now = time.monotonic()
         if now < self._next_return or self._feed is None:
             return max(self._next_return, self._leases.next_return())
-        if ids := self._leases.due_returns(now, acked_until):
+        if ids := self._leases.due_returns(now):
             self._feed.nack(ids)
             self._next_return = now + RETURN_SPACING_S
         if self._by_key and self._leases.has_expired and not self._leases.has_in_hand:
@@ -330,11 +335,19 @@ class SharedLog:
         """
         feed, self._feed = self._feed, None
         nacked = self._leases.nacked() if count else []
+        attempts = self._leases.expired_attempts() if count else {}
         self._leases.clear(moved=moved)
         self._doubtful = []
         if feed is None:
             return
-        self._move(partial(_leave, feed, nacked, RETURN_S))
+
+        def leave() -> None:
+            if attempts:
+                deadline = Deadline(NOTES_LOOK_S)
+                group_notes.note_attempts(self._connection, self.log, self._group, attempts, deadline)
+            _leave(feed, nacked, RETURN_S)
+
+        self._move(leave)
 
     def close(self, timeout: float) -> None:
         """Give back everything, for good."""

@@ -18,12 +18,11 @@ from uuid import uuid4
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Settlement
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers, Settlement
 from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._admin.group_seeks import seek_together
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
-from mqplug_pulsar._consume.leased_messages import SETTLING_S
 from mqplug_pulsar._consume.shared_log import SharedLog, shared_subscriber
 from mqplug_pulsar._consume.topic_checks import TopicChecks
 from mqplug_pulsar._format import message_ids
@@ -51,8 +50,6 @@ class PulsarSharedMember:
         self._logs: dict[Log, SharedLog] = {}
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
         self._keeper: Thread | None = None
-        self._settling = False
-        self._settling_began = self._settling_ended = -inf
         self._growth = AddedPartitions(connection, options.logs, _open_later)
         deadline = Deadline(timeout)
         subscriptions.prepare_group(connection, options, timeout)
@@ -177,18 +174,17 @@ class PulsarSharedMember:
         """Ack and return messages. Return how many acks came after their message had gone to another member."""
         deadline = Deadline(timeout)
         logs = {self._logs[log]: each for log, each in settled.items() if log in self._logs}
-        with self._changed:
-            self._settling, self._settling_began = True, time.monotonic()
-        try:
-            self._connection.calls.complete(
-                [partial(log.settle, each, deadline) for log, each in logs.items()], timeout
-            )
-        finally:
+        self._connection.calls.complete([partial(log.settle, each, deadline) for log, each in logs.items()], timeout)
+        if any(each.returned for each in settled.values()):
             with self._changed:
-                self._settling, self._settling_ended = False, time.monotonic()
-                if any(each.returned for each in settled.values()):
-                    self._keep_locked()
+                self._keep_locked()
         return sum(log.take_late() for log in logs)
+
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Keep a message that was acked until it is settled."""
+        with self._changed:
+            if (shared := self._logs.get(log)) is not None:
+                shared.stop_clock_locked(coordinates)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Do nothing: messages are settled one by one."""
@@ -238,16 +234,10 @@ class PulsarSharedMember:
         else:
             self._changed.notify_all()
 
-    def _acked_until_locked(self) -> float:
-        """Return a time: all acks from before it have been settled. The clock of a message stops when it is acked."""
-        quiet_at = time.monotonic() - SETTLING_S
-        return self._settling_began if self._settling or quiet_at < self._settling_ended else quiet_at
-
     def _keep(self) -> None:
         with self._changed:
             while not self._closed:
-                until = self._acked_until_locked()
-                next_return = min((each.return_due_locked(until) for each in self._logs.values()), default=inf)
+                next_return = min((each.return_due_locked() for each in self._logs.values()), default=inf)
                 self._changed.wait(max(0.0, min(KEEPER_WAIT_S, next_return - time.monotonic())))
 
 
