@@ -271,7 +271,8 @@ class ConsumerSession(Session):
                     self._leave_group()
                 elif not self.closed:
                     session.tend(POLL_SLICE_S)
-        if self.acks.step is None and now - self.acks.last_commit > COMMIT_INTERVAL_S and session.is_open:
+        due = now - self.acks.last_commit > COMMIT_INTERVAL_S and not self.assignment.committing.locked()
+        if self.acks.step is None and due and session.is_open:
             try:
                 self.acks.commit(Deadline(BACKGROUND_COMMIT_S))
             except (ConnectError, Timeout):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -11,6 +12,7 @@ from waiting import wait_until
 import mqplug
 from mqplug import EARLIEST, Log, Retry
 from mqplug._base.deadline import Deadline
+from mqplug._consume import session
 from mqplug._consume.consumer import session_of
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.session import ConsumerSession
@@ -322,6 +324,34 @@ def test_a_nack_waits_for_no_commit(mq: mqplug.Client, settling: tuple[threading
         commit.join()
         again = take(jobs)
         assert (again.id, again.attempt) == (ids[1], 2)
+
+
+def test_the_background_waits_for_no_commit(
+    mq: mqplug.Client,
+    settling: tuple[threading.Event, threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """While a commit of the caller takes long, the background thread does not wait for it, and logs nothing."""
+    monkeypatch.setattr(session, "BACKGROUND_COMMIT_S", 0.05)
+    monkeypatch.setattr(session, "COMMIT_INTERVAL_S", 0.05)
+    fill(mq, 2)
+    began, go = settling
+    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+        done, later = take(jobs), take(jobs)
+        jobs.ack(done)
+        commit = threading.Thread(target=jobs.commit)
+        commit.start()
+        assert began.wait(20)
+        jobs.ack(later)
+        rounds = jobs._session.work_in_background
+        for _ in range(3):
+            time.sleep(0.1)
+            rounds()
+        go.set()
+        commit.join()
+        wait_until(lambda: mq.lag("jobs", group="g") == {0: 0})
+    assert not caplog.records
 
 
 def test_late_acks_of_the_driver_are_counted(
