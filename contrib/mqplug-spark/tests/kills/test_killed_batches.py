@@ -20,7 +20,7 @@ SETTINGS = {
 }
 ROWS = 1_000
 
-pytestmark = [pytest.mark.night, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(1200)]
 
 
 class Query:
