@@ -286,3 +286,26 @@ def test_a_member_does_not_join_anew_while_the_brokers_have_just_come_back(mq, t
         wait_until(lambda: consumer.receive_many(1, timeout=0.1) or watch.answered_for(0.0) >= 0)
         consumer.receive_many(1, timeout=0.1)
         assert member._fetcher.source.native is native
+
+
+def test_a_member_whose_positions_do_not_come_receives_in_time(mq, topic, monkeypatch):
+    """While nobody answers where the group stands, receive ends in its time; the messages come with the answer."""
+    fill(mq, topic, 1)
+    silence = threading.Event()
+    answer = group_member.stored_group_positions
+
+    def late(*how):
+        silence.wait(30)
+        return answer(*how)
+
+    monkeypatch.setattr(group_member, "stored_group_positions", late)
+    with mq.consumer(topic, group=new_name()) as consumer:
+        try:
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                began = time.monotonic()
+                assert consumer.receive(timeout=0.2) is None
+                assert time.monotonic() - began < 1.2
+        finally:
+            silence.set()
+        take(consumer, 1)

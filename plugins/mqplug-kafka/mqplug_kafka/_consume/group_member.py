@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from mqplug import Batch, CloseIncomplete, Error, Log, NotAssigned, Position
+from mqplug import Batch, CloseIncomplete, Error, Log, NotAssigned, Position, Timeout
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
 from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import consuming, membership, rebalances_eagerly
+from mqplug_kafka._cluster.worker import NativeWorker
 from mqplug_kafka._consume.admission import Admission
 from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 from mqplug_kafka._consume.fetcher import PartitionFetcher
 
 LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
-REBALANCE_IO_TIMEOUT_S = 10.0  # for reading positions, and storing the first ones, during a rebalance
+REBALANCE_IO_TIMEOUT_S = 10.0  # for reading the positions of what a rebalance assigned
+PLACE_SLICE_S = 0.8  # a poll waits this long for them; the next one looks again
 REJOIN_LIMIT_S = 15.0  # with brokers that answer; then a new native client joins in place of one that cannot
 REVOKE_TIMEOUT_S = 5.0  # for storing positions before partitions are handed over
 
@@ -51,6 +54,7 @@ class KafkaGroupMember:
         self._fault: Exception | None = None
         self._lost_at: float | None = None  # when the partitions were lost, until the group assigns some again
         self._unplaced: list[Log] = []  # assigned, but their positions are not known yet
+        self._asked: Future[tuple[dict[Log, GroupPosition], dict[Log, int]]] | None = None  # for these positions
         self._subscribed = sorted({log.topic for log in options.logs})
         self._subscribe()
 
@@ -113,6 +117,7 @@ class KafkaGroupMember:
         replaced = [log for log in self._fetcher.logs if wanted.get((log.topic, log.partition), log) is not log]
         self._give_up(replaced)
         self._unplaced += [wanted[log.topic, log.partition] for log in replaced]
+        self._asked = None
         topics = sorted({log.topic for log in options.logs})
         if topics != self._subscribed:
             self._subscribed = topics
@@ -174,7 +179,7 @@ class KafkaGroupMember:
         self._poll_until_left(former, Deadline(LEAVE_TIMEOUT_S))
         if logs := self._fetcher.logs:  # the group did not take them back in time, so it will by itself
             self._on_lost(former, [TopicPartition(log.topic, log.partition) for log in logs])
-        self._unplaced = []
+        self._unplaced, self._asked = [], None
         self._fetcher.move_to(source)
         self._committer.move_to(self._native)
         self._subscribe()
@@ -226,6 +231,7 @@ class KafkaGroupMember:
         self._admission.granted()
         self._lost_at = None
         self._unplaced += [self._log(each) for each in partitions]
+        self._asked = None
         with self._committer.rebalancing(), self._noting_faults():
             self._fetcher.source.assignment.accept()
             self._place()
@@ -262,28 +268,49 @@ class KafkaGroupMember:
             self._fault = error
 
     def _give_up(self, logs: Sequence[Log]) -> None:
-        self._unplaced = [log for log in self._unplaced if log not in logs]
+        self._unplaced, self._asked = [log for log in self._unplaced if log not in logs], None
         self._fetcher.drop(logs)
 
     def _place(self) -> None:
-        """Begin to read the assigned logs. If that fails, the next poll tries again."""
+        """Begin to read the assigned logs, or leave it to the next poll: brokers may be silent."""
         if not self._unplaced:
             return
-        positions = self._positions(self._unplaced)
-        self._unplaced = []
+        deadline = Deadline(PLACE_SLICE_S)
+        asked = self._asked = self._asked or self._ask_positions(tuple(self._unplaced))
+        try:
+            found, low = asked.result(deadline.remaining())
+        except FutureTimeout as error:
+            if isinstance(error, Timeout):  # the question's own
+                self._asked = None
+                raise
+            return
+        except Exception:
+            self._asked = None
+            raise
+        begun = {log: GroupPosition(self._starts[log]) for log in low if log in self._starts}
+        # Partitions added since the group began are read from their first message.
+        begun |= {log: GroupPosition(Position(log, (offset,))) for log, offset in low.items() if log not in begun}
+        if begun:
+            self.commit(begun, deadline.remaining())
+        positions = found | begun
+        self._asked, self._unplaced = None, []
         self._fetcher.take({log: to.position for log, to in positions.items()})
         self._listener.assigned(positions)
 
-    def _positions(self, logs: Sequence[Log]) -> dict[Log, GroupPosition]:
-        """Return the group's positions. Partitions added since it began are read from their first message."""
-        found = stored_group_positions(self._connection, self._group, logs, REBALANCE_IO_TIMEOUT_S)
-        begun = {log: GroupPosition(self._starts[log]) for log in logs if log not in found and log in self._starts}
-        added = [log for log in logs if log not in found and log not in begun]
-        low = look_up(self._connection, added, LOG_START)(REBALANCE_IO_TIMEOUT_S)
-        begun |= {log: GroupPosition(Position(log, (offset,))) for log, offset in low.items()}
-        if begun:
-            self.commit(begun, REBALANCE_IO_TIMEOUT_S)
-        return found | begun
+    def _ask_positions(self, logs: Sequence[Log]) -> Future[tuple[dict[Log, GroupPosition], dict[Log, int]]]:
+        """Ask for the group's positions, and where the logs begin in which it has none."""
+        connection, group = self._connection, self._group
+
+        def ask() -> tuple[dict[Log, GroupPosition], dict[Log, int]]:
+            deadline = Deadline(REBALANCE_IO_TIMEOUT_S)
+            found = stored_group_positions(connection, group, logs, deadline.remaining())
+            missing = [log for log in logs if log not in found]
+            return found, look_up(connection, missing, LOG_START)(deadline.remaining())
+
+        worker = NativeWorker("mqplug-kafka-positions")
+        asked = worker.run(ask)
+        worker.stop()
+        return asked
 
     def _log(self, each: TopicPartition) -> Log:
         return self._connection.log(each.topic, each.partition, self._fetcher.topics.incarnation(each.topic))
