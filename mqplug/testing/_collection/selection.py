@@ -65,7 +65,7 @@ def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
     """Deselect cases outside the profile, set each case's time limit, and mark expected failures."""
     left_out, out_of_profile = list[pytest.Item](), dict[str, Profile]()
     try:
-        wanted = case_ids(config.getoption("--mqplug-only")) or SINCE.keys()
+        wanted = case_ids(config.getoption("--mqplug-only") or []) or SINCE.keys()
         for item, case in cases_of(items):
             settings = item.stash[SETTINGS] = settings_of(item)
             if case.id not in wanted:
