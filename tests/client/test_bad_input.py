@@ -15,6 +15,13 @@ from mqplug import EARLIEST, Client, MessageId, Position
 
 Call = Callable[[Client], Any]
 
+
+def no_cluster(mq):
+    """Ask a store in memory for its brokers, of which it has none."""
+    with pytest.raises(mqplug.Unsupported):
+        mq.describe_cluster()
+
+
 # How each public method of a client is called rightly, on a store with the topic "orders" and the group "billing".
 RIGHT: dict[str, Call] = {
     "health": lambda mq: mq.health(),
@@ -35,6 +42,7 @@ RIGHT: dict[str, Call] = {
     "transaction": lambda mq: mq.transaction("biller", "orders").abort(),
     "consumer": lambda mq: mq.consumer("orders", start=EARLIEST).close(),
     "read": lambda mq: list(mq.read("orders")),
+    "describe_cluster": no_cluster,
     "groups": lambda mq: mq.groups(),
     "positions": lambda mq: mq.positions("orders", group="billing"),
     "reset_group": lambda mq: mq.reset_group("billing", "orders", EARLIEST),
@@ -100,6 +108,7 @@ TIMED_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "transaction": lambda mq, timeout: mq.transaction("biller", "orders", timeout=timeout).abort(),
     "consumer": lambda mq, timeout: mq.consumer("orders", start=EARLIEST, timeout=timeout),
     "read": lambda mq, timeout: mq.read("orders", timeout=timeout),
+    "describe_cluster": lambda mq, timeout: mq.describe_cluster(timeout=timeout),
     "groups": lambda mq, timeout: mq.groups(timeout=timeout),
     "positions": lambda mq, timeout: mq.positions("orders", group="billing", timeout=timeout),
     "reset_group": lambda mq, timeout: mq.reset_group("billing", "orders", EARLIEST, timeout=timeout),

@@ -212,6 +212,7 @@ def test_a_nack_on_pulsar_brings_back_the_whole_entry(pulsar: Client) -> None:
         messages = [jobs.receive(timeout=5) for _ in range(3)]
         for message in messages[:2]:
             jobs.ack(message)  # type: ignore[arg-type]
+        jobs.commit()
         jobs.nack(messages[2], delay=0)  # type: ignore[arg-type]
         again = [jobs.receive(timeout=5) for _ in range(3)]
         assert sorted((message.value, message.attempt) for message in again if message) == [
