@@ -98,6 +98,7 @@ class PositionLost(Error):
     """
 
     fix = "Seek to EARLIEST, or say missing='next'"
+    passable = False
 
     def __init__(
         self,
