@@ -36,11 +36,10 @@ class TopicInfo:
 
 @attrs.frozen
 class Broker:
-    """A server of a backend: its name, its address, and where it stands, if the backend knows it."""
+    """A server of a backend: its name and its address."""
 
     name: str
     address: str
-    rack: str | None = None
 
 
 @attrs.frozen

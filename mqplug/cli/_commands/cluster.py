@@ -29,11 +29,11 @@ def cluster(client: ClientOptions, output: Output) -> None:
             if mq.capabilities.multi_node:
                 raise
             found = mqplug.ClusterInfo("", ())
-    rows = [{"name": each.name, "address": each.address, "rack": each.rack} for each in found.brokers]
+    rows = [{"name": each.name, "address": each.address} for each in found.brokers]
     if not output.for_people:
         output.value({"backend": backend, "cluster": found.name or None, "brokers": rows})
     elif not rows:
         click.echo(f"{client.place()} has no brokers")
     else:
         click.echo(f"{backend} cluster {found.name}\n")
-        show_table(("name", "address", "rack"), rows)
+        show_table(("name", "address"), rows)

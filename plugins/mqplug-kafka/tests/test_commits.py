@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -29,6 +30,7 @@ class Group:
         self.answers = True
         self.answers_after = 0.0
         self.takes_commits = True
+        self.refuse = lambda: None  # called with each commit that it does not take
         self.commits = []
 
     def commit(self, offsets, asynchronous):
@@ -37,6 +39,8 @@ class Group:
         self.commits += [each.offset for each in offsets]
         if self.answers and self.takes_commits:
             self.position = offsets[0].offset
+        elif not self.takes_commits:
+            self.refuse()
 
     def committed(self, partitions, timeout):
         """Answer, or not."""
@@ -175,11 +179,10 @@ def test_a_refusal_that_passes_is_outlasted(monkeypatch, group, commits, code):
     monkeypatch.setattr(committer, "COMMIT_RETRY_LIMIT_S", 0.1)
     group.takes_commits = False
     answer = SimpleNamespace(error=KafkaError(code))
-    threading.Timer(0.05, commits.heard, (None, [answer])).start()
+    group.refuse = partial(commits.heard, None, [answer])
     threading.Timer(0.6, setattr, (group, "takes_commits", True)).start()
     commits.commit(FIVE, 30)
     group.takes_commits = False
-    threading.Timer(0.05, commits.heard, (None, [answer])).start()
     with pytest.raises(mqplug.Timeout, match=KafkaError(code).name()):
         commits.commit(NINE, 0.6)
 

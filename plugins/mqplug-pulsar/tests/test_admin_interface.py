@@ -116,6 +116,7 @@ def test_topics_of_the_brokers_are_refused(mq, name):
         mq.producer(name).send(b"x")
 
 
+@pytest.mark.disturbs  # the contract lists the topics of the other server
 def test_a_topic_may_begin_with_underscores(mq, name):
     """A topic that only looks like one of Pulsar's own is created and listed."""
     mq.create_topic(f"__{name}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clusters import Cluster, new_name, over, points, send, trim
+from clusters import Cluster, over, points, send, trim
 from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
@@ -109,23 +107,6 @@ def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> Non
     given = f"url '{cluster.url}', topic '{topic}', includeId 'true'"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING mqplug OPTIONS ({given})")
     assert spark.sql("SELECT count(*), count(DISTINCT id) FROM orders").first() == (3, 3)
-
-
-def test_the_readme_runs(spark: SparkSession, cluster: Cluster) -> None:
-    """The examples of the README do what they say."""
-    topics = {name: new_name(name) for name in ("orders", "copies")}
-    for topic in topics.values():
-        cluster.client.create_topic(topic, partitions=2)
-    send(cluster, topics["orders"], 3)
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    names = {"spark": spark}
-    for example in examples:
-        assert "kafka://broker:9092" in example
-        ours = re.sub(r'"(orders|copies)"', lambda found: f'"{topics[found[1]]}"', example)
-        exec(ours.replace("kafka://broker:9092", cluster.url), names)
-    assert names["orders"].count() == 3
-    assert sum(1 for _ in cluster.client.read(topics["copies"])) == 3
 
 
 def test_a_schema_chooses_columns(source: DataFrameReader, cluster: Cluster, topic: str) -> None:

@@ -83,7 +83,7 @@ def test_a_topic_that_was_made_again_is_never_read_on() -> None:
 
 def test_a_partition_that_is_gone_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     """It is an error, or one line in the log."""
-    with pytest.raises(PositionLost, match=r"orders\[1\] is gone.*Say failOnDataLoss=false"):
+    with pytest.raises(PositionLost, match=r"orders\[1\] is gone.*Set failOnDataLoss=false"):
         plan_batch(reached(3, 4), reached(5), STRICT)
     losses = LossReports(fail=False)
     with caplog.at_level(logging.WARNING, "mqplug.spark"):

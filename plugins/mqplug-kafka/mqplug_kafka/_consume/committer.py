@@ -128,7 +128,7 @@ class Committer:
         except FutureTimeout as error:
             if isinstance(error, Timeout):
                 raise  # the attempt itself raised a timeout
-            raise _unconfirmed(offsets, timeout) from None
+            raise self._last_refusal() or _unconfirmed(offsets, timeout) from None
 
     def between_polls(self, call: Callable[[], T]) -> T:
         """Make a short native call. Raise ``NotAssigned`` while a rebalance callback runs.
@@ -162,6 +162,9 @@ class Committer:
             if limit.remaining() <= COMMIT_RETRY_PAUSE_S:
                 raise refusal
             time.sleep(COMMIT_RETRY_PAUSE_S)
+
+    def _last_refusal(self) -> Error | None:
+        return None if self._error is None else _refusal(KafkaException(self._error))
 
     def _passes(self, refusal: Error) -> bool:
         """Return whether a refusal passes by itself. A rebalance does not while its callback commits."""
@@ -209,7 +212,7 @@ class Committer:
             if stored:
                 return None
             if stored is False and sent and time.monotonic() >= self._settled_at:
-                return excluded() if self._error is None else _refusal(KafkaException(self._error))
+                return self._last_refusal() or excluded()
             if deadline.expired:
                 raise _unconfirmed(offsets, deadline.timeout)
             slice_s = min(2 * slice_s, slice_max_s, max(CONFIRM_SLICE_S, deadline.remaining()))
