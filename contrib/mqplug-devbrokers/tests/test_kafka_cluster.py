@@ -157,6 +157,7 @@ def test_a_paused_leader_is_replaced_and_comes_back(cluster: KafkaCluster, topic
     cluster.check_in_sync()
 
 
+@pytest.mark.night
 def test_the_network_of_one_node_or_of_all_is_cut(cluster: KafkaCluster, topic: str) -> None:
     """Relayed clients lose the leader's messages while its network is cut; plain ones notice nothing."""
     far = Producer({"bootstrap.servers": cluster.relayed_bootstrap})
@@ -200,6 +201,7 @@ def test_what_cannot_be_meant_is_refused(cluster: KafkaCluster, tmp_path: Path) 
     assert time.monotonic() - began < PATIENCE
 
 
+@pytest.mark.night
 def test_it_is_attached_to(cluster: KafkaCluster) -> None:
     """A running cluster is used through its handle, and closing the attached one leaves it running."""
     attached = KafkaCluster()
