@@ -250,6 +250,23 @@ def test_a_full_queue_refuses_or_waits() -> None:
     run(story())
 
 
+def test_bytes_fill_a_queue_too() -> None:
+    """A queue that is full of bytes takes no further record, however few it holds."""
+
+    async def story() -> None:
+        async with held(queue_bytes=1000) as (out, driver, log):
+            await out.submit(b"x" * 1000)
+            with pytest.raises(mqplug.QueueFull):
+                await out.submit(b"no", when_full="raise")
+            await until(lambda: driver.taken)
+            driver.store_all(log)
+            await out.submit(b"yes", timeout=5)
+            await until(lambda: driver.taken)
+            driver.store_all(log)
+
+    run(story())
+
+
 def test_who_waits_for_room_may_be_cancelled() -> None:
     """A submit that is cancelled while it waits for room sends nothing, and those behind it go on."""
 

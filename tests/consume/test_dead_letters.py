@@ -113,6 +113,18 @@ def test_hops_are_counted(mq: mqplug.Client, headers: list[tuple[str, bytes | No
     assert [value for name, value in letter.headers if name == HOPS] == ([hops] if hops else [])
 
 
+@pytest.mark.parametrize("moment", [0, 1_700_000_000_123])
+def test_a_dead_letter_keeps_its_time(mq: mqplug.Client, moment: int) -> None:
+    """A dead letter has the timestamp of its message, the first moment of 1970 included."""
+    with mq.producer("jobs") as out:
+        out.send(b"x", timestamp=moment)
+    with mq.consumer("jobs", group="g", retry=OFTEN, dead_letter="jobs.dead") as jobs:
+        jobs.nack(received(jobs))
+    [letter] = mq.read("jobs.dead")
+    assert letter.timestamp.timestamp() * 1000 == moment
+    assert "mqplug-dead-timestamp" not in dict(letter.headers)
+
+
 def test_what_is_kept_waits(mq: mqplug.Client) -> None:
     """Nack says that a message is kept; it comes again when the longest delay of the Retry is over."""
     sent(mq, (HOPS, b"%d" % MAX_HOPS))
