@@ -175,6 +175,7 @@ def test_the_network_of_one_node_or_of_all_is_cut(cluster: KafkaCluster, topic: 
         assert far.flush(PATIENCE) == 0
 
 
+@pytest.mark.night
 def test_what_can_be_done_to_it_is_a_harness(cluster: KafkaCluster) -> None:
     """The hooks are those of a harness; the node that is killed comes back with `start_node`."""
     harness = Harness(connect=lambda: None, **cluster.hooks())  # type: ignore[arg-type,return-value]

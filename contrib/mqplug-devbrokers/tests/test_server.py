@@ -103,6 +103,7 @@ def test_ports_are_remembered(tmp_path: Path) -> None:
     assert choose_ports(file, ["client", "other"], 4711) == {"client": 4711, "other": first["other"]}
 
 
+@pytest.mark.night
 def test_a_kill_is_remembered_and_an_orderly_stop_is_not(tmp_path: Path) -> None:
     """The next start mends what a kill left, also in a process of its own; after a stop there is nothing to mend."""
     recovered: list[str] = []

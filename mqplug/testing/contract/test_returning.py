@@ -175,7 +175,10 @@ def _take_back(bench: Bench, mode: Mode) -> None:
     slow.commit()
     bench.equal([kept.attempt, again(bench, slow, ids[0], attempt=2).attempt], [1, 2])
     other = bench.member(topic, group, mode=mode, max_processing=BRIEF)
-    other.ack(again(bench, other, ids[0], attempt=3))
+    [last] = bench.delivers(other, ids[:1])
+    counted = bench.client.capabilities.durable_delivery_count  # else a member may have counted for itself
+    bench.that(last.attempt in ({3} if counted else {2, 3}), f"the attempt is {last.attempt}")
+    other.ack(last)
     bench.only_new(other, topic)
 
 

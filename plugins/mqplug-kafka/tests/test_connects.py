@@ -177,6 +177,7 @@ class Bare:
         self.done += message is not None and message.error() is None
 
 
+@pytest.mark.night
 def test_a_node_that_is_down_is_not_stormed(kafka_cluster, connects):
     """While the controller is down, all kinds of clients together try to reach it a few times a second."""
     topic = new_topic(kafka_cluster)

@@ -10,7 +10,7 @@ import pytest
 import mqplug
 from mqplug.spi import Address, Url
 from mqplug_kafka import KafkaSettings
-from mqplug_kafka._cluster.native_options import common, transacting
+from mqplug_kafka._cluster.native_options import administering, common, transacting
 from mqplug_kafka._settings import PROTECTED, from_url
 
 CONSUMER = {"servers": ["h:1"], "group_protocol": "consumer"}
@@ -185,3 +185,8 @@ def test_a_transaction_timeout_out_of_range_is_refused(seconds):
     """A timeout that Kafka does not take is a ``ConfigError`` before any connection."""
     with pytest.raises(mqplug.ConfigError, match="transaction_timeout"):
         KafkaSettings(servers=["broker:9092"], transaction_timeout=seconds)
+
+
+def test_admin_clients_keep_the_pauses_between_connects():
+    """With sparse connections a waiting request makes librdkafka connect thousands of times a second to a dead node."""
+    assert administering(KafkaSettings(servers=["localhost"]))["enable.sparse.connections"] is False

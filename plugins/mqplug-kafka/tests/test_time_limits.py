@@ -214,6 +214,7 @@ def kill(server, seconds):
     time.sleep(2)
 
 
+@pytest.mark.night
 @pytest.mark.disturbs
 def test_calls_end_in_time_while_a_broker_is_silent(kafka_server):
     """A broker falls silent amid sends, reads and commits."""

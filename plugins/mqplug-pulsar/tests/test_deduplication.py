@@ -10,7 +10,7 @@ import mqplug
 pytestmark = pytest.mark.disturbs
 
 
-@pytest.mark.parametrize("records", [1, 20])
+@pytest.mark.parametrize("records", [1, pytest.param(20, marks=pytest.mark.night)])
 def test_what_is_sent_again_is_stored_once(mq, topic, rest, pulsar_server, records):
     """Messages whose receipts are lost are sent again, and with deduplication the broker stores them once."""
     rest.ask("POST", f"persistent/public/default/{topic}/deduplicationEnabled", True)

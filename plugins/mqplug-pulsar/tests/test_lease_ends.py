@@ -30,6 +30,7 @@ def is_given_away(consumer):
     return bool(log._leases._given_away)
 
 
+@pytest.mark.night
 def test_a_late_ack_of_what_nobody_took_is_stored(mq, topic, mode):
     """Messages that went back to the broker are acked all the same if nobody took them."""
     ids = fill(mq, topic, 3)
@@ -43,6 +44,7 @@ def test_a_late_ack_of_what_nobody_took_is_stored(mq, topic, mode):
     check_in_any_order(mq, topic, ids[2:], mode)
 
 
+@pytest.mark.night
 def test_a_late_ack_of_what_another_took_is_counted(mq, topic, mode):
     """An ack of a message that another member has by then changes nothing, and is counted."""
     [only] = fill(mq, topic, 1)
@@ -58,6 +60,7 @@ def test_a_late_ack_of_what_another_took_is_counted(mq, topic, mode):
         assert (again.id, again.attempt) == (only, 3)
 
 
+@pytest.mark.night
 def test_it_comes_again_as_another_attempt(mq, topic, mode):
     """A message comes again as the second attempt also if its member is the only one and gets it back itself."""
     [only] = fill(mq, topic, 1)

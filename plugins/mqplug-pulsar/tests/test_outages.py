@@ -14,7 +14,7 @@ from mqplug.testing import Proxy, free_port
 DOWN_S = 1.0
 
 
-@pytest.mark.parametrize("mode", ["ordered", "shared"])
+@pytest.mark.parametrize("mode", ["ordered", pytest.param("shared", marks=pytest.mark.night)])
 def test_a_commit_while_the_admin_interface_refuses(mq, pulsar_server, topic, mode):
     """A commit waits for an admin interface that refuses connections, as one of a broker that restarts does."""
     fill(mq, topic, 1)
