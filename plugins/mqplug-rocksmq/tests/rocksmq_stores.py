@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
@@ -76,6 +77,19 @@ def tables(path: Path) -> int:
         with suppress(FileNotFoundError):  # RocksDB removes files while we look
             size += file.stat().st_size
     return size
+
+
+@contextmanager
+def files_left(count: int) -> Iterator[None]:
+    """Let this process open so many more files: the limit is on their numbers, of which some in between are free."""
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = {int(each.name) for each in Path("/proc/self/fd").iterdir()}
+    free = [number for number in range(max(used) + count + 2) if number not in used]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[count], usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
 
 
 def eventually(condition: Callable[[], object], seconds: float = 60) -> None:

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import json
 import os
-import resource
 import shutil
 import sys
 import threading
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from refused_openings import QUICK, connect, untouched
-from rocksmq_stores import OpenStore, in_a_namespace, python
+from rocksmq_stores import OpenStore, files_left, in_a_namespace, python
 
 import mqplug
 from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt, Error, PluginError, StorageFull
@@ -224,15 +223,10 @@ def open_files() -> int:
 def test_too_few_files(path: Path) -> None:
     """Where a process may open no more files that is said, with what to do; trying again and again leaks none."""
     connect(path).close()
-    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = open_files()
     for _ in range(5):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (before + 3, usual[1]))
-        try:
-            with pytest.raises(Error, match="Too many open files"):
-                connect(path)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+        with files_left(3), pytest.raises(Error, match="Too many open files"):
+            connect(path)
     assert open_files() == before
     connect(path).close()
 
@@ -291,13 +285,9 @@ def test_retention_goes_on_after_too_many_files(path: Path, monkeypatch: pytest.
 
     with connect(path, retention_interval=0.05):
         monkeypatch.setattr(StagingDirectory, "sweep", noticed)
-        usual = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files(), usual[1]))
-        try:
+        with files_left(0):
             assert swept.acquire(timeout=20)
             assert swept.acquire(timeout=20)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, usual)
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from rocksmq_stores import OpenStore, in_a_namespace, line, new_log, put, python, serving
+from rocksmq_stores import OpenStore, files_left, in_a_namespace, line, new_log, put, python, serving
 
 import mqplug
 from mqplug import Error
@@ -105,18 +104,14 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
 
 def test_what_cannot_be_read_is_no_damage(closed: Path) -> None:
     """A process that may open too few files reports that, and finds no damage."""
-    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(list(Path("/proc/self/fd").iterdir())) - 1  # without the one that counts
     errors, findings = [], []
     for more in range(8):
         for look in (check_store, lambda path: repair_store(path).report):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, usual[1]))
-            try:
-                findings += look(closed).findings
-            except Error as error:
-                errors.append(error.message)
-            finally:
-                resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+            with files_left(more):
+                try:
+                    findings += look(closed).findings
+                except Error as error:
+                    errors.append(error.message)
     assert findings == []
     assert len(errors) > 2
     assert [error for error in errors if "ran out of file descriptors" not in error] == []
