@@ -174,10 +174,6 @@ class Delivery:
         self.whole = True  # now it is handed out
         return self.batch
 
-    def acked(self) -> list[int]:
-        """Return the rows that are acked and not stored."""
-        return [row for row, flag in enumerate(self.flags) if flag == ACKED]
-
     def see_through(self, *, more_wanted: bool) -> None:
         """Ack the messages that the caller had before it asked for more."""
         seen = self.handed_out

@@ -322,9 +322,6 @@ class Fetcher:
         delivery = self.current
         if delivery is not None and delivery.live:
             delivery.see_through(more_wanted=more_wanted)
-            if self._driver_session.has_clocks:
-                for row in delivery.acked():
-                    self._driver_session.stop_clock(delivery.batch.log, delivery.batch.coordinates[row])
 
     # polling -----------------------------------------------------------------------------------------------
 
