@@ -90,11 +90,7 @@ class SmallValues:
     def read(cls, pages: Pages, report: SurveyReport) -> SmallValues:
         """Read and decode all small values that can be read."""
         contents = cls()
-        for each in read_around_damage(pages, "meta"):
-            if isinstance(each, UnreadableKeys):
-                report.add(f"small values from {each.start!r} on cannot be read: {each.error.message}")
-            else:
-                contents._take(*each, report)
+        contents._take_all(pages, "meta", "small values", report)
         contents._take_copies(pages, report)
         for topic in contents.topics.values():
             contents.owners |= {log: LogName(topic.name, partition) for partition, log in enumerate(topic.logs)}
@@ -103,17 +99,21 @@ class SmallValues:
     def _take_copies(self, pages: Pages, report: SurveyReport) -> None:
         """Take the copies of topics whose records are lost, and report topics without a copy."""
         copies = SmallValues()
-        for each in read_around_damage(pages, "default"):
-            if isinstance(each, UnreadableKeys):
-                report.add(f"copies of topics from {each.start!r} on cannot be read: {each.error.message}")
-            else:
-                copies._take(*each, report)
+        copies._take_all(pages, "default", "copies of topics", report)
         for name in copies.topics.keys() - self.topics.keys():
             report.add("the record of this topic is missing, but for its copy", name)
         if self.format >= _FIRST_FORMAT_WITH_COPIES:
             for name in self.topics.keys() - copies.topics.keys():
                 report.add("the copy of this topic's record is missing", name)
         self.topics = copies.topics | self.topics
+
+    def _take_all(self, pages: Pages, family: str, what: str, report: SurveyReport) -> None:
+        """Take all of a column family that can be read, and report the rest."""
+        for each in read_around_damage(pages, family):
+            if isinstance(each, UnreadableKeys):
+                report.add(f"{what} from {each.start!r} on cannot be read: {each.error.message}")
+            else:
+                self._take(*each, report)
 
     def _take(self, key: bytes, value: bytes, report: SurveyReport) -> None:
         put = _READERS.get(key[:1])
