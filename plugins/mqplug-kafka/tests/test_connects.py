@@ -52,14 +52,12 @@ def connected(cluster):
     return mqplug.connect(f"{cluster.url}?native=off", timeout=30)
 
 
-class Worker:
-    """Does one thing again and again, and counts how often it succeeds."""
+class Repeated:
+    """Does its step again and again in a thread, until the block ends, and counts how often that succeeds."""
 
-    def __init__(self, kind, cluster, topic):
+    def __init__(self):
         self.done = 0
         self._enough = threading.Event()
-        self._client = connected(cluster)
-        self._step = getattr(self, f"_{kind}")(topic)
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def __enter__(self):
@@ -70,14 +68,29 @@ class Worker:
     def __exit__(self, *_):
         self._enough.set()
         self._thread.join(30)
-        with suppress(mqplug.CloseIncomplete, mqplug.OutcomeUnknown):
-            self._client.close(10)
+        self._close()
 
     def _work(self):
         while not self._enough.wait(0.05):
-            with suppress(mqplug.Error):
-                self.done += bool(self._step())
-            self._client._connection.admin.poll(0)  # for its statistics
+            self._do()
+
+
+class Worker(Repeated):
+    """A client of mqplug that does one thing."""
+
+    def __init__(self, kind, cluster, topic):
+        super().__init__()
+        self._client = connected(cluster)
+        self._step = getattr(self, f"_{kind}")(topic)
+
+    def _do(self):
+        with suppress(mqplug.Error):
+            self.done += bool(self._step())
+        self._client._connection.admin.poll(0)  # for its statistics
+
+    def _close(self):
+        with suppress(mqplug.CloseIncomplete, mqplug.OutcomeUnknown):
+            self._client.close(10)
 
     def _producer(self, topic):
         out = self._client.producer(topic)
@@ -130,16 +143,15 @@ def new_topic(cluster):
     return topic
 
 
-class Bare:
+class Bare(Repeated):
     """The bare native client, which sends to a topic, reads from it, or is in a group that does."""
 
     def __init__(self, kind, cluster, topic):
-        self.done = 0
-        self._enough = threading.Event()
+        super().__init__()
         servers = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
         if kind == "producer":
             self._native = Producer(servers | {"message.timeout.ms": 3000})
-            self._step = lambda: self._send(topic)
+            self._do = lambda: self._send(topic)
         else:
             self._native = Consumer(servers | {"group.id": new_name(), "session.timeout.ms": 10_000,
                                                "auto.offset.reset": "earliest"})  # fmt: skip
@@ -147,23 +159,11 @@ class Bare:
                 self._native.subscribe([topic])
             else:
                 self._native.assign([TopicPartition(topic, number, 0) for number in range(3)])
-            self._step = self._read
-        self._thread = threading.Thread(target=self._work, daemon=True)
+            self._do = self._read
 
-    def __enter__(self):
-        self._thread.start()
-        wait_until(lambda: self.done, 60)
-        return self
-
-    def __exit__(self, *_):
-        self._enough.set()
-        self._thread.join(30)
+    def _close(self):
         if isinstance(self._native, Consumer):
             self._native.close()
-
-    def _work(self):
-        while not self._enough.wait(0.05):
-            self._step()
 
     def _send(self, topic):
         self._native.produce(topic, b"x", on_delivery=self._reported)
