@@ -65,7 +65,7 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 def __getattr__(name: str) -> Any:
     """Load a public name from its module when it is first asked for.
 
-    Thus who connects, and asks for lags, say, does not load what only producers and consumers need.
+    So a program that only asks for lags does not load what producers and consumers need.
     """
     if name == "__all__":
         return sorted(_HOME_OF)
