@@ -118,27 +118,35 @@ def test_one_partition_only(bench: Bench) -> None:
     bench.equal([log.partition for log in reader.assignment()], [1])
 
 
-def _two_members(bench: Bench, topic: str, group: str) -> list[Consumer]:
-    """Return members that joined before any message: a key that moves waits for the acks of its former member."""
+def _two_members(bench: Bench, topic: str, group: str) -> tuple[list[Consumer], list[bytes]]:
+    """Return members that both get messages, and a key of each. A key that moves later waits for acks."""
     members = [bench.member(topic, group, mode="key_shared") for _ in range(2)]
+    sent: list[bytes] = []
+    got: list[set[bytes]] = [set(), set()]
 
-    def join() -> bool:
-        for member in members:
-            bench.equal(member.receive(bench.waiting.poll), None)
-        return all(member.assignment() for member in members)
+    def both_get() -> bool:
+        fresh = [b"%d" % number for number in range(len(sent), len(sent) + (0 if all(got) else 4))]
+        for key in fresh:
+            bench.filler(topic).send(key, key=key, partition=0)
+        sent.extend(fresh)
+        taken = [member.receive_many(2, bench.waiting.poll) for member in members]
+        for member, mine, messages in zip(members, got, taken, strict=True):
+            for message in messages:
+                member.ack(message)
+                mine.add(message.value or b"")
+            member.commit()
+        return all(got) and set(sent) == set.union(*got)
 
-    bench.wait(join, "both have joined")
-    return members
+    bench.wait(both_get, "both get messages")
+    return members, [min(mine) for mine in got]
 
 
 @case(10, needs=("key_shared", "keys"))
 def test_one_member_for_a_key(bench: Bench) -> None:
     """In ``key_shared`` a key is with one member at a time, and its messages come in their order."""
     topic, group = bench.topic(), bench.name()
-    keys = [b"k%d" % number for number in range(7)]
-    members = _two_members(bench, topic, group)
-    for number in range(49):
-        bench.filler(topic).send(b"%d" % number, key=keys[number % 7], partition=0)
+    members, keys = _two_members(bench, topic, group)
+    keys += [b"k%d" % number for number in range(5)]
     got: list[list[Message]] = [[], []]
 
     def poll() -> bool:
@@ -146,6 +154,10 @@ def test_one_member_for_a_key(bench: Bench) -> None:
             mine.extend(member.receive_many(1, bench.waiting.poll))
         return sum(map(len, got)) >= 49
 
+    for number in range(49):
+        bench.filler(topic).send(b"%d" % number, key=keys[number % 7], partition=0)
+        if number % 7 == 6:
+            poll()  # who does not poll for long may lose its keys to the other
     bench.wait(poll, "all came, none acked")
     bench.equal({m.key for m in got[0]} & {m.key for m in got[1]}, set())
     bench.that(got[0] and got[1], "both have some keys")
@@ -162,9 +174,7 @@ def test_one_member_for_a_key(bench: Bench) -> None:
 def test_an_empty_key(bench: Bench) -> None:
     """In ``key_shared`` an empty key is a key: one member has its messages, in order. What has no key does not wait."""
     topic, group, keys = bench.topic(), bench.name(), (b"", None, None)  # in turn, two members would have one each
-    members = _two_members(bench, topic, group)
-    for number in range(24):
-        bench.filler(topic).send(b"%d" % number, key=keys[number % 3], partition=0)
+    members, _ = _two_members(bench, topic, group)
     got: list[list[Message]] = [[], []]
 
     def poll() -> bool:
@@ -172,6 +182,10 @@ def test_an_empty_key(bench: Bench) -> None:
             mine.extend(member.receive_many(1, bench.waiting.poll))
         return sum(map(len, got)) >= 24
 
+    for number in range(24):
+        bench.filler(topic).send(b"%d" % number, key=keys[number % 3], partition=0)
+        if number % 6 == 5:
+            poll()
     bench.wait(poll, "all came, none acked")
     found = {message.value: message.key for mine in got for message in mine}
     bench.equal(found, {b"%d" % number: keys[number % 3] for number in range(24)})

@@ -151,6 +151,39 @@ def test_a_nacked_message_holds_back_its_key(mq, topic):
         assert came[0].id == other[0]
 
 
+def test_a_member_that_gets_nothing_takes_no_keys(mq, topic, rest, monkeypatch):
+    """In key_shared the keys stay with their members while one of these waits for messages."""
+    monkeypatch.setattr(shared_log, "STUCK_S", 0.1)
+    looks, look = [], group_notes.may_be_stuck
+    monkeypatch.setattr(group_notes, "may_be_stuck", lambda *args: (looks.append(args), look(*args))[1])
+    with (
+        mq.consumer(topic, group="g", mode="key_shared") as one,
+        mq.consumer(topic, group="g", mode="key_shared") as other,
+        mq.producer(topic) as out,
+    ):
+        number, have = 0, set()
+        while len(have) < 2:
+            number += 1
+            out.send(b"", key=b"%d" % number)
+            for member in (one, other):
+                for message in member.receive_many(9, timeout=0.1):
+                    member.ack(message)
+                    have.add(member)
+                member.commit()
+        before = _key_ranges(rest, topic)
+        del looks[:]
+        while len(looks) < 4:
+            one.receive(0.05)
+            other.receive(0.05)
+        assert _key_ranges(rest, topic) == before
+
+
+def _key_ranges(rest, topic):
+    """The parts of the keys that each member has."""
+    stats = rest.ask("GET", f"{rest.path(rest.log(topic, 0))}/stats")
+    return {each["consumerName"]: each["keyHashRangeArrays"] for each in stats["subscriptions"]["g"]["consumers"]}
+
+
 def test_a_batch_of_several_keys_is_warned_of(mq, topic, caplog):
     """In key_shared a batch of several keys is delivered, and logged as what Pulsar gives out by its first key."""
     with mq.producer(topic) as out:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import attrs
 
@@ -107,15 +108,33 @@ def _attempts(text: str) -> dict[Numbers, int]:
 
 def is_free(connection: PulsarConnection, log: Log, group: str, member: str, deadline: Deadline) -> bool:
     """Return whether all members but this one have no message of a log; False if that cannot be read."""
+    there = _subscription(connection, log, group, deadline.remaining(FREE_TIMEOUT_S))
+    members = () if there is None else there.get("consumers", ())
+    return there is not None and not any(
+        each["unackedMessages"] for each in members if each["consumerName"] != member
+    )  # fmt: skip
+
+
+def may_be_stuck(connection: PulsarConnection, log: Log, group: str, timeout: float) -> bool:
+    """Return whether a log has messages that no member has, and no key waits for acks; True if that cannot be read."""
+    there = _subscription(connection, log, group, timeout)
+    if not there:
+        return there is None
+    members = there["consumers"]
+    held = sum(-(-each["unackedMessages"] // max(1, each["avgMessagesPerEntry"])) for each in members)  # in entries
+    return there["msgBacklog"] > held and not any(each.get("drainingHashesCount") for each in members)
+
+
+def _subscription(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Mapping[str, Any] | None:
+    """Return what the broker tells of a group, nothing if there is no such group; None if that cannot be read."""
     if connection.admin is None:
-        return False
-    topic = topic_path(connection.native_topic(log))
+        return None
     try:
-        stats = connection.admin.get(f"{topic}/stats", max(0.1, deadline.remaining(FREE_TIMEOUT_S)))
+        stats = connection.admin.get(f"{topic_path(connection.native_topic(log))}/stats", max(0.1, timeout))
     except (mqplug.Error, AdminRefused):
-        return False
-    members = stats["subscriptions"].get(group, {}).get("consumers", ())
-    return not any(each["unackedMessages"] for each in members if each["consumerName"] != member)
+        return None
+    found: Mapping[str, Any] = stats["subscriptions"].get(group, {})
+    return found
 
 
 def add_acks(

@@ -35,8 +35,8 @@ NOTES_LOOK_S = 5.0  # for finding out whether the group was moved, and what is a
 OPEN_S = 5.0  # for opening a native consumer through which to ack
 NOTES_LAST_S = 0.05  # so long a look counts: a client needs longer to connect again when a topic is unloaded
 FRESH_S = 0.05  # a message that waits longer is looked up again before it is handed out
-UNUSED_S = 3.0  # after which a native consumer is closed that is not asked for messages
-STUCK_S, MAX_STUCK_S = 2.0, 60.0  # after which an idle native consumer is opened again, in key_shared
+UNUSED_S = 3.0  # after which a native consumer is closed that is neither asked for messages nor acks any
+STUCK_S, MAX_STUCK_S = 2.0, 60.0  # after which a native consumer that asks in vain is opened again, in key_shared
 RETURN_S = 0.25  # after which the native client has returned nacked messages
 RETURN_SPACING_S = 0.05  # between returns: the native client sends none while they come faster than each 0.033 s
 
@@ -79,7 +79,7 @@ class SharedLog:
         self._place: Any = None  # a native consumer that only counts as a member
         self._moving = False  # whether a native consumer is being opened or closed
         self._looking = False
-        self._asked_at = time.monotonic()
+        self._used_at = time.monotonic()
         self._error: BaseException | None = None
         self._notes = GroupNotes()
         self._looked_at = -inf
@@ -95,7 +95,7 @@ class SharedLog:
 
     def ask_locked(self, most: int) -> None:
         """Have the broker send messages, if there are none here."""
-        self._asked_at = time.monotonic()
+        self._used_at = time.monotonic()
         if self.paused or self._leases.has_expired or self._moving or self._unchecked:
             return
         if self._feed is None:
@@ -103,12 +103,15 @@ class SharedLog:
         elif self._by_key and self._leases.is_empty and time.monotonic() > self._stuck_at:
             # Pulsar 4.0.8 does not always pass on the keys of a member that left, until somebody joins or sends.
             self._stuck_s = min(2 * self._stuck_s, MAX_STUCK_S)
-            self._move(self._open)
+            self._stuck_at = time.monotonic() + self._stuck_s
+            self._move(self._open_if_stuck)
         else:
             self._feed.ask(most)
+            self._stuck_at = min(self._stuck_at, time.monotonic() + self._stuck_s)
 
     def unask_locked(self) -> None:
         """Ask for nothing more."""
+        self._stuck_at = inf
         if self._feed is not None:
             self._feed.unask()
 
@@ -185,8 +188,7 @@ class SharedLog:
         with self._changed:
             if feed is not self._feed:
                 return
-            self._stuck_s = STUCK_S
-            self._stuck_at = time.monotonic() + STUCK_S
+            self._stuck_s, self._stuck_at = STUCK_S, inf
             again = lease.place <= self._furthest and (lease.attempt == 1 or self._leases.knows(lease.place))
             again = again or (lease.size > 1 and time.monotonic() > self._looked_at + NOTES_LAST_S)
             if self._doubtful or (again and self._connection.admin is not None):
@@ -252,6 +254,7 @@ class SharedLog:
             return
         with self._changed:
             self._leases.stored(acked)
+            self._used_at = time.monotonic()
 
     def stop_clock_locked(self, place: Numbers) -> None:
         """Keep a message that was acked until it is settled."""
@@ -318,7 +321,7 @@ class SharedLog:
         now = time.monotonic()
         if self._moving or not self._leases.is_idle(now):
             return
-        unused = now > self._asked_at + UNUSED_S
+        unused = now > self._used_at + UNUSED_S
         # The native client may have a message that is not seen here, after it has connected again.
         if self._feed is not None and (unused or self._keeps_from_others_locked()):
             self.give_up_locked(count=True)
@@ -395,6 +398,11 @@ class SharedLog:
             given_up = self._feed is not feed
         if given_up:
             feed.close()
+
+    def _open_if_stuck(self) -> None:
+        """Open the native consumer anew if messages may wait for that. Else not: it would move keys of others."""
+        if group_notes.may_be_stuck(self._connection, self.log, self._group, NOTES_LOOK_S):
+            self._open()
 
     def _move(self, call: Callable[[], None]) -> None:
         """Open or close native consumers, one call at a time. The lock is held."""
