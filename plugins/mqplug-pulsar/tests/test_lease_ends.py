@@ -44,6 +44,18 @@ def test_a_late_ack_of_what_nobody_took_is_stored(mq, topic, mode):
     check_in_any_order(mq, topic, ids[2:], mode)
 
 
+def test_what_was_acked_late_comes_again_after_a_seek(mq, topic):
+    """A late ack that counted is undone by a seek, as any other is."""
+    [only] = fill(mq, topic, 1)
+    with member(mq, topic, "shared") as slow:
+        [kept] = take(slow, 1)
+        wait_until(lambda: is_given_away(slow))
+        slow.ack(kept)
+        slow.commit()
+        slow.seek(only)
+        assert [message.id for message in take(slow, 1)] == [only]
+
+
 @pytest.mark.night
 def test_a_late_ack_of_what_another_took_is_counted(mq, topic, mode):
     """An ack of a message that another member has by then changes nothing, and is counted."""

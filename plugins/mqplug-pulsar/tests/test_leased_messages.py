@@ -164,3 +164,26 @@ def test_the_clock_of_a_message_stops(table):
     table.stop_clock(acked.place)
     assert table.due_returns(20.0) == [kept.id]
     assert table.ack([acked.place]) == [acked]
+
+
+def test_what_came_back_and_went_again_is_still_known(table):
+    """An ack that comes too late is noticed, also if the member got the message back meanwhile, and gave it away."""
+    table.add(lease(1))
+    [late] = table.take(1, 0.0, ends=1.0)
+    assert table.due_returns(2.0) == [late.id]
+    assert table.add(lease(1)) is None
+    table.clear()
+    assert table.take_given_away([late.place]) == [late]
+
+
+def test_an_acked_message_comes_again_after_a_move(table):
+    """A message whose late ack counted is handed out again if the group was moved back."""
+    table.add(lease(1))
+    [late] = table.take(1, 0.0, ends=1.0)
+    table.due_returns(2.0)
+    [acked] = table.take_back(table.take_given_away([late.place]))
+    table.stored([acked])
+    assert table.add(lease(1)) == late.id  # a copy that was under way is acked again
+    table.clear(moved=True)
+    assert table.add(lease(1)) is None
+    assert entries(table.take(1, 3.0)) == [1]

@@ -78,6 +78,8 @@ class LeasedMessages:
 
     def clear(self, *, moved: bool = False) -> None:
         """Forget everything: the broker has it back, or the group was ``moved`` and this is in hand no more."""
+        if moved:  # and what was acked may come again, to be handed out
+            self._given_away = dict.fromkeys(self._given_away)
         for lease in self._leases.values():
             if lease.state is State.EXPIRED or (moved and lease.state is State.IN_HAND):
                 self._note_given_away(lease, None if moved else lease)
@@ -100,7 +102,7 @@ class LeasedMessages:
         """Add a message that arrived. Return the id to ack again, if it was acked: the broker forgot that."""
         if (known := self._leases.get(lease.place)) is not None:
             return known.id if known.state is State.ACKED else None
-        if (former := self._given_away.pop(lease.place, None)) is not None:
+        if (former := self._given_away.get(lease.place)) is not None:  # kept: it may go back again before it is acked
             if former.state is State.ACKED:
                 return lease.id
             lease.attempt = max(lease.attempt, former.attempt + 1)  # the broker may have forgotten the attempts
@@ -163,6 +165,7 @@ class LeasedMessages:
                 continue
             was, lease.state = lease.state, State.ACKED
             acked.append(lease)
+            self._given_away.pop(place, None)
             if was is State.EXPIRED and not any(each.state is was for each in self._entries[lease.entry]):
                 self._expired.discard(lease.entry)
             elif was is State.WAITING and self._orders(lease):
@@ -229,6 +232,7 @@ class LeasedMessages:
         lease = self._leases.get(place)
         if lease is None or lease.state is not State.IN_HAND:
             return
+        self._given_away.pop(place, None)
         lease.due, lease.asked_at = now + delay, inf
         if self._by_key or lease.size > 1:
             lease.attempt, lease.again, lease.state = lease.attempt + 1, True, State.WAITING

@@ -203,7 +203,7 @@ class PulsarSharedMember:
         self._connection.calls.each(seeks, timeout)
         with self._changed:
             for log in positions:
-                self._logs[log].give_up_locked()
+                self._logs[log].give_up_locked(moved=True)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
         """Share these logs from now on."""
