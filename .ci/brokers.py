@@ -17,7 +17,7 @@ def main() -> int:
     for server in (KafkaServer(), PulsarServer()):
         with server:
             failed += (
-                subprocess.run([sys.executable, "-m", "mqplug.cli", "test", server.url], check=False).returncode != 0
+                subprocess.run([sys.executable, "-m", "mqplug_cli", "test", server.url], check=False).returncode != 0
             )
     return failed
 

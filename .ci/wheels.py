@@ -1,4 +1,4 @@
-"""Build and check the wheels of all distributions, and install the core and the plugins from them.
+"""Build and check the wheels of all distributions, and install the core, its tools and the plugins from them.
 
 Usage: python .ci/wheels.py FOLDER [NAME ...], in the environment to install into. NAME adds a distribution of contrib.
 """
@@ -17,12 +17,13 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
-CORE_EXTRAS = "[arrow,cli,testing,top,yaml]"
+CORE_EXTRAS = "[arrow,yaml]"
+TOOLS = {"mqplug_cli": "[top]", "mqplug_testing": ""}  # with their extras
 C_LIBRARIES = {"libc.so.6", "libdl.so.2"}  # the second is part of the first since glibc 2.34
 
 
 def main(out: Path, *others: str) -> None:
-    """Build all wheels into `out`, check them, and install the core, the plugins and `others`."""
+    """Build all wheels into `out`, check them, and install the core, its tools, the plugins and `others`."""
     core = build(ROOT, out)
     folders = sorted(ROOT.glob("plugins/mqplug-*"))
     if not compiler_is_there():
@@ -34,7 +35,9 @@ def main(out: Path, *others: str) -> None:
             check_compiled(wheel)
     check_pages(core)
     check_alone(core, out / "bare")
-    wanted = [wheel for wheel in contrib if wheel.name.partition("-")[0].replace("_", "-") in others]
+    extras = TOOLS | {name.replace("-", "_"): "" for name in others}
+    named = {wheel.name.partition("-")[0]: wheel for wheel in contrib}
+    wanted = [f"{named[name]}{extra}" for name, extra in extras.items()]
     uv("pip", "install", "--python", sys.executable, f"{core}{CORE_EXTRAS}", *plugins, *wanted)
 
 

@@ -13,7 +13,7 @@ from benchmarks._contests import Contest, Side, Work
 
 MAX_IMPORT_CPU_US = 20_000.0
 MAX_START_CPU_US = 150_000.0
-HELP = "from mqplug.cli import main; main()"
+HELP = "from mqplug_cli import main; main()"
 VERBS = ("consume", "produce", "seek", "top", "verify")  # their help or their work has most to load
 
 

@@ -77,7 +77,7 @@ class RunningKafka(Backend):
 def running_rocksmq() -> Iterator[Backend]:
     """Yield a store that a process of its own owns, as ``mqplug rocksmq serve`` does."""
     with TemporaryDirectory(prefix="rocksmq-") as path:
-        command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", "--sync", "os", path]
+        command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", "--sync", "os", path]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
             try:
                 assert owner.stdout

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from benchmarks._three_workload import BackendResult
-from mqplug.cli._measuring.bar_chart import Bar, Chart, Panel
+from mqplug_cli._measuring.bar_chart import Bar, Chart, Panel
 
 TABLE_BEGIN = "<!-- The lines from here to the end mark are written by python -m benchmarks three. -->\n"
 TABLE_END = "<!-- end -->\n"

@@ -74,7 +74,7 @@ def _lines(size: int, messages: int) -> list[bytes]:
 
 
 def _ours(verb: str, url: str, topic: str, *options: str) -> list[str]:
-    return [sys.executable, "-m", "mqplug.cli", verb, url, topic, *options]
+    return [sys.executable, "-m", "mqplug_cli", verb, url, topic, *options]
 
 
 def _kcat(mode: str, bootstrap: str, topic: str) -> list[str]:

@@ -18,7 +18,7 @@ import mqplug
 from benchmarks._contests import Contest, Side, TimedMessages, Work
 from benchmarks._wakeup_roles import PAUSE_BEFORE_SEND_S, TIMESTAMP, TOPIC, seconds_since, timestamp_now
 
-_SERVE = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", "--sync", "os"]
+_SERVE = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", "--sync", "os"]
 _ROLE = [sys.executable, "-m", "benchmarks._wakeup_roles"]
 
 

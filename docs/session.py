@@ -15,7 +15,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent / "command-line-session.md"
 STORE = "/var/lib/orders"  # the store on the page, in whose place a temporary one is used
-MQPLUG = f'mqplug() {{ "{sys.executable}" -m mqplug.cli "$@"; }}; '
+MQPLUG = f'mqplug() {{ "{sys.executable}" -m mqplug_cli "$@"; }}; '
 
 
 def session(page: str) -> str:

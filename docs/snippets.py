@@ -40,7 +40,7 @@ def _leave(namespace: dict[str, Any]) -> None:
 def _run_commands(example: Example) -> None:
     for line in example.parsed.splitlines():
         if line.startswith("$ ") and COMMANDS.search(line):
-            command = COMMANDS.sub(lambda found: f"{found[1]}{sys.executable} -m mqplug.cli ", line)
+            command = COMMANDS.sub(lambda found: f"{found[1]}{sys.executable} -m mqplug_cli ", line)
             subprocess.run(command.removeprefix("$ "), shell=True, check=True, timeout=60)
 
 

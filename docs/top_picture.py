@@ -14,10 +14,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import mqplug
-from mqplug.cli._top.app import TopApp
-from mqplug.cli._top.probe import Probe
-from mqplug.cli._top.sample import Sample
-from mqplug.cli._top.subject import Subject
+from mqplug_cli._top.app import TopApp
+from mqplug_cli._top.probe import Probe
+from mqplug_cli._top.sample import Sample
+from mqplug_cli._top.subject import Subject
 
 PICTURE = Path(__file__).with_name("top.svg")
 SIZE = (110, 16)

@@ -11,12 +11,12 @@ from typing import Any
 
 from compose_files import environment, kafka_properties
 
-from mqplug.testing import free_port
 from mqplug_devbrokers import CertificateAuthority
 from mqplug_devbrokers._jvm import JAVA_FLAGS
 from mqplug_devbrokers._kafka_files import LOGGING, classes, exact_version, new_cluster_id
 from mqplug_devbrokers._kafka_tools import tool_command
 from mqplug_devbrokers._tools import find_java, run_tool
+from mqplug_testing import free_port
 
 HERE = "127.0.0.1"
 START_S = STOP_S = 60

@@ -14,7 +14,6 @@ from typing import Any
 
 from compose_files import environment
 
-from mqplug.testing import free_port
 from mqplug_devbrokers import CertificateAuthority
 from mqplug_devbrokers._json_web_token import json_web_token
 from mqplug_devbrokers._jvm import JAVA_FLAGS
@@ -22,6 +21,7 @@ from mqplug_devbrokers._pulsar_files import classes, exact_version
 from mqplug_devbrokers._pulsar_jvm import PULSAR_JAVA_OPTIONS
 from mqplug_devbrokers._tools import find_java, template
 from mqplug_devbrokers.pulsar import METADATA_DRIVERS
+from mqplug_testing import free_port
 
 HERE = "127.0.0.1"
 START_S = 90

@@ -16,7 +16,7 @@ from page_steps import steps
 
 DEPLOY = Path(__file__).parents[1]
 UNIT = DEPLOY / "mqplug-rocksmq.service"
-MQPLUG = shlex.join([sys.executable, "-m", "mqplug.cli"])
+MQPLUG = shlex.join([sys.executable, "-m", "mqplug_cli"])
 START_S = 60
 
 

@@ -132,7 +132,7 @@ def test_what_to_watch(host: Host):
 
 def mqplug_command(*arguments: str) -> str:
     """Run a command that has to succeed, and return what it prints."""
-    return subprocess.check_output([sys.executable, "-m", "mqplug.cli", *arguments], text=True, timeout=60)
+    return subprocess.check_output([sys.executable, "-m", "mqplug_cli", *arguments], text=True, timeout=60)
 
 
 def test_a_full_disk(tmp_path: Path):

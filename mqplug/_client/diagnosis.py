@@ -16,9 +16,7 @@ import attrs
 from mqplug._base.deadline import Deadline
 from mqplug._client.client import Client
 from mqplug._config.documents import Document
-from mqplug._config.layers import Given, Layer
-from mqplug._config.milvus import MilvusFile
-from mqplug._config.milvus_keys import LeftAlone
+from mqplug._config.layers import ForeignLayer, Given, Layer, LeftAlone
 from mqplug._config.plan import ConnectionPlan, Target, plan, sources
 from mqplug._model.errors import Error
 from mqplug._plugins.capabilities import FLAGS
@@ -106,7 +104,7 @@ def _connected(found: Diagnosis, made: ConnectionPlan, deadline: Deadline) -> Di
 
 def _left_alone(layers: Sequence[Layer], chosen: str | None) -> Iterator[LeftAlone]:
     for layer in layers:
-        if isinstance(layer, MilvusFile):
+        if isinstance(layer, ForeignLayer):
             yield from layer.left_alone(chosen)
 
 
@@ -135,7 +133,7 @@ def _warned() -> Iterator[list[str]]:
 
 def _sources(made: ConnectionPlan) -> list[str]:
     """Return the files, and the variables that had a value."""
-    documents = [layer.source for layer in made.layers if isinstance(layer, Document | MilvusFile)]
+    documents = [layer.source for layer in made.layers if isinstance(layer, Document | ForeignLayer)]
     said = [given.source for given in (*made.givens.values(), *made.keys.values())]
     return list(dict.fromkeys([*said, *documents]))
 

@@ -6,16 +6,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mqplug._config.documents import Document
-from mqplug._config.layers import Unset
+from mqplug._config.layers import Layer, Unset
 from mqplug._config.targets import store_at
 from mqplug._model.errors import ConfigError
 from mqplug._settings.text import Text
-
-if TYPE_CHECKING:
-    from mqplug._config.milvus import MilvusFile
 
 CONFIG_FILE_NAMES: Final = ("mqplug.toml", "mqplug.yaml")
 CONFIG_FILE_VARIABLE: Final = "MQPLUG_CONFIG"
@@ -43,7 +40,7 @@ def user_directory(variables: Mapping[str, str]) -> Path | None:
     return None
 
 
-def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Document | MilvusFile:
+def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Layer:
     """Return the settings in a file, with its variable references replaced."""
     source = os.fspath(path)
     content = _parsed(Path(path), source)
@@ -51,10 +48,10 @@ def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Do
         raise ConfigError(f"{source} holds no table of settings", fix="Write sections, such as kafka")
     filled = _filled(content, variables)
     if Path(path).suffix.lower() != ".toml":
-        from mqplug._config.milvus import MilvusFile, is_milvus  # few programs have a YAML file
+        from mqplug._config.readers import reader_for  # few programs have a YAML file
 
-        if is_milvus(Path(path).name, filled):
-            return MilvusFile.read(source, filled, variables)
+        if (reader := reader_for(Path(path).name, filled)) is not None:
+            return reader.read(source, filled, variables)
     return Document(source, filled, file=True)
 
 

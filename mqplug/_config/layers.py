@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
@@ -55,6 +55,23 @@ class Layer(Protocol):
 
     def loose(self) -> Mapping[str, Given]:
         """Return the settings outside of sections, which belong to the chosen backend."""
+        ...
+
+
+@attrs.frozen
+class LeftAlone:
+    """A key or a whole section that is not used, and the reason."""
+
+    key: str
+    reason: str
+
+
+@runtime_checkable
+class ForeignLayer(Layer, Protocol):
+    """The settings in another program's file."""
+
+    def left_alone(self, chosen: str | None) -> Iterable[LeftAlone]:
+        """Return each key without a meaning for mqplug, or for the chosen backend."""
         ...
 
 

@@ -86,9 +86,7 @@ def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[objec
     givens = configuration.settings(backend.descriptor)
     kind = backend.descriptor.settings
     if _is_watched(givens, kind, choice.name):
-        from mqplug.debug import Debug
-
-        backend = Backend(choice.name, plugin, [*around, Debug()])
+        backend = Backend(choice.name, plugin, [*around, load_extension(DEBUG).plugin])
     _check_tables(givens, kind)
     made = checked(kind, givens, choice.name, backend=choice.name)
     result = ConnectionPlan(backend, choice, made, givens, configuration.keys(), configuration.layers)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 Kind = Literal["backend", "extension"]
 
 GROUPS: Final[Mapping[Kind, str]] = {"backend": "mqplug.backends", "extension": "mqplug.extensions"}
-PUBLISHED: Final[Mapping[Kind, tuple[str, ...]]] = {  # each has a distribution mqplug-NAME
-    "backend": ("rocksmq", "kafka", "pulsar"),
-    "extension": (),
+PUBLISHED: Final[Mapping[Kind, Mapping[str, str]]] = {  # with their distributions
+    "backend": {name: f"mqplug-{name}" for name in ("rocksmq", "kafka", "pulsar")},
+    "extension": dict.fromkeys(("debug", "faults", "recording"), "mqplug-testing"),
 }
 
 _registered: dict[tuple[Kind, str], object] = {}
@@ -140,8 +140,7 @@ def owner(point: EntryPoint) -> str:
 
 def package_of(kind: Kind, name: str) -> str | None:
     """Return the distribution that brings a plugin, installed or published; None if it is not known."""
-    published = f"mqplug-{name}" if name in PUBLISHED[kind] else None
-    return next((owner(point) for point in entry_points(kind, name)), published)
+    return next((owner(point) for point in entry_points(kind, name)), PUBLISHED[kind].get(name))
 
 
 def _load(kind: Kind, name: str, rules: PluginRules) -> object:
@@ -172,7 +171,7 @@ def _points_of(distribution: Any, group: str) -> list[EntryPoint]:
 
 def _missing(kind: Kind, name: str) -> ConfigError | PluginError:
     if name in PUBLISHED[kind]:
-        return PluginError(f"the {kind} {name!r} is not installed", fix=f"Run pip install mqplug-{name}")
+        return PluginError(f"the {kind} {name!r} is not installed", fix=f"Run pip install {PUBLISHED[kind][name]}")
     names = sorted({*installed(kind), *PUBLISHED[kind]})
     near = get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names)}"

@@ -6,7 +6,8 @@ import inspect as python
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -20,10 +21,12 @@ from mqplug._plugins.discovery import (
     PluginRules,
     entry_points,
     import_one,
+    installed,
+    load,
     registered,
 )
 from mqplug._plugins.extensions import Extension
-from mqplug._plugins.hooks import Incompatible, api_version, check_extension
+from mqplug._plugins.hooks import Hooks, Incompatible, api_version, check_extension
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -48,6 +51,18 @@ def inspect_plugins(rules: PluginRules = ALLOW_ALL) -> list[PluginState]:
     """Return all plugins, by kind and name. Those that the rules forbid are listed, and not loaded."""
     found = [state for kind in GROUPS for state in _states(kind, rules)]
     return sorted(found, key=lambda each: (each.kind, each.name, each.distribution or ""))
+
+
+def settings_class(backend: str, rules: PluginRules = ALLOW_ALL) -> type[Any]:
+    """Return the class of a backend's settings."""
+    return Backend(backend, load(backend, rules)).descriptor.settings
+
+
+def commands_of(backend: str) -> list[Any]:
+    """Return the click commands of a backend; none if it has none or is not installed."""
+    if backend not in installed():
+        return []
+    return list(chain.from_iterable(Hooks(backend, load(backend)).call.mqplug_commands()))
 
 
 def _states(kind: Kind, rules: PluginRules) -> Iterator[PluginState]:

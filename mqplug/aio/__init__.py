@@ -19,7 +19,7 @@ receive loses no message; a cancelled send leaves its outcome unknown. Every obj
 from __future__ import annotations
 
 from mqplug.aio._client import AsyncClient
-from mqplug.aio._connect import connect
+from mqplug.aio._connect import connect, connecting
 from mqplug.aio._consumer import AsyncConsumer
 from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._loop import Opening
@@ -38,5 +38,6 @@ __all__ = [
     "AsyncTransaction",
     "Opening",
     "connect",
+    "connecting",
     "serve",
 ]

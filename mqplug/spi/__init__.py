@@ -50,6 +50,7 @@ from mqplug._base.deadline import Deadline
 from mqplug._model.batch import Batch, Columns, ColumnsWithArrow, ListColumns
 from mqplug._model.group_description import GroupDescription, GroupMember
 from mqplug._model.headers import Headers
+from mqplug._model.outcome import UnfinishedSend
 from mqplug._model.position import AtTime, Earliest, Last, Latest
 from mqplug._model.retention import Retention, retention_seconds
 from mqplug._model.text import Numbers
@@ -86,6 +87,7 @@ from mqplug.spi._actions import (
     TransactionMark,
     TransactionOptions,
     Trim,
+    action_name,
     unsupported,
 )
 from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
@@ -111,6 +113,8 @@ from mqplug.spi._drivers import (
     TimedConsumerDriver,
     TransactionalConsumerDriver,
     TransactionDriver,
+    checks_coordinates,
+    stores_at_once,
 )
 from mqplug.spi._hookspecs import hookimpl
 
@@ -186,9 +190,13 @@ __all__ = [
     "TransactionOptions",
     "TransactionalConsumerDriver",
     "Trim",
+    "UnfinishedSend",
     "Url",
+    "action_name",
+    "checks_coordinates",
     "hookimpl",
     "hookspecs",
     "retention_seconds",
+    "stores_at_once",
     "unsupported",
 ]

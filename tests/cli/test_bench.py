@@ -12,9 +12,9 @@ import pytest
 from waiting import wait_until
 
 import mqplug
-from mqplug.cli._app import run_command
-from mqplug.cli._measuring import benchmark
-from mqplug.cli._measuring.percentiles import percentiles_ms
+from mqplug_cli._app import run_command
+from mqplug_cli._measuring import benchmark
+from mqplug_cli._measuring.percentiles import percentiles_ms
 
 QUICK = ["--count", "300", "--latencies", "5", "--rounds", "2"]
 
@@ -204,7 +204,7 @@ def test_a_signal_leaves_no_topic_on_disk(tmp_path, number, code):
     """A benchmark that is ended in the midst of sending deletes its topic from the store."""
     url = f"rocksmq://{tmp_path}/store"
     with mqplug.connect(url) as mq:
-        arguments = [sys.executable, "-m", "mqplug.cli", "bench", url, "--seconds", "60s"]
+        arguments = [sys.executable, "-m", "mqplug_cli", "bench", url, "--seconds", "60s"]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             wait_until(lambda: any(mq.watermarks(each)[0].count for each in mq.topics()), 60)
             process.send_signal(number)

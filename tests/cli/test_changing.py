@@ -12,7 +12,7 @@ import pytest
 from pseudo_terminal import TerminalProgram
 
 import mqplug
-from mqplug.cli._app import run_command
+from mqplug_cli._app import run_command
 
 
 @pytest.fixture(params=["full", "pulsar"])
@@ -198,7 +198,7 @@ def test_without_a_terminal_nothing_is_destroyed(capsys, mq, url, monkeypatch, a
 
 PROGRAM = """
 import sys, mqplug
-from mqplug.cli._app import run_program
+from mqplug_cli._app import run_program
 with mqplug.connect("memory://asked") as mq:
     mq.create_topic("orders")
     code = run_program(["delete", "memory://asked", "orders"])

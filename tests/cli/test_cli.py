@@ -14,14 +14,14 @@ from config_backends import fakes
 from made_distributions import BACKEND, field, plant_backend
 
 import mqplug
-from mqplug.cli._app import run_command
-from mqplug.cli._output.tables import show_table
-from mqplug.cli._verbs import VERBS, verb_named
 from mqplug.memory._connection import MemoryConnection
+from mqplug_cli._app import run_command
+from mqplug_cli._output.tables import show_table
+from mqplug_cli._verbs import VERBS, verb_named
 
 __all__ = ["fakes"]
 
-MQPLUG = [sys.executable, "-m", "mqplug.cli"]
+MQPLUG = [sys.executable, "-m", "mqplug_cli"]
 RICH_OR_NOT = {"NO_COLOR": "1", "TERM": "dumb"}
 
 
@@ -144,15 +144,6 @@ def test_wrong_usage_exits_with_2(arguments, capsys):
     """An unknown verb, a missing argument and an unknown option are wrong usage."""
     assert run_command(arguments) == 2
     assert "Traceback" not in capsys.readouterr().err
-
-
-def test_without_the_extra_it_says_what_to_install():
-    """Without click the command says what to install, and exits with 1."""
-    program = (
-        "import sys; sys.modules['click'] = None; sys.argv = ['mqplug', 'plugins']; from mqplug.cli import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "error: the command line needs click. Run pip install 'mqplug[cli]'\n")
 
 
 @pytest.mark.parametrize(

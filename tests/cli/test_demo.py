@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import mqplug
-from mqplug.cli._app import run_command
-from mqplug.cli._demo import demo_run, killed_writer
-from mqplug.cli._demo.verdict import DemoReading, Findings, judge, payload_of
+from mqplug_cli._app import run_command
+from mqplug_cli._demo import demo_run, killed_writer
+from mqplug_cli._demo.verdict import DemoReading, Findings, judge, payload_of
 
 
 def history():
@@ -184,7 +184,7 @@ def test_a_process_that_cannot_send_is_an_error():
 @pytest.mark.skipif("rocksmq" not in mqplug._plugins.discovery.installed(), reason="mqplug-rocksmq is not installed")
 def test_the_demo_survives_a_kill_on_rocksmq():
     """On RocksMQ the writing process is killed, and nothing that was acknowledged is missing."""
-    arguments = [sys.executable, "-m", "mqplug.cli", "demo", "--seconds", "2"]
+    arguments = [sys.executable, "-m", "mqplug_cli", "demo", "--seconds", "2"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
     assert "killed      -9" in done.stdout

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from command_examples import VERB_NAMES, examples_of, expected_end, prepared_stores, run_example
 
-from mqplug.cli._verbs import verb_named
+from mqplug_cli._verbs import verb_named
 
 EXAMPLES = [(name, example) for name in VERB_NAMES for example in examples_of(name)]
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/command-line.schema.json").read_text())

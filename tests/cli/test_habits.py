@@ -22,17 +22,17 @@ from pseudo_terminal import TerminalProgram
 from waiting import wait_until
 
 import mqplug
-from mqplug.cli import _exit_codes
-from mqplug.cli._app import run_command
-from mqplug.cli._commands.test import RUN_PYTEST
-from mqplug.cli._output import progress
-from mqplug.cli._output.error_text import error_line
-from mqplug.cli._verbs import verb_named
+from mqplug_cli import _exit_codes
+from mqplug_cli._app import run_command
+from mqplug_cli._commands.test import RUN_PYTEST
+from mqplug_cli._output import progress
+from mqplug_cli._output.error_text import error_line
+from mqplug_cli._verbs import verb_named
 
 __all__ = ["fakes"]
 
 
-MQPLUG = [sys.executable, "-m", "mqplug.cli"]
+MQPLUG = [sys.executable, "-m", "mqplug_cli"]
 HELPERS = str(Path(__file__).parents[1] / "helpers")
 PAGE = Path(__file__).parents[2] / "docs/command-line.md"
 NOT_FOR_HELP = {
@@ -42,7 +42,7 @@ NOT_FOR_HELP = {
 }  # fmt: skip
 IMPORTS_OF_HELP = """
 import contextlib, io, json, sys
-from mqplug.cli._app import run_command
+from mqplug_cli._app import run_command
 
 found = {}
 for words in json.loads(sys.argv[1]):
@@ -186,8 +186,8 @@ IN_A_TERMINAL = """
 import shlex, sys
 from pathlib import Path
 from command_examples import VERB_NAMES, _in_memory, examples_of, prepared_stores
-from mqplug.cli._app import run_command
-from mqplug.cli._output import progress
+from mqplug_cli._app import run_command
+from mqplug_cli._output import progress
 
 progress.QUIET_S = 3600  # a bar moves the cursor
 with prepared_stores(Path()):
@@ -214,8 +214,8 @@ def test_no_color_means_no_escape_codes(tmp_path, monkeypatch):
 
 PROGRESS = """
 import mqplug
-from mqplug.cli._app import run_command
-from mqplug.cli._output import progress
+from mqplug_cli._app import run_command
+from mqplug_cli._output import progress
 
 progress.QUIET_S = progress._REFRESH_S = 0
 with mqplug.connect("memory://here") as mq:
@@ -348,7 +348,7 @@ def test_another_interrupt_does_not_stop_the_kit_from_tidying_up(tmp_path):
 
 DROPS_AN_INTERRUPT = """
 import signal, sys, time, weakref
-from mqplug.cli._interrupts import raise_interrupts
+from mqplug_cli._interrupts import raise_interrupts
 
 class Thing:
     pass
@@ -374,7 +374,7 @@ def test_an_interrupt_is_not_dropped(number, name):
 
 TURNS_AN_INTERRUPT = """
 import signal, sys
-from mqplug.cli import _app
+from mqplug_cli import _app
 
 def main(*arguments, **options):
     try:

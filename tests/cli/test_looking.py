@@ -10,7 +10,7 @@ import pytest
 from pseudo_terminal import TerminalProgram
 
 import mqplug
-from mqplug.cli._app import run_command
+from mqplug_cli._app import run_command
 
 
 @pytest.fixture(params=["full", "pulsar"])
@@ -194,7 +194,7 @@ def test_a_missing_group(capsys, url, verb):
 
 WATCHES = """
 import sys, mqplug
-from mqplug.cli._app import run_program
+from mqplug_cli._app import run_program
 with mqplug.connect("memory://watched") as mq:
     mq.create_topic("orders")
     mq.reset_group("billing", "orders", mqplug.EARLIEST)

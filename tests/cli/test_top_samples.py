@@ -8,12 +8,12 @@ import mqplug
 
 pytest.importorskip("textual", reason="mqplug[top] is not installed")
 
-from mqplug.cli._top import overview_rows, rates
-from mqplug.cli._top.model import HISTORY, Model
-from mqplug.cli._top.overview_rows import View
-from mqplug.cli._top.probe import Probe
-from mqplug.cli._top.sample import GroupSample, Sample, TopicSample
-from mqplug.cli._top.sparkline import sparkline
+from mqplug_cli._top import overview_rows, rates
+from mqplug_cli._top.model import HISTORY, Model
+from mqplug_cli._top.overview_rows import View
+from mqplug_cli._top.probe import Probe
+from mqplug_cli._top.sample import GroupSample, Sample, TopicSample
+from mqplug_cli._top.sparkline import sparkline
 
 pytestmark = pytest.mark.python
 

@@ -15,11 +15,11 @@ pytest.importorskip("textual", reason="mqplug[top] is not installed")
 
 from textual.events import Key
 
-from mqplug.cli._top.app import TopApp
-from mqplug.cli._top.overview import Overview
-from mqplug.cli._top.parts import Answer, SearchField
-from mqplug.cli._top.sample import EMPTY
-from mqplug.cli._top.subject import Subject
+from mqplug_cli._top.app import TopApp
+from mqplug_cli._top.overview import Overview
+from mqplug_cli._top.parts import Answer, SearchField
+from mqplug_cli._top.sample import EMPTY
+from mqplug_cli._top.subject import Subject
 
 EVERY_S = 0.1
 WAIT_S = 60
@@ -312,7 +312,7 @@ def test_a_seek_without_a_group_says_why(mq):
 
 def test_a_seek_waits_for_the_groups(mq, monkeypatch):
     """Where not all groups were asked for, the groups and the key s say so."""
-    monkeypatch.setattr("mqplug.cli._top.probe.Probe._in_turn", lambda *_: iter(()))
+    monkeypatch.setattr("mqplug_cli._top.probe.Probe._in_turn", lambda *_: iter(()))
 
     async def steps(pilot):
         await press(pilot, "tab")

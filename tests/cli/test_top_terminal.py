@@ -17,7 +17,7 @@ pytest.importorskip("mqplug_rocksmq", reason="mqplug-rocksmq is not installed")
 
 pytestmark = pytest.mark.python
 
-TOP = [sys.executable, "-m", "mqplug.cli", "top"]
+TOP = [sys.executable, "-m", "mqplug_cli", "top"]
 LEAVES_THE_SCREEN = "\x1b[?1049l"
 COLOR = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9)[0-8](?:;\d+)*m")
 
@@ -96,7 +96,7 @@ def test_without_textual_it_says_what_to_install(store):
     """Without the extra the command says in one line what to install."""
     program = (
         f"import sys; sys.modules['textual'] = None; sys.argv = ['mqplug', 'top', {store!r}]; "
-        "from mqplug.cli import main; main()"
+        "from mqplug_cli import main; main()"
     )
     with TerminalProgram([sys.executable, "-c", program], TERM="xterm") as terminal:
         assert terminal.wait() == 1

@@ -8,10 +8,10 @@ import re
 import pytest
 
 import mqplug
-from mqplug.cli._app import run_command
-from mqplug.cli._measuring import contents, topic_reading
-from mqplug.cli._measuring.checksums import FIELDS, PartitionChecksum
-from mqplug.cli._measuring.partition_check import PartitionCheck
+from mqplug_cli._app import run_command
+from mqplug_cli._measuring import contents, topic_reading
+from mqplug_cli._measuring.checksums import FIELDS, PartitionChecksum
+from mqplug_cli._measuring.partition_check import PartitionCheck
 
 TIME = 1_700_000_000_000
 

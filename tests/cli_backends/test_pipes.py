@@ -13,7 +13,7 @@ from waiting import wait_until
 
 import mqplug
 
-MQPLUG = [sys.executable, "-m", "mqplug.cli"]
+MQPLUG = [sys.executable, "-m", "mqplug_cli"]
 PIPE = subprocess.PIPE
 
 

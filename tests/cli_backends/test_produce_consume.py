@@ -13,7 +13,7 @@ import mqplug
 from mqplug import Record
 
 PIPELINE_S = 120
-MQPLUG = [sys.executable, "-m", "mqplug.cli"]
+MQPLUG = [sys.executable, "-m", "mqplug_cli"]
 ODD = [
     Record(b"plain", b"k", (), 1_700_000_000_000, 0),
     Record(b"", b"", [("a", b"1"), ("b", b""), ("a", None)], 1_600_000_000_123, 1),

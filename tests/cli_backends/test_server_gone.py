@@ -9,7 +9,7 @@ import pytest
 
 import mqplug
 
-MQPLUG = [sys.executable, "-m", "mqplug.cli"]
+MQPLUG = [sys.executable, "-m", "mqplug_cli"]
 PIPE = subprocess.PIPE
 
 

@@ -12,7 +12,7 @@ import mqplug
 
 pytest.importorskip("textual", reason="mqplug[top] is not installed")
 
-TOP = [sys.executable, "-m", "mqplug.cli", "top", "--every", "0.5"]
+TOP = [sys.executable, "-m", "mqplug_cli", "top", "--every", "0.5"]
 NO_GROUP = "Still asking"
 ENTER, ESCAPE, TAB = "\r", "\x1b", "\t"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import mqplug
-from mqplug.faults import Faults, Rule
-from mqplug.recording import Recorder
+from mqplug_testing.faults import Faults, Rule
+from mqplug_testing.recording import Recorder
 
 
 @pytest.fixture

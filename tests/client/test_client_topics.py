@@ -11,8 +11,8 @@ from limited_memory import narrowed
 
 import mqplug
 from mqplug import EARLIEST, memory
-from mqplug.recording import Recorder
 from mqplug.spi import AlterTopic, CreateTopic, DescribeTopic, DescribeTopics, ListTopics
+from mqplug_testing.recording import Recorder
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from limited_memory import narrowed
 
 import mqplug
 from mqplug import EARLIEST, GroupDescription, GroupMember
-from mqplug.faults import Faults, Rule
-from mqplug.recording import Recorder
 from mqplug.spi import DescribeGroupMembers, ListGroups
+from mqplug_testing.faults import Faults, Rule
+from mqplug_testing.recording import Recorder
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 
 import mqplug
 from mqplug import EARLIEST
-from mqplug.faults import Faults, Rule
-from mqplug.recording import Recorder
+from mqplug_testing.faults import Faults, Rule
+from mqplug_testing.recording import Recorder
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from config_backends import Fake, Fakes, fakes
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import mqplug
-from mqplug.cli._app import run_command
 from mqplug.spi import Address, Url, hookimpl
+from mqplug_cli._app import run_command
 
 __all__ = ["fakes"]
 

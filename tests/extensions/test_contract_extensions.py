@@ -11,9 +11,9 @@ import pytest
 from brief_contract import BRIEF
 
 import mqplug
-from mqplug.faults import Faults
-from mqplug.recording import Recorder
-from mqplug.testing import Harness, prove
+from mqplug_testing import Harness, prove
+from mqplug_testing.faults import Faults
+from mqplug_testing.recording import Recorder
 
 BY_DAY = BRIEF
 

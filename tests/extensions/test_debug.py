@@ -11,9 +11,6 @@ from memory_drivers import Seam, Sent
 
 import mqplug
 from mqplug import Log, PluginError, Position, PositionLost, Watermarks
-from mqplug.debug import Debug, Rules
-from mqplug.debug._producer import WatchedProducer
-from mqplug.debug._rules import DRIVER_RULES
 from mqplug.spi import Batch, GroupPosition, hookimpl
 from mqplug.spi.proxies import (
     ConnectionProxy,
@@ -23,6 +20,9 @@ from mqplug.spi.proxies import (
     SendingProxy,
     TransactionProxy,
 )
+from mqplug_testing.debug import Debug, Rules
+from mqplug_testing.debug._producer import WatchedProducer
+from mqplug_testing.debug._rules import DRIVER_RULES
 
 
 class Broken:

@@ -1,4 +1,4 @@
-"""``mqplug.faults``: what each rule does to which event, the same way for the same seed."""
+"""``mqplug_testing.faults``: what each rule does to which event, the same way for the same seed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import mqplug
 from mqplug import spi
 from mqplug._plugins.discovery import load_extension
 from mqplug._plugins.hooks import HOOK_NAMES
-from mqplug.faults import Faults, Happened, Rule
-from mqplug.faults._rules import EFFECTS_OF_OPERATIONS, Effect
-from mqplug.recording import Recorder
 from mqplug.spi._actions import action_name
+from mqplug_testing.faults import Faults, Happened, Rule
+from mqplug_testing.faults._rules import EFFECTS_OF_OPERATIONS, Effect
+from mqplug_testing.recording import Recorder
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_failed_send_has_the_error_of_its_rule(troubled):
     """A failure is proven: the message is not stored, and the error is the one that was asked for."""
     mq, faults = troubled(Rule("send", "fail", error=mqplug.StorageFull, count=1))
     with mq.producer("t") as out:
-        with pytest.raises(mqplug.StorageFull, match=r"injected by mqplug.faults"):
+        with pytest.raises(mqplug.StorageFull, match=r"injected by mqplug_testing.faults"):
             out.send(b"1")
         out.send(b"2")
     assert stored(mq, faults) == [b"2"]

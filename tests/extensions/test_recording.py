@@ -1,4 +1,4 @@
-"""``mqplug.recording``: every call is there, with what it was about and how it ended, also after a kill."""
+"""``mqplug_testing.recording``: every call is there, with what it was about and how it ended, also after a kill."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug.faults import Faults, Rule
-from mqplug.recording import Call, Recorder, Settled, digest, read
-from mqplug.recording._consuming import RecordedConsumer
-from mqplug.recording._sending import RecordedProducer
 from mqplug.spi import GroupPosition, Settlement
 from mqplug.spi.proxies import ConsumerProxy
+from mqplug_testing.faults import Faults, Rule
+from mqplug_testing.recording import Call, Recorder, Settled, digest, read
+from mqplug_testing.recording._consuming import RecordedConsumer
+from mqplug_testing.recording._sending import RecordedProducer
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -94,7 +94,7 @@ def test_outcomes_are_told_apart():
             out.send_many([b"y", b"z"])
     failed, unknown, mixed = of(recorder, "send")
     assert (failed.outcome, failed.sent[0].outcomes) == ("failed", ("failed",))
-    assert failed.error.startswith("ConnectError: injected by mqplug.faults")
+    assert failed.error.startswith("ConnectError: injected by mqplug_testing.faults")
     assert (unknown.outcome, unknown.sent[0].log) == ("unknown", None)
     assert mixed.outcome == "unknown"
     assert sorted(outcome for sent in mixed.sent for outcome in sent.outcomes) == ["failed", "ok"]
@@ -262,8 +262,8 @@ def test_calls_come_back_from_a_file_as_they_were(tmp_path):
 CHILD = """
     import sys
     import mqplug
-    from mqplug.faults import Faults, Rule
-    from mqplug.recording import Recorder
+    from mqplug_testing.faults import Faults, Rule
+    from mqplug_testing.recording import Recorder
 
     hang = Faults([Rule("create_topic", "delay", delay=60, topic="never")])
     mq = mqplug.connect("memory", extensions=[Recorder(sys.argv[1]), hang])

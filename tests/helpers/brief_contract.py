@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mqplug.testing import CASES
+from mqplug_testing import CASES
 
 MATRIX = Path(__file__).parents[1] / "mutants" / "matrix.json"  # read as it is: importing the mutants takes longer
 

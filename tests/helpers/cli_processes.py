@@ -10,7 +10,7 @@ import sys
 
 import mqplug
 
-MQPLUG = [sys.executable, "-m", "mqplug.cli"]
+MQPLUG = [sys.executable, "-m", "mqplug_cli"]
 ENVIRONMENT = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
 PATIENCE_S = 60
 

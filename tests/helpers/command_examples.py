@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import mqplug
-from mqplug.cli._app import run_command
-from mqplug.cli._verbs import VERBS, verb_named
+from mqplug_cli._app import run_command
+from mqplug_cli._verbs import VERBS, verb_named
 
 VERB_NAMES = sorted(name for verbs in VERBS.values() for name in verbs)
 STORES = {"rocksmq:///tmp/mq": "memory://examples", "kafka://localhost:9092": "memory://others"}

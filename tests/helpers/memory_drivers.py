@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 
 from mqplug import Log, Position, memory
-from mqplug.debug import Rules
-from mqplug.debug._consumer import WatchedConsumer, WatchedListener
-from mqplug.debug._extension import WatchedConnection
-from mqplug.debug._producer import WatchedProducer
 from mqplug.spi import ConsumerOptions, CreateTopic, Earliest, GroupPosition, ProducerOptions, Trim
+from mqplug_testing.debug import Rules
+from mqplug_testing.debug._consumer import WatchedConsumer, WatchedListener
+from mqplug_testing.debug._extension import WatchedConnection
+from mqplug_testing.debug._producer import WatchedProducer
 
 
 @attrs.define

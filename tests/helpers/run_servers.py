@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pytest
 from day_and_night import GROUPS
 
-from mqplug.testing import free_port
 from mqplug_devbrokers import KafkaCluster, KafkaSecurity, KafkaServer, PulsarSecurity, PulsarServer
 from mqplug_devbrokers.pytest_plugin import shared, started
+from mqplug_testing import free_port
 
 CLUSTER = pytest.StashKey[KafkaCluster]()
 KAFKA_USERS = {name: f"{name}-pw" for name in ("alice", "bob", "carol", "dora", "erin")}

@@ -13,7 +13,7 @@ from mqplug import memory
 from mqplug.memory._numbering import Dense, Entries
 from mqplug.memory._personality import FULL
 from mqplug.spi import DescribeGroupMembers, ListGroups, unsupported
-from mqplug.testing._memory_harness import _roll
+from mqplug_testing._memory_harness import _roll
 
 
 def _leave_gaps(numbering, count):

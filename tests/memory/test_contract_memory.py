@@ -8,9 +8,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from mqplug.debug import Rules
-from mqplug.testing import prove
-from mqplug.testing._memory_harness import harness as memory_harness
+from mqplug_testing import prove
+from mqplug_testing._memory_harness import harness as memory_harness
+from mqplug_testing.debug import Rules
 
 pytestmark = pytest.mark.python
 

@@ -15,9 +15,9 @@ from memory_drivers import Heard, Seam, Sent
 
 import mqplug
 from mqplug import PluginError, Position, Record
-from mqplug.debug import Rules
-from mqplug.debug._rules import CORE_RULES, DRIVER_RULES, OVERLAPS
 from mqplug.spi import GroupPosition, Settlement
+from mqplug_testing.debug import Rules
+from mqplug_testing.debug._rules import CORE_RULES, DRIVER_RULES, OVERLAPS
 
 PAGE = Path(__file__).parents[2] / "docs" / "driver-rules.md"
 

@@ -10,8 +10,8 @@ from memory_drivers import Heard, Seam, values
 
 import mqplug
 from mqplug import Client, Position, PositionLost, Record
-from mqplug.debug import Rules
 from mqplug.spi import AddPartitions, Settlement
+from mqplug_testing.debug import Rules
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from importlib import import_module
 
-from mqplug.testing import CASES
+from mqplug_testing import CASES
 from mutants.base import KINDS
 from mutants.executed_code import Reach, watched
 from mutants.trial import SOUND, trial
@@ -23,7 +23,7 @@ HUNG = "hung"
 BY_ID = {case.id: case for case in CASES}
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["mqplug.testing", "mqplug.memory"])
+_processes.set_forkserver_preload(["mqplug_testing", "mqplug.memory"])
 
 
 def outcomes(kind, cases):

@@ -15,11 +15,11 @@ import pytest
 
 import mqplug
 from mqplug.memory import Clock
-from mqplug.testing import Harness, Waiting
-from mqplug.testing._case_tools.bench import Bench
-from mqplug.testing._case_tools.run_settings import RunSettings
-from mqplug.testing._running.run_case import attempt
 from mqplug_pytest import MODULES_WITH_A_CLOCK
+from mqplug_testing import Harness, Waiting
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.run_settings import RunSettings
+from mqplug_testing._running.run_case import attempt
 
 SOUND = ("passed", "refused", "skipped")
 BEST_OF = 3  # a case that measures the clock has failed when it failed so often
@@ -46,7 +46,7 @@ def _timed_modules():
     """The modules by whose time somebody waits: of the core those that the fixture ``mq`` names, and all of the kit."""
     yield from (sys.modules[f"mqplug.{name}"] for name in MODULES_WITH_A_CLOCK)
     for name, module in list(sys.modules.items()):
-        if name.startswith(("mqplug.testing.", "mutants.")) and name != __name__ and hasattr(module, "time"):
+        if name.startswith(("mqplug_testing.", "mutants.")) and name != __name__ and hasattr(module, "time"):
             yield module
 
 

@@ -54,7 +54,7 @@ def test_opening_memory_imports_no_plugin():
         import sys, mqplug
         mqplug.connect("memory").close()
         plugins = ["mqplug_kafka", "mqplug_pulsar", "mqplug_rocksmq"]
-        others = [*plugins, "mqplug.debug", "mqplug.faults", "mqplug.recording"]
+        others = [*plugins, "mqplug_testing.debug", "mqplug_testing.faults", "mqplug_testing.recording"]
         print(*[name for name in others if name in sys.modules])
     """
     done = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ import click
 import pytest
 
 import mqplug
-from mqplug.cli._app import app
+from mqplug_cli._app import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "operations-errors.md"

@@ -21,14 +21,21 @@ from mqplug.spi._actions import _NEEDS
 pytestmark = pytest.mark.python
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = "mqplug.cli"  # nobody imports it
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    return path.parent.parts if path.name == "__init__.py" else path.with_suffix("").parts
+
+
+FOLDERS = (ROOT / "mqplug", ROOT / "contrib/mqplug-testing/mqplug_testing")
 PACKAGES = [
     name
-    for path in sorted((ROOT / "mqplug").rglob("__init__.py"))
-    if "._" not in (name := ".".join(path.parent.relative_to(ROOT).parts)) and not name.startswith(PROGRAM)
+    for folder in FOLDERS
+    for path in (*sorted(folder.rglob("__init__.py")), *folder.glob("tools.py"))
+    if "._" not in (name := ".".join(_parts(path.relative_to(folder.parent))))
 ]
 FACADES = [
-    name for name in PACKAGES if name in {"mqplug", "mqplug.aio", "mqplug.testing"} or ".spi" in name
+    name for name in PACKAGES if name in {"mqplug", "mqplug.aio", "mqplug_testing"} or ".spi" in name
 ]  # they export all they import
 
 
@@ -61,16 +68,17 @@ def test_the_packages_are_these():
     wanted = [
         "mqplug",
         "mqplug.aio",
-        "mqplug.debug",
-        "mqplug.faults",
         "mqplug.memory",
-        "mqplug.recording",
         "mqplug.spi",
         "mqplug.spi.groups",
         "mqplug.spi.proxies",
-        "mqplug.testing",
-        "mqplug.testing.contract",
-        "mqplug.testing.history",
+        "mqplug.tools",
+        "mqplug_testing",
+        "mqplug_testing.contract",
+        "mqplug_testing.debug",
+        "mqplug_testing.faults",
+        "mqplug_testing.history",
+        "mqplug_testing.recording",
     ]
     assert wanted == PACKAGES
     page = (ROOT / "docs/api.md").read_text()

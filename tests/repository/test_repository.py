@@ -15,13 +15,15 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "mqplug",
     "mqplug.aio",
-    "mqplug.debug",
-    "mqplug.faults",
-    "mqplug.recording",
+    "mqplug_testing.debug",
+    "mqplug_testing.faults",
+    "mqplug_testing.recording",
     "mqplug.spi",
     "mqplug.spi.groups",
+    "mqplug.memory",
     "mqplug.spi.proxies",
-    "mqplug.testing",
+    "mqplug.tools",
+    "mqplug_testing",
 }
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/mqplug-*/*mqplug*/__init__.py"))
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/mqplug-*/*.md")]

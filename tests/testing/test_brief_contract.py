@@ -6,7 +6,7 @@ from brief_contract import BRIEF
 from mutants.matrix import stored
 from mutants.unproven import UNPROVEN
 
-from mqplug.testing import CASES
+from mqplug_testing import CASES
 
 
 def test_the_brief_contract_kills_every_mutant():

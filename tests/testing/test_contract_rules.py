@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mqplug.testing import CASES, Case
-from mqplug.testing._case_ids import NO_CALL_YET
+from mqplug_testing import CASES, Case
+from mqplug_testing._case_ids import NO_CALL_YET
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "contract-rules.md").read_text()

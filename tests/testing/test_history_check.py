@@ -17,12 +17,12 @@ from mutants.seeking import HighIsShort
 from written_histories import Story
 
 import mqplug
-from mqplug.faults import Rule
 from mqplug.memory import Store
-from mqplug.testing import Harness
-from mqplug.testing.history import Plan, Verdict, check, check_history
-from mqplug.testing.history._events import events as did
-from mqplug.testing.history._run.verdict import Example, RunCounts
+from mqplug_testing import Harness
+from mqplug_testing.faults import Rule
+from mqplug_testing.history import Plan, Verdict, check, check_history
+from mqplug_testing.history._events import events as did
+from mqplug_testing.history._run.verdict import Example, RunCounts
 
 QUICK = Plan(producers=2, members=2, readers=1, partitions=2, rate=200, patience=10)
 IMPATIENT = attrs.evolve(QUICK, patience=0.5)

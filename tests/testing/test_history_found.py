@@ -6,8 +6,8 @@ import pytest
 
 import mqplug
 from mqplug import LATEST, GroupPosition, Position, Timeout
-from mqplug.faults import Faults, Rule
 from mqplug.memory import Store
+from mqplug_testing.faults import Faults, Rule
 
 
 def test_an_ack_through_what_is_settled_acks_nothing_else():

@@ -16,10 +16,10 @@ from mutants import Mutant
 
 import mqplug
 from mqplug import memory, spi
-from mqplug.testing import CASES, Case, Harness, prove, run
-from mqplug.testing._case_ids import SINCE
-from mqplug.testing._case_tools.operation_calls import OPERATION_CALLS
-from mqplug.testing._harness.harness import hooks
+from mqplug_testing import CASES, Case, Harness, prove, run
+from mqplug_testing._case_ids import SINCE
+from mqplug_testing._case_tools.operation_calls import OPERATION_CALLS
+from mqplug_testing._harness.harness import hooks
 
 pytest_plugins = "pytester"
 
@@ -98,7 +98,7 @@ def test_an_unknown_expected_failure_is_refused():
 
 CONTRACT = """
 import mqplug, pytest
-from mqplug.testing import Harness, prove
+from mqplug_testing import Harness, prove
 
 @pytest.fixture
 def harness():
@@ -135,7 +135,7 @@ def test_a_failed_comparison_shows_both_sides(harness_of):
 
 def test_importing_the_kit_imports_no_backend():
     """KIT-11: the kit knows no backend until a harness connects."""
-    program = "import sys, mqplug.testing; print(*[name for name in sys.modules if name.startswith('mqplug')])"
+    program = "import sys, mqplug_testing; print(*[name for name in sys.modules if name.startswith('mqplug')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()} - {"mqplug"}
     assert not loaded

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 import wrong_seek_backends  # noqa: F401 - once for all runs: no two mutants have one name
 
-from mqplug.testing import CASES
-from mqplug.testing._case_tools.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
-from mqplug.testing._case_tools.child_process import ChildProcess
+from mqplug_testing import CASES
+from mqplug_testing._case_tools.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
+from mqplug_testing._case_tools.child_process import ChildProcess
 
 pytest_plugins = "pytester"
 
@@ -21,7 +21,7 @@ SEEK = "SEEK-33: A seek to the consumer's own position changes nothing. (contrac
 CONTRACT = """
 import mqplug, pytest
 from wrong_seek_backends import KIND
-from mqplug.testing import Harness, prove
+from mqplug_testing import Harness, prove
 
 @pytest.fixture
 def harness():
@@ -107,7 +107,7 @@ def test_a_backend_sees_its_own_frames(prove):
     assert '{}["table"]' in joined
     assert "KeyError: 'table'" in joined
     assert 'raise RuntimeError("seek has no table")' in joined
-    assert not re.search(r"mqplug/testing/_|_pytest|pluggy|contextlib", joined)
+    assert not re.search(r"contrib/mqplug-testing/mqplug_testing/_|_pytest|pluggy|contextlib", joined)
 
 
 def test_an_error_in_the_place_of_another_is_shown(prove):

@@ -11,9 +11,9 @@ import pytest
 import mqplug
 from mqplug import memory
 from mqplug.spi import hookimpl
-from mqplug.testing._case_tools.broken_promise import PromiseBroken
-from mqplug.testing._case_tools.child_process import ChildProcess
-from mqplug.testing._case_tools.wrong_servers import WRONG_SERVERS
+from mqplug_testing._case_tools.broken_promise import PromiseBroken
+from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.wrong_servers import WRONG_SERVERS
 
 
 class Stuck:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug.testing import CASES, Harness, run
+from mqplug_testing import CASES, Harness, run
 
 pytest_plugins = "pytester"
 
@@ -86,7 +86,7 @@ def test_what_is_said_to_be_absent_is(connect, absent, said):
 
 CONTRACT = """
 import mqplug, pytest
-from mqplug.testing import Harness, prove
+from mqplug_testing import Harness, prove
 
 @pytest.fixture
 def harness():
@@ -108,7 +108,7 @@ def test_a_harness_knows_what_fails(pytester):
 
 def test_what_a_harness_knows_to_fail_is_reported(pytester, monkeypatch):
     """The reason stands in the summary."""
-    monkeypatch.setattr("mqplug.testing.Bench.topic", lambda *_: None)
+    monkeypatch.setattr("mqplug_testing.Bench.topic", lambda *_: None)
     pytester.makepyfile(CONTRACT.replace("CONNECT", PASSING))
     result = pytester.runpytest_inprocess("-p", "no:randomly")
     result.assert_outcomes(xfailed=2, skipped=1)

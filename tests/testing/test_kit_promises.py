@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-import mqplug.testing.contract
+import mqplug_testing.contract
 from mqplug import spi
-from mqplug.testing import CASES
-from mqplug.testing._case_ids import NO_CALL_YET, SINCE
-from mqplug.testing._case_tools.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS
-from mqplug.testing._harness.harness import hooks
+from mqplug_testing import CASES
+from mqplug_testing._case_ids import NO_CALL_YET, SINCE
+from mqplug_testing._case_tools.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS
+from mqplug_testing._harness.harness import hooks
 
-MODULES = sorted(Path(mqplug.testing.contract.__file__).parent.glob("*.py"))
-PUBLIC = {"mqplug", "mqplug.aio", "mqplug.spi", "mqplug.testing"}
+MODULES = sorted(Path(mqplug_testing.contract.__file__).parent.glob("*.py"))
+PUBLIC = {"mqplug", "mqplug.aio", "mqplug.spi", "mqplug_testing"}
 
 
 def operations() -> set[str]:
@@ -41,8 +41,8 @@ def test_what_has_no_call_has_no_case():
 
 def test_each_hook_is_used():
     """A hook that nothing of the kit asks for is of no use."""
-    history = [mqplug.testing.history._run.processes.__file__, mqplug.testing.history._actors.faults.__file__]
-    others = [mqplug.testing._case_tools.bench.__file__, *history]
+    history = [mqplug_testing.history._run.processes.__file__, mqplug_testing.history._actors.faults.__file__]
+    others = [mqplug_testing._case_tools.bench.__file__, *history]
     text = "".join(path.read_text() for path in [*MODULES, *map(Path, others)])
     assert sorted(hook for hook in hooks() if hook not in text) == []
 
@@ -54,4 +54,4 @@ def test_cases_use_what_is_public(path):
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     ours = {name for name in imported if name.partition(".")[0].startswith("mqplug")}
-    assert {name for name in ours - PUBLIC if not name.startswith("mqplug.testing.")} == set()
+    assert {name for name in ours - PUBLIC if not name.startswith("mqplug_testing.")} == set()

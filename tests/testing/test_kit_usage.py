@@ -14,12 +14,12 @@ import pytest
 from written_histories import Story
 
 import mqplug
-from mqplug.cli._app import run_command as mqplug_command
-from mqplug.testing import CASES, Harness, Waiting, prove, run
-from mqplug.testing._case_tools.run_settings import PROFILES, RunSettings
-from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, running
-from mqplug.testing.history import History, Verdict, check
-from mqplug.testing.history._run.verdict import RunCounts
+from mqplug_cli._app import run_command as mqplug_command
+from mqplug_testing import CASES, Harness, Waiting, prove, run
+from mqplug_testing._case_tools.run_settings import PROFILES, RunSettings
+from mqplug_testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, running
+from mqplug_testing.history import History, Verdict, check
+from mqplug_testing.history._run.verdict import RunCounts
 
 pytest_plugins = "pytester"
 
@@ -27,7 +27,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs/contract-report.schema.js
 
 CONTRACT = """
 import mqplug, pytest
-from mqplug.testing import Harness, prove
+from mqplug_testing import Harness, prove
 
 @pytest.fixture
 def harness():
@@ -56,7 +56,7 @@ def by_url(pytester, monkeypatch):
     monkeypatch.delenv("PYTEST_XDIST_TESTRUNUID", raising=False)
 
     def start(*options):
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "--pyargs", "mqplug.testing.contract", *options)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "--pyargs", "mqplug_testing.contract", *options)
 
     return start
 
@@ -71,12 +71,12 @@ def test_a_case_is_a_test_function():
     """Each case is a function that pytest collects by its name, in a module that can be imported."""
     for case in CASES:
         assert case.check.__name__.startswith("test_"), case.id
-        assert case.check.__module__.startswith("mqplug.testing.contract.test_"), case.id
+        assert case.check.__module__.startswith("mqplug_testing.contract.test_"), case.id
         assert [mark.args for mark in case.check.pytestmark] == [(case,)], case.id
 
 
 def test_no_code_is_needed(by_url):
-    """``pytest --pyargs mqplug.testing.contract --mqplug-url`` runs the contract over what the URL names."""
+    """``pytest --pyargs mqplug_testing.contract --mqplug-url`` runs the contract over what the URL names."""
     result = by_url("--mqplug-url=memory://?like=kafka", "--mqplug-only=WM")
     result.assert_outcomes(passed=sum(case.group == "WM" for case in CASES))
     result.stdout.fnmatch_lines(["*mqplug contract: memory full*", "WM *", "mqplug contract: * cases, *"])
@@ -92,7 +92,7 @@ def test_one_case_runs_alone(pytester):
 
 def test_a_backend_may_bring_its_harness():
     """The memory backend's own harness is found by the scheme of the URL, and has hooks that connecting alone lacks."""
-    from mqplug.testing._harness.by_url import harness_for
+    from mqplug_testing._harness.by_url import harness_for
 
     with harness_for("memory://") as harness, harness.connect() as one, harness.connect() as other:
         one.create_topic("seen-by-both")
@@ -102,7 +102,7 @@ def test_a_backend_may_bring_its_harness():
 
 def test_a_url_alone_can_connect(tmp_path):
     """Where a backend brings no harness, the kit connects by the URL, or by the file that stands for it."""
-    from mqplug.testing._harness.by_url import harness_for
+    from mqplug_testing._harness.by_url import harness_for
 
     path = tmp_path / "mine.toml"
     path.write_text("url = 'memory://harness-of-a-file'\n")
@@ -197,10 +197,10 @@ def test_several_are_chosen_at_once(contract):
 
 def test_newer_cases_do_not_fail(contract, monkeypatch):
     """With ``kit`` pinned, a case of a later version is reported, whether it fails or not."""
-    from mqplug.testing import _case_ids
+    from mqplug_testing import _case_ids
 
     monkeypatch.setitem(_case_ids.SINCE, "WM-01", "0.2.0")
-    monkeypatch.setattr("mqplug.testing.contract.test_watermarks.Bench.marks", lambda *_: None)
+    monkeypatch.setattr("mqplug_testing.contract.test_watermarks.Bench.marks", lambda *_: None)
     contract("only=['WM-01'], kit='0.1.0'").assert_outcomes(xfailed=1)
     contract("only=['WM-01'], kit='0.2'").assert_outcomes(failed=1)
     contract("only=['WM-01']", "--mqplug-kit=0.1").assert_outcomes(xfailed=1)
@@ -295,7 +295,7 @@ def test_waiting_is_stretched():
 PRESENCE = """
 import sys, time
 from pathlib import Path
-from mqplug.testing._running.running_alone import running
+from mqplug_testing._running.running_alone import running
 name, alone, folder = sys.argv[1], sys.argv[2] == "alone", Path(sys.argv[3])
 with running(alone=alone):
     (folder / name).touch()
@@ -347,11 +347,11 @@ def test_the_command_refuses(capfd, arguments, code, said):
     assert said in "".join(capfd.readouterr())
 
 
-def test_the_command_names_what_workers_need(capfd, monkeypatch):
-    """Without pytest-xdist, ``--workers`` is refused before it connects, with what to install."""
-    monkeypatch.setattr("mqplug.cli._commands.test.find_spec", lambda name: None if name == "xdist" else name)
-    assert mqplug_command(["test", "nowhere://", "--workers", "2"]) == 2
-    assert "--workers needs pytest-xdist. Run pip install 'mqplug[testing]'" in capfd.readouterr().err
+def test_without_the_kit_the_command_says_what_to_install(capfd, monkeypatch):
+    """Without the kit, the command is refused before it connects."""
+    monkeypatch.setattr("mqplug_cli._commands.test.find_spec", lambda _: None)
+    assert mqplug_command(["test", "nowhere://"]) == 2
+    assert "the contract kit is not installed. Run pip install 'mqplug[testing]'" in capfd.readouterr().err
 
 
 WAITS_BEFORE_THE_SECOND = """
@@ -374,7 +374,7 @@ def test_the_command_shows_each_case_at_a_pipe(tmp_path, monkeypatch):
     (tmp_path / "waits_before_the_second.py").write_text(WAITS_BEFORE_THE_SECOND)
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p waits_before_the_second")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    words = [sys.executable, "-m", "mqplug.cli", "test", "memory://", "--only", "ID-01,ID-02"]
+    words = [sys.executable, "-m", "mqplug_cli", "test", "memory://", "--only", "ID-01,ID-02"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         first = next(line for line in process.stdout if " of " in line)
         (tmp_path / "go-on").touch()
@@ -395,7 +395,7 @@ def test_the_command_keeps_a_history_with_an_anomaly(capfd, tmp_path, monkeypatc
     """What the history check found can be looked at afterwards, though nobody asked for a file."""
     found = Story().sent(a=1, b=2).final(b=2).history
     verdict = Verdict(found, check(found), RunCounts.of(found))
-    monkeypatch.setattr("mqplug.testing.check_history", lambda *_, **__: verdict)
+    monkeypatch.setattr("mqplug_testing.check_history", lambda *_, **__: verdict)
     monkeypatch.chdir(tmp_path)
     assert mqplug_command(["test", "memory://", "--history", "1s", "--seed", "5"]) == 1
     assert check(History.load("history-5.jsonl")) == verdict.anomalies

@@ -12,8 +12,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mqplug.testing import CASES, Harness
-from mqplug.testing._harness.harness import hooks
+from mqplug_testing import CASES, Harness
+from mqplug_testing._harness.harness import hooks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prove-your-backend.md").read_text()
 HOOKS = {"second_process", "restart", "copy_store"}  # of the page's harness
@@ -46,7 +46,7 @@ def test_the_distribution_passes_with_its_harness(installed):
     """Installed as the page says, the backend is found by its URL, with its harness, and survives killed processes."""
     chosen = [f"--only={case.id}" for case in HOOKED]
     done = subprocess.run(
-        [sys.executable, "-m", "mqplug.cli", "test", f"shelf://{installed}/proof.db", "--profile=quick", *chosen],
+        [sys.executable, "-m", "mqplug_cli", "test", f"shelf://{installed}/proof.db", "--profile=quick", *chosen],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])},
         cwd=installed, capture_output=True, text=True, timeout=110, check=False,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The proxy of ``mqplug.testing``: a network that is taken away, or only its answers."""
+"""The proxy of ``mqplug_testing``: a network that is taken away, or only its answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, TimeoutError as FutureTimeout
 
 import pytest
 
-from mqplug.testing import Proxy, free_port
+from mqplug_testing import Proxy, free_port
 
 SILENCE = 0.3  # seconds in which something would have come on loopback
 PATIENCE = 20.0

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import mqplug
-from mqplug.testing import Harness, Proxy, ServerProcess, free_port
-from mqplug.testing._harness import server_process
-from mqplug.testing._harness.server_process import FIRST_PORT, LAST_PORT
+from mqplug_testing import Harness, Proxy, ServerProcess, free_port
+from mqplug_testing._harness import server_process
+from mqplug_testing._harness.server_process import FIRST_PORT, LAST_PORT
 
 PATIENCE = 20.0
 
@@ -106,7 +106,7 @@ def test_restart_is_another_process(server):
 
 def test_one_that_does_not_obey_is_killed(monkeypatch):
     """``stop`` ends whatever ignores SIGTERM."""
-    monkeypatch.setattr("mqplug.testing._harness.server_process.STOP_S", 0.2)
+    monkeypatch.setattr("mqplug_testing._harness.server_process.STOP_S", 0.2)
     with ServerProcess([sys.executable, "-c", STAYS], says="ready") as server:
         server.stop()
         assert not server.running
@@ -158,7 +158,7 @@ def test_a_server_that_watches_its_input_ends_with_whoever_started_it():
     """However the tests end, its standard input ends with them."""
     program = f"""
 import os, signal, sys
-from mqplug.testing import ServerProcess
+from mqplug_testing import ServerProcess
 with ServerProcess([sys.executable, "-c", {WATCHES!r}], says="ready") as server:
     print(server.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -23,7 +23,7 @@ _given_ports: set[int] = set()  # not all are listened at yet
 def unused_port() -> int:
     """Return a loopback port on which no program listens, and which this process was not given before.
 
-    `mqplug.testing.free_port` does the same, but the test kit is slow to import, and the command line needs none.
+    `mqplug_testing.free_port` does the same, but the test kit is slow to import, and the command line needs none.
     """
     for port in _candidates():
         if port in _given_ports:
@@ -42,7 +42,7 @@ def unused_port() -> int:
 def _candidates() -> Iterator[int]:
     """Yield ports of this process's own block, so that processes which choose at the same time get others, then any.
 
-    The first half of the block is for `mqplug.testing.free_port`.
+    The first half of the block is for `mqplug_testing.free_port`.
     """
     chance = random.SystemRandom()
     behind = FIRST_PORT + os.getpid() * BLOCK_OF_A_PROCESS % (LAST_PORT + 1 - FIRST_PORT) + BLOCK_OF_A_PROCESS

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Self
 
-    from mqplug.testing import NetworkHooks, Proxy, ServerHooks
+    from mqplug_testing import NetworkHooks, Proxy, ServerHooks
 
     class BrokerHooks(ServerHooks, NetworkHooks):
         """The hooks of a harness that disturb a broker, or the network in front of it."""
@@ -235,7 +235,7 @@ class BrokerServer(StartedInBlock):
         self._relay().reset_replies()
 
     def hooks(self) -> BrokerHooks:
-        """Return the hooks of a harness of `mqplug.testing`: `Harness(..., **server.hooks())`."""
+        """Return the hooks of a harness of `mqplug_testing`: `Harness(..., **server.hooks())`."""
         return {
             "restart": self.restart, "kill": self.kill, "start": self.start, "pause": self.pause,
             "unpause": self.unpause, "cut_network": self.cut_network, "heal_network": self.heal_network,
@@ -350,7 +350,7 @@ class BrokerServer(StartedInBlock):
         if isinstance(self._held(), SharedProcess):
             refuse()
         if self._network is None:
-            from mqplug.testing import Proxy  # slow to import, and most servers need none
+            from mqplug_testing import Proxy  # slow to import, and most servers need none
 
             routes = self._routes()
             self._network = Proxy(*routes.values(), ports=[*routes])

@@ -237,7 +237,7 @@ class KafkaCluster(StartedInBlock):
             node.reset_replies()
 
     def hooks(self) -> ClusterHooks:
-        """Return the hooks of a harness of `mqplug.testing`. The node that is killed is the active controller."""
+        """Return the hooks of a harness of `mqplug_testing`. The node that is killed is the active controller."""
         return {
             "restart": self.restart, "kill": self.kill, "start": self.start, "pause": self.pause,
             "unpause": self.unpause, "cut_network": self.cut_network, "heal_network": self.heal_network,

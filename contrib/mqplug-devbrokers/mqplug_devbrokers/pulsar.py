@@ -109,7 +109,7 @@ class PulsarServer(BrokerServer):
         return f'[pulsar]\nservice_url = "{self.service_url}"\nadmin_url = "{self.admin_url}"\n{token}'
 
     def hooks(self) -> PulsarHooks:
-        """Return the hooks of a harness of `mqplug.testing`: `Harness(..., **server.hooks())`."""
+        """Return the hooks of a harness of `mqplug_testing`: `Harness(..., **server.hooks())`."""
         return {**super().hooks(), "unload": self.unload}
 
     def unload(self, topic: str | None = None, *, namespace: str = NAMESPACE) -> None:

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mqplug.testing import Harness
 from mqplug_devbrokers import BrokerError, KafkaCluster, _kafka_cluster_wire
 from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers._kafka_wire import KafkaWire
+from mqplug_testing import Harness
 
 PATIENCE = 30.0
 

@@ -13,9 +13,9 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mqplug import Client
-from mqplug.testing import Harness
 from mqplug_devbrokers import BrokerError, KafkaServer, PulsarServer
 from mqplug_devbrokers._pulsar_rest import PulsarRest
+from mqplug_testing import Harness
 
 pytestmark = pytest.mark.disturbs
 

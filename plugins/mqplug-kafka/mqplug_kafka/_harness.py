@@ -12,7 +12,7 @@ from typing import Final
 
 import mqplug
 from mqplug import Client
-from mqplug.testing import DISTURBING_HOOKS, Harness
+from mqplug_testing import DISTURBING_HOOKS, Harness
 
 POLL_LIMIT_S: Final = 6.0  # the shortest session that a broker allows by default
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")

@@ -13,10 +13,10 @@ from confluent_kafka import KafkaError
 from kafka_driver import free_ports
 
 import mqplug
-from mqplug.testing import Proxy
 from mqplug_kafka._cluster import connection, connection_failures
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S
 from mqplug_kafka._cluster.connection_failures import ConnectionFailures
+from mqplug_testing import Proxy
 
 pytestmark = pytest.mark.python
 

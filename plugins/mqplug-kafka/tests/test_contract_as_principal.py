@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug.testing import prove
 from mqplug_kafka._harness import harness as shipped
+from mqplug_testing import prove
 
 ADMINISTERING = (
     "CC-11", "ERR-01", "GRP-17", "LIF-13", "TOP-02", "TOP-03", "TOP-06", "TOP-07", "TOP-08", "TOP-10", "TOP-12",

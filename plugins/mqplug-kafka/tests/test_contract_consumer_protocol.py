@@ -7,8 +7,8 @@ import os
 import attrs
 import pytest
 
-from mqplug.testing import prove
 from mqplug_kafka._harness import harness as shipped
+from mqplug_testing import prove
 
 OF_GROUPS = ("GRP", "ACK", "SEEK", "CON", "CLS", "TX")
 BY_DAY = (

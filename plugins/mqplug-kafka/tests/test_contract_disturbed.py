@@ -8,8 +8,8 @@ from brief_contract import BRIEF
 from contract_parts import DISTURBING
 
 import mqplug
-from mqplug.testing import prove
 from mqplug_kafka._harness import harness as shipped
+from mqplug_testing import prove
 
 BY_DAY = BRIEF
 

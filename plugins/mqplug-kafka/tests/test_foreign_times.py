@@ -12,8 +12,8 @@ from kafka_driver import fill, new_name, take, time_limit
 
 import mqplug
 import mqplug.aio
-from mqplug.debug import Debug
-from mqplug.recording import Recorder
+from mqplug_testing.debug import Debug
+from mqplug_testing.recording import Recorder
 
 TIMES = [1_700_000_000_000_000, 1_700_000_000_000_000_000, -5, -(10**15), 1_700_000_000_123]
 

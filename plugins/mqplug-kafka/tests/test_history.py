@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug.testing.history import check_history
 from mqplug_kafka._harness import harness as shipped
+from mqplug_testing.history import check_history
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 

@@ -126,7 +126,7 @@ def test_a_path_in_the_url_is_refused_wherever_the_url_stands(path, way, tmp_pat
 
 def test_a_path_in_the_url_is_refused_on_the_command_line():
     """The commands refuse it, too, and end with an error."""
-    command = [sys.executable, "-m", "mqplug.cli", "topics", "kafka://127.0.0.1:1/orders"]
+    command = [sys.executable, "-m", "mqplug_cli", "topics", "kafka://127.0.0.1:1/orders"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode != 0
     assert "has no path" in ended.stderr

@@ -137,7 +137,7 @@ def test_doctor_names_a_broker_without_topic_ids(old_url, disturbed_kafka):
     for url in (old_url, disturbed_kafka.url):
         with mqplug.connect(url) as mq:
             mq.create_topic(new_name())
-        command = [sys.executable, "-m", "mqplug.cli", "doctor", url, "--json"]
+        command = [sys.executable, "-m", "mqplug_cli", "doctor", url, "--json"]
         found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
         assert found["connects"]
         warned = [each for each in found["warnings"] if "the broker reports no topic ids" in each]

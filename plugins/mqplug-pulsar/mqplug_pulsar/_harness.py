@@ -11,7 +11,7 @@ from typing import Final
 
 import mqplug
 from mqplug import Client
-from mqplug.testing import DISTURBING_HOOKS, Harness
+from mqplug_testing import DISTURBING_HOOKS, Harness
 
 UNANSWERED: Final = "a commit of a member that was stopped until another took over gets no answer: it ends with Timeout"
 KNOWN_FAILURES: Final[dict[str, str]] = dict.fromkeys(("GRP-41", "GRP-42"), UNANSWERED)

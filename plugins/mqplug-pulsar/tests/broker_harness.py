@@ -10,8 +10,8 @@ import attrs
 from pulsar_rest import Rest
 
 import mqplug
-from mqplug.testing import Harness
 from mqplug_pulsar._harness import harness as shipped
+from mqplug_testing import Harness
 
 CODECS = ("lz4", "zlib", "zstd", "snappy")
 NEEDS_BATCHES = "zlib"

@@ -7,7 +7,7 @@ from brief_contract import BRIEF
 from broker_harness import shared
 from contract_parts import UNDISTURBED
 
-from mqplug.testing import prove
+from mqplug_testing import prove
 
 BY_DAY = BRIEF
 

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug.testing import prove
 from mqplug_pulsar._harness import harness as shipped
+from mqplug_testing import prove
 
 ADMINISTERING = (
     "ERR-01", "LIF-13", "TOP-02", "TOP-03", "TOP-06", "TOP-07", "TOP-10", "TOP-12", "TOP-15", "TOP-17", "TOP-19",

@@ -10,7 +10,7 @@ from broker_harness import disturbed
 from contract_parts import DISTURBING
 from plain_topics import plain_topics
 
-from mqplug.testing import prove
+from mqplug_testing import prove
 
 BY_DAY = BRIEF
 

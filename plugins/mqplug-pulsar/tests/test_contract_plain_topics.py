@@ -8,7 +8,7 @@ from broker_harness import shared
 from contract_parts import UNDISTURBED
 from plain_topics import plain_topics
 
-from mqplug.testing import prove
+from mqplug_testing import prove
 
 BY_DAY = (
     "HP-01", "WM-01", "WM-03", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "SEEK-07", "TOP-03",

@@ -6,7 +6,7 @@ import pytest
 from broker_harness import shared
 from contract_parts import UNDISTURBED
 
-from mqplug.testing import prove
+from mqplug_testing import prove
 
 BY_DAY = (
     "HP-01", "PRO-01", "PRO-07", "WM-01", "WM-03", "CON-01", "GRP-01", "ACK-01", "ACK-04", "SEEK-01", "SEEK-07",

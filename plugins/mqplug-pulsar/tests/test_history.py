@@ -9,10 +9,10 @@ import pytest
 from plain_topics import plain_topics
 
 import mqplug
-from mqplug.testing.history import Plan, check_history
 from mqplug_devbrokers import PulsarServer
 from mqplug_devbrokers.pytest_plugin import started
 from mqplug_pulsar._harness import harness as shipped
+from mqplug_testing.history import Plan, check_history
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 

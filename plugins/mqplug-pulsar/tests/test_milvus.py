@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 import mqplug
-from mqplug.cli import main
+from mqplug_cli import main
 
 pytest.importorskip("click")
 pytest.importorskip("yaml")

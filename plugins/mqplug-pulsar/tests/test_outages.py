@@ -9,7 +9,7 @@ import pytest
 from pulsar_driver import check_in_any_order, fill, take
 
 import mqplug
-from mqplug.testing import Proxy, free_port
+from mqplug_testing import Proxy, free_port
 
 DOWN_S = 1.0
 

@@ -20,12 +20,12 @@ from typing import Final
 
 import mqplug
 from mqplug import Client, ConfigError
-from mqplug.testing import Harness, ServerProcess
 from mqplug_rocksmq._engine.directory import DATABASE
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._processes.reach import ask_owner
 from mqplug_rocksmq._store.store import Store
+from mqplug_testing import Harness, ServerProcess
 
 FULL_DISK_MARGIN_BYTES: Final = 1_000_000  # that files may still grow by while the disk counts as full
 _WAL_BLOCK: Final = 32 << 10

@@ -160,7 +160,7 @@ def freeze(process: subprocess.Popen[str]) -> None:
 @contextmanager
 def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     """Have another process hold a store open; end it in order."""
-    command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", str(path), *options]
+    command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", str(path), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert line(process).startswith("serving")

@@ -66,9 +66,9 @@ READ_ONLY = """
 mount --bind "$1" "$1"
 mount -o remount,bind,ro "$1"
 for each in check stats restore; do
-    "$2" -m mqplug.cli rocksmq $each "$1/store" $([ $each = restore ] && echo "$3")
+    "$2" -m mqplug_cli rocksmq $each "$1/store" $([ $each = restore ] && echo "$3")
 done
-"$2" -m mqplug.cli rocksmq repair "$1/store" || echo "repair ends with $?"
+"$2" -m mqplug_cli rocksmq repair "$1/store" || echo "repair ends with $?"
 """
 
 
@@ -225,7 +225,7 @@ def test_no_store(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
 def test_looking_makes_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
     """The verbs of mqplug itself say that there is no store at a misspelt path, and leave no trace there."""
-    from mqplug.cli._app import run_command
+    from mqplug_cli._app import run_command
 
     assert run_command([*verb, f"rocksmq://{tmp_path}/typo", *(["orders"] if verb == ["watermarks"] else [])]) == 1
     assert "there is no store at" in "".join(capsys.readouterr())
@@ -235,7 +235,7 @@ def test_looking_makes_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_errors_are_one_line(tmp_path: Path) -> None:
     """On the command line an error is one line, with exit code 1."""
     code = (
-        "from mqplug.cli import main\nsys.argv[1:] = ['rocksmq', 'stats', str(path)]\nsys.stderr = sys.stdout\nmain()"
+        "from mqplug_cli import main\nsys.argv[1:] = ['rocksmq', 'stats', str(path)]\nsys.stderr = sys.stdout\nmain()"
     )
     with python(code, tmp_path / "missing") as process:
         out, _ = process.communicate(timeout=60)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mqplug.testing import Harness, prove
 from mqplug_rocksmq._harness import HeldStore
+from mqplug_testing import Harness, prove
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from brief_contract import BRIEF
 
-from mqplug.testing import Harness, prove
 from mqplug_rocksmq._harness import owned
+from mqplug_testing import Harness, prove
 
 BY_DAY = BRIEF
 

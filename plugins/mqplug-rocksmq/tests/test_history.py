@@ -14,8 +14,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mqplug.testing import check_history
 from mqplug_rocksmq._harness import harness
+from mqplug_testing import check_history
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 
@@ -48,7 +48,7 @@ def test_without_a_host_processes_are_killed_all_the_same(path: Path) -> None:
 @pytest.mark.timeout(400)
 def test_the_command_does_the_same(path: Path) -> None:
     """``mqplug test`` finds the harness of this plugin, and has processes of its own to kill."""
-    command = [sys.executable, "-m", "mqplug.cli", "test", f"rocksmq://{path}", "--history", "3s", "--seed", "7"]
+    command = [sys.executable, "-m", "mqplug_cli", "test", f"rocksmq://{path}", "--history", "3s", "--seed", "7"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=380, check=False)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1].startswith("exactly once: no anomaly; ")

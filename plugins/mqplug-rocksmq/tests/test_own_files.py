@@ -143,7 +143,7 @@ def test_a_changed_name_of_an_open_store(path: Path) -> None:
     """Of a store that another process has open, check tells of a changed name too."""
     with serving(path):
         damaged(path, "flipped 20")
-        command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "check", str(path)]
+        command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "check", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, IDENTITY in done.stdout) == (1, True), done.stderr
 

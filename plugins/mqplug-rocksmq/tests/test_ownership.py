@@ -188,7 +188,7 @@ def test_serve_ends_in_order(path: Path, number: signal.Signals) -> None:
 
 def test_serve_where_another_process_owns(path: Path, owner: subprocess.Popen[str]) -> None:
     """A second ``serve`` says in one line who owns the store."""
-    command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", str(path)]
+    command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert f"process {owner.pid}" in done.stderr
@@ -197,7 +197,7 @@ def test_serve_where_another_process_owns(path: Path, owner: subprocess.Popen[st
 
 def serve_and_tell(path: Path, manager: socket.socket) -> subprocess.Popen[str]:
     """Start ``serve --wait`` as a service of a service manager."""
-    command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", str(path), "--wait"]
+    command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", str(path), "--wait"]
     environment = os.environ | {"NOTIFY_SOCKET": manager.getsockname()}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 

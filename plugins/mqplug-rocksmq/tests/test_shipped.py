@@ -29,6 +29,6 @@ def test_each_worker_has_a_store_of_its_own(tmp_path):
 def prove(*arguments):
     """Run ``mqplug test``."""
     return subprocess.run(
-        [sys.executable, "-m", "mqplug.cli", "test", *arguments],
+        [sys.executable, "-m", "mqplug_cli", "test", *arguments],
         capture_output=True, text=True, timeout=110, check=False,
     )  # fmt: skip

@@ -163,7 +163,7 @@ def test_ctrl_c_ends_a_command(path: Path) -> None:
         mute.listen()
         mute.settimeout(30)
         ownership.announce(address)
-        command = [sys.executable, "-m", "mqplug.cli", "topics", f"rocksmq://{path}"]
+        command = [sys.executable, "-m", "mqplug_cli", "topics", f"rocksmq://{path}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             connection, _ = mute.accept()
             with connection:

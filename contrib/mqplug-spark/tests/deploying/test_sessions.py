@@ -14,8 +14,8 @@ import pytest
 from another_session import run_again
 from waiting import wait_until
 
-from mqplug.testing import free_port
 from mqplug_spark.bundle import write_bundle
+from mqplug_testing import free_port
 
 pytestmark = [pytest.mark.night, pytest.mark.timeout(900), pytest.mark.usefixtures("java")]
 

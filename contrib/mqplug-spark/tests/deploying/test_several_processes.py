@@ -62,7 +62,7 @@ def owned(url: str, owner: str) -> Iterator[Callable[[], None]]:
         with mqplug.connect(url) as client:
             yield client.close
     elif owner == "served":
-        command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", url.removeprefix("rocksmq://")]
+        command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", url.removeprefix("rocksmq://")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline()

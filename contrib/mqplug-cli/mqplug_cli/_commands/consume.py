@@ -1,0 +1,237 @@
+"""``mqplug consume``: writes the messages of topics to standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+import mqplug
+from mqplug_cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug_cli._arguments.places import PLACES_HELP, Offset, Place
+from mqplug_cli._exit_codes import BEHIND
+from mqplug_cli._messages.decoding import DECODINGS
+from mqplug_cli._messages.filters import MessageFilter
+from mqplug_cli._messages.output_pipe import OutputPipe
+from mqplug_cli._messages.reading import MOST_TOGETHER, Reader, ReadRequest
+from mqplug_cli._messages.writing import TableLines, Write, formatted, json_lines, raw_lines
+from mqplug_cli._output.progress import Progress
+
+STORED: Final = "stored"
+
+
+class _StartPlace(Place):
+    """A place, or ``stored``: where the group goes on."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the start that a text means."""
+        return STORED if value == STORED else super().convert(value, param, ctx)
+
+
+class _OutputFormat(click.Choice):  # type: ignore[type-arg]
+    """How to write it. Other tools say with -o where to start: then it names --from."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the format that a text means."""
+        if value not in self.choices:
+            self.fail(f"{value!r} is not one of {', '.join(self.choices)}. Where to start says --from: {PLACES_HELP}")
+        return super().convert(value, param, ctx)
+
+
+@click.command(cls=ClientCommand)
+@client_options
+@click.argument("topics", nargs=-1, metavar="TOPIC...")
+@click.option("--matching", metavar="REGEX", help="Read all topics whose whole name matches.")
+@click.option(
+    "--from", "start", type=_StartPlace(offsets=True), metavar="PLACE", help="Where to start. [default: earliest]"
+)
+@click.option(
+    "--to", "until", type=Place(offsets=True), metavar="PLACE", help="Where to end. [default: what is there now]"
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes; start there, unless --from is given.")
+@click.option("-n", "--max", "most", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
+@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N of all partitions.")
+@click.option("--group", metavar="NAME", help="Read as a member of this group, and ack what was written.")
+@click.option(
+    "--partition",
+    "-p",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Read this partition only. May be repeated.",
+)
+@click.option("--filter-key", multiple=True, metavar="GLOB", help="Only messages with such a key.")
+@click.option("--filter-value", multiple=True, metavar="GLOB", help="Only messages with such a value.")
+@click.option("--filter-header", multiple=True, metavar="NAME=GLOB", help="Only messages with such a header.")
+@click.option("--decode", type=click.Choice(DECODINGS), help="How values are shown.")
+@click.option("--decode-key", type=click.Choice(DECODINGS), help="How keys are shown.")
+@click.option("--format", "template", metavar="TEXT", help=r"As kcat's: '%t %p %o %k %s\n'. See below.")
+@click.option("-K", "--key-separator", "separator", metavar="TEXT", help="Write key, this text and value.")
+@click.option(
+    "-o",
+    "--output",
+    "output_format",
+    type=_OutputFormat(["table", "json", "raw"]),
+    help="How to write it. [default: raw]",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json: a JSON object on each line.")
+def consume(client: ClientOptions, topics: tuple[str, ...], most: int | None, **options: Any) -> int:
+    """Write the messages of topics to standard output.
+
+    It ends at the messages that are there now, or goes on with --follow. The exit code is 3 if there was none. Values
+    are written as they are, a line each, unless -o, --format or --decode says otherwise. What --json writes,
+    produce --json reads.
+
+    A PLACE is earliest, latest, -N (the last N of each partition), @TIME, @-10m (that long ago), an id or a position,
+    of which only the partition is read that they belong to, or with -p #N, the offset N of that partition. --to names
+    the first message that is not read.
+
+    Without --group no trace is left at the broker. With it the group goes on where it was (--from stored), and --from
+    only says where a new group starts. A message is acked once it was written, so that none is lost.
+
+    --format has %t topic, %p partition, %o offset, %T timestamp in milliseconds, %k key, %K its length, %s value, %S
+    its length, %R the same as four bytes, %h headers, %% a percent sign, \\n \\r \\t \\xFF.
+
+    Examples:
+      $ mqplug consume rocksmq:///tmp/mq orders
+      $ mqplug consume rocksmq:///tmp/mq orders --from @-10m -n 5 --json
+      $ mqplug consume rocksmq:///tmp/mq orders --tail 3 --format '%T %k: %s\\n'
+      $ mqplug consume rocksmq:///tmp/mq orders --group billing -o table
+    """  # noqa: D301  click wants a real \\b
+    request = _request(topics, client.timeout, options)
+    chosen, write = _filter(options), _writer(options)
+    with client.open() as mq, request.open(mq) as consumer:
+        copying = _Copying(Reader(mq, consumer, request, OutputPipe()), chosen, write, most)
+        copying.run(request)
+    return 0 if copying.written else BEHIND
+
+
+class _Copying:
+    """Writes the messages that pass the filter, at most so many, and has them acked once they were written."""
+
+    def __init__(self, reader: Reader, chosen: MessageFilter, write: Write, most: int | None) -> None:
+        self._reader = reader
+        self._chosen = chosen
+        self._write = write
+        self._most = most
+        self._pipe = reader.pipe
+        self._progress = Progress("reading", most)
+        self.written = 0
+
+    def run(self, request: ReadRequest) -> None:
+        """Write until the end, or until there are enough."""
+        with self._progress:
+            if request.tail is not None:
+                for batch in self._reader.newest(request.tail):
+                    self._copy(batch)
+                if not request.follow:
+                    return
+            for batch in self._reader.batches(self._room):
+                rows = self._copy(batch)
+                if self._left == 0:
+                    self._reader.done(batch, rows[-1])
+                    return
+                self._reader.done(batch, len(batch) - 1)
+
+    @property
+    def _left(self) -> int:
+        return MOST_TOGETHER if self._most is None else self._most - self.written
+
+    def _room(self) -> int:
+        return self._left if self._chosen.is_empty else MOST_TOGETHER
+
+    def _copy(self, batch: mqplug.Batch) -> Sequence[int]:
+        """Write what passes of a batch. Return its rows."""
+        rows: Sequence[int] = range(len(batch)) if self._chosen.is_empty else self._chosen.rows(batch)
+        rows = rows[: self._left]
+        if rows:
+            whole = len(rows) == len(batch)
+            self._pipe.write(self._write(batch if whole else batch.take(rows, batch.next_position)))
+            self.written += len(rows)
+            if not self._pipe.is_terminal:
+                self._progress.advance(len(rows))
+        return rows
+
+
+def _request(topics: tuple[str, ...], timeout: float, options: dict[str, Any]) -> ReadRequest:
+    start, until, group, tail = (options[name] for name in ("start", "until", "group", "tail"))
+    partitions = list(options["partitions"]) or None
+    if bool(topics) == bool(options["matching"]):
+        raise click.UsageError("Give the names of topics, or --matching.")
+    if partitions and (group or options["matching"]):
+        raise click.UsageError("--partition is for topics that are named, and without --group.")
+    if tail is not None and (start is not None or until is not None or group):
+        raise click.UsageError("--tail is for the end of a topic, without --from, --to and --group.")
+    if until is not None and options["follow"]:
+        raise click.UsageError("Give --to or --follow, not both.")
+    if start == STORED and not group:
+        raise click.UsageError("--from stored is where a --group goes on.")
+    if group and (isinstance(start, Offset) or isinstance(until, Offset)):
+        raise click.UsageError("An offset is of one partition. Read that without --group.")
+    only = {log.partition for place in (start, until) if (log := _log_of(place)) is not None}
+    if only and (len(topics) != 1 or group or len(only) > 1 or (partitions and set(partitions) != only)):
+        raise click.UsageError(
+            "An id or a position is of one partition of one topic. Read that alone, without --group."
+        )
+    return ReadRequest(
+        topics=list(topics) or _pattern(options["matching"]),
+        start=_start(start, options), until=until if until is not None else _end(options),
+        partitions=sorted(only) or partitions, group=group, follow=options["follow"], tail=tail, timeout=timeout,
+    )  # fmt: skip
+
+
+def _start(start: Any, options: dict[str, Any]) -> mqplug.Start | None:
+    if options["tail"] is not None:
+        return mqplug.last(options["tail"])
+    if start == STORED or (start is None and options["group"]):
+        return None
+    if start is not None:
+        found: mqplug.Start = start
+        return found
+    return mqplug.LATEST if options["follow"] else mqplug.EARLIEST
+
+
+def _end(options: dict[str, Any]) -> mqplug.Start | None:
+    return None if options["follow"] or options["tail"] is not None else mqplug.LATEST
+
+
+def _log_of(place: object) -> mqplug.Log | None:
+    """Return the log that an id or a position belongs to; None for another place."""
+    log: mqplug.Log | None = getattr(getattr(place, "id", place), "log", None)
+    return log
+
+
+def _pattern(text: str) -> Any:
+    try:
+        return mqplug.matching(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--matching") from None
+
+
+def _filter(options: dict[str, Any]) -> MessageFilter:
+    try:
+        return MessageFilter(options["filter_key"], options["filter_value"], options["filter_header"])
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--filter-header") from None
+
+
+def _writer(options: dict[str, Any]) -> Write:
+    output = "json" if options["as_json"] else options["output_format"]
+    template, separator = options["template"], options["separator"]
+    if sum(given is not None for given in (output, template, separator)) > 1:
+        raise click.UsageError("Give one of -o, --json, --format and -K.")
+    how = options["decode"], options["decode_key"]
+    if output == "json":
+        return json_lines(*how)
+    if output == "table":
+        return TableLines(*how).write
+    if separator is not None:
+        template = "%k{}%s\\n".format(separator.replace("\\", "\\\\").replace("%", "%%"))
+    if template is None and how == (None, None):
+        return raw_lines
+    try:
+        return formatted("%s\\n" if template is None else template, *how)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--format") from None

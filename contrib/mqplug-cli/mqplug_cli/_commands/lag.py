@@ -1,0 +1,95 @@
+"""``mqplug lag``: shows how far a group is behind, once, again and again, or as a check for cron."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from mqplug_cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug_cli._arguments.durations import duration_option
+from mqplug_cli._exit_codes import BEHIND
+from mqplug_cli._output.formats import Output, output_option
+from mqplug_cli._queries.lags import PartitionLag, behind, lags, lags_of_all
+
+COLUMNS = ("group", "topic", "partition", "position", "high", "lag")
+
+
+@click.command(cls=ClientCommand)
+@client_options
+@click.argument("group", required=False)
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic. May be repeated.")
+@click.option("--all", "every", is_flag=True, help="All groups.")
+@click.option(
+    "--watch",
+    is_flag=False,
+    flag_value="2s",
+    callback=duration_option,
+    metavar="TIME",
+    help="Repeat every 2 seconds, or every TIME, until Ctrl-C.",
+)
+@click.option(
+    "--max", "most", type=click.IntRange(min=0), metavar="N", help="Exit with 3 if a group is further behind than this."
+)
+@output_option
+def lag(
+    client: ClientOptions,
+    group: str | None,
+    topics: tuple[str, ...],
+    every: bool,
+    watch: float | None,
+    most: int | None,
+    output: Output,
+) -> int:
+    """Show by how many messages a group is behind.
+
+    The number is the backend's estimate for each partition; it is 0 only when there is nothing to read. With --max it
+    is a check for cron or a monitor: one line, and the exit code 3 if a group is behind.
+
+    Examples:
+      $ mqplug lag rocksmq:///tmp/mq billing
+      $ mqplug lag rocksmq:///tmp/mq billing --watch 1s  # until Ctrl-C
+      $ mqplug lag rocksmq:///tmp/mq billing --topic orders --max 1000
+      $ mqplug lag rocksmq:///tmp/mq --all --max 10  # exits with 3: billing is behind
+    """
+    if (group is None) != every or (every and topics):
+        raise click.UsageError("Give a GROUP, or --all without --topic.")
+    if watch is not None and most is not None:
+        raise click.UsageError("--max checks once: give it without --watch.")
+    with client.open() as mq:
+        while True:
+            found = list(lags_of_all(mq, client.timeout)) if group is None else lags(mq, group, topics, client.timeout)
+            if most is not None:
+                return _check(found, most, output)
+            _show(found, output, repeated=watch is not None)
+            if watch is None:
+                return 0
+            sys.stdout.flush()
+            time.sleep(watch)
+
+
+def _show(found: list[PartitionLag], output: Output, *, repeated: bool) -> None:
+    rows = [each._asdict() for each in found]
+    if not output.for_people:
+        (output.line if repeated else output.value)(rows)
+        return
+    if repeated and sys.stdout.isatty():
+        click.clear()
+    output.rows(COLUMNS, rows)
+    for name, messages in behind(found).items():
+        click.echo(f"\n{name} is {messages:,} behind" + (time.strftime(" at %H:%M:%S\n") if repeated else ""))
+
+
+def _check(found: list[PartitionLag], most: int, output: Output) -> int:
+    """Print one line in the form that Nagios reads, and return the exit code."""
+    counts = behind(found)
+    late = [name for name, messages in counts.items() if messages > most]
+    if output.for_people:
+        numbers = " ".join(f"{name}={messages};;{most}" for name, messages in counts.items())
+        shown = late or list(counts)
+        text = ", ".join(f"{name} is {counts[name]:,} behind" for name in shown) or "there are no groups"
+        click.echo(f"{'BEHIND' if late else 'OK'}: {text}" + (f" | {numbers}" if numbers else ""))
+    else:
+        output.value([each._asdict() for each in found])
+    return BEHIND if late else 0

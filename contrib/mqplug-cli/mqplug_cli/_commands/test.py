@@ -1,0 +1,173 @@
+"""``mqplug test``: runs the contract kit, or the history check, over a backend."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mqplug_cli._arguments.client_options import ClientOptions, checked_target, timeout_option
+from mqplug_cli._arguments.durations import duration_option
+from mqplug_cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
+from mqplug_cli._interrupts import SIGNALS
+
+OF_CASES = ("only", "workers", "known_failures", "kit", "report", "scale")
+EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
+
+INTERRUPTS = 3  # of the user, before the next one kills pytest
+INTERRUPT_AGAIN_S, ENDS_WITHIN_S = 3.0, 60.0
+
+# The first Ctrl-C that pytest notices ends it without a traceback. Another one does not interrupt the deletion of its
+# topics, but ends its threads afterwards, which may still wait for messages.
+RUN_PYTEST = """
+import signal, sys
+sys.argv[0] = "mqplug test"
+try:
+    import pytest
+
+    class Noticed:
+        def pytest_keyboard_interrupt(self):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    code = pytest.main(sys.argv[1:], plugins=[Noticed()])
+except KeyboardInterrupt:
+    code = 2
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+sys.exit(code)
+"""
+
+file_type = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("url")
+@click.option("--profile", type=click.Choice(["quick", "full", "soak"]), default="full", show_default=True)
+@click.option("--only", multiple=True, metavar="IDS", help="Only these cases or groups, as in SEEK-05,WM.")
+@click.option("--known-failures", type=file_type, metavar="FILE", help='TOML with reasons: SEEK-22 = "why"')
+@click.option("--kit", metavar="VERSION", help="Failures of cases newer than this do not fail the run.")
+@click.option("--report", type=file_type, multiple=True, metavar="FILE", help="Write JSON, or Markdown to a .md file.")
+@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Multiply all waiting.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes.")
+@click.option("--seed", type=int, metavar="N", help="Repeat the order and the random draws of this seed.")
+@click.option(
+    "--history", callback=duration_option, metavar="TIME", help="Run the history check for this time instead."
+)
+@click.option(
+    "--history-file",
+    type=file_type,
+    metavar="FILE",
+    help="Save the history to this file before the search. [default: history-SEED.jsonl, if it shows an anomaly]",
+)
+@timeout_option
+@click.pass_context
+def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
+    """Run the contract kit over a backend.
+
+    Each case checks a promise of the contract in topics of its own, which it deletes. With --history, random producers,
+    consumers and faults use the backend for that time, as in 60s or 10m; the recorded calls are then searched for
+    messages lost, repeated or out of order.
+
+    Examples:
+      $ mqplug test rocksmq:///tmp/mq --only WM-01,WM-02
+      $ mqplug test kafka://localhost:9092 --history 2s
+    """
+    _check(options)
+    with ClientOptions(checked_target(url), timeout, {}).open(creates=True) as mq:
+        click.echo(f"{mq!r}")
+    if options["seed"] is None:
+        options["seed"] = random.randrange(2**31)  # noqa: S311  no secret
+    context.exit(_run_cases(url, options) if options["history"] is None else _search_history(url, options))
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what the run would refuse, before anything is connected."""
+    if find_spec("mqplug_testing") is None:
+        raise click.UsageError("the contract kit is not installed. Run pip install 'mqplug[testing]'")
+    if options["history"] is not None and (unused := [name for name in OF_CASES if options[name]]):
+        raise click.UsageError(f"--{unused[0].replace('_', '-')} is for the cases, and --history runs none.")
+    if options["only"] or options["kit"] or options["known_failures"]:
+        from mqplug_testing import check_options
+
+        try:
+            check_options(options["only"], options["kit"], options["known_failures"])
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+
+
+def _run_cases(url: str, options: dict[str, Any]) -> int:
+    """Run the cases in a process of their own, which loads pytest before mqplug."""
+    command = [sys.executable, "-c", RUN_PYTEST, *_arguments(url, options)]
+    click.echo(f"the order is --seed {options['seed']}")
+    process = subprocess.Popen(command, process_group=0)  # noqa: S603  our own command
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:  # on a terminal or not, pytest and its workers get it from here alone
+        _interrupt(process)
+        raise
+    return EXIT_CODES_OF_PYTEST.get(code, min(code, FAILED))
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """End pytest, which then deletes its topics. Now and then a library swallows a Ctrl-C, so it is repeated.
+
+    Each further one of the user is passed on at once, and kills pytest in the end. So does the end of its time.
+    """
+    left = [signal.SIGINT] * INTERRUPTS
+    end = time.monotonic() + ENDS_WITHIN_S
+
+    def send(number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+
+    def pass_on(*_: object) -> None:
+        send(left.pop() if left else signal.SIGKILL)
+
+    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    pass_on()
+    while process.returncode is None:
+        try:
+            process.wait(INTERRUPT_AGAIN_S)
+        except subprocess.TimeoutExpired:
+            send(signal.SIGINT if time.monotonic() < end else signal.SIGKILL)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def _arguments(url: str, options: dict[str, Any]) -> Iterator[str]:
+    yield from ("-c", "/dev/null", "-q", "-rN", "-p", "no:cacheprovider", "--pyargs", "mqplug_testing.contract")
+    if options["workers"]:
+        yield from ("-n", str(options["workers"]))
+    if not sys.stdout.isatty():
+        yield "--mqplug-lines"
+    for name in ("profile", "known_failures", "kit", "scale", "seed", "only", "report"):
+        value = options[name]
+        for each in value if isinstance(value, tuple) else (value,):
+            if each is not None:
+                yield f"--mqplug-{name.replace('_', '-')}={each}"
+    yield f"--mqplug-url={url}"
+
+
+def _search_history(url: str, options: dict[str, Any]) -> int:
+    from mqplug_testing import check_history, harness_for
+
+    click.echo(f"the history runs for {options['history']:g} s with --seed {options['seed']}, and is searched then")
+    with harness_for(url) as harness:
+        verdict = check_history(harness, seconds=options["history"], seed=options["seed"], keep=options["history_file"])
+    click.echo(str(verdict))
+    if not verdict.anomalies:
+        return 0
+    if options["history_file"] is None:
+        kept = Path(f"history-{options['seed']}.jsonl")
+        verdict.history.save(kept)
+        click.echo(f"the history is in {kept}, and what it shows above")
+    return FAILED

@@ -1,0 +1,77 @@
+"""Kills a process while it sends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from subprocess import PIPE, Popen
+from threading import Timer
+from typing import IO, cast
+
+import attrs
+
+import mqplug
+from mqplug.spi import Deadline
+from mqplug_cli._demo.verdict import StoredPlace, payload_of
+from mqplug_cli._demo.writer_process import WRITER_BATCH_MESSAGES
+
+KILLED_WRITER = "victim"
+MIN_BATCHES_BEFORE_KILL = 10  # acknowledged
+WRITER_START_S = 30.0  # for the process to start and get that many acknowledged
+
+
+@attrs.frozen
+class KilledWriter:
+    """The sends of a killed process: those that were acknowledged, and those that may be stored as well."""
+
+    acknowledged: dict[bytes, StoredPlace]
+    possible: frozenset[bytes]
+
+
+def kill_writer(url: str, topic: str, seconds: float) -> KilledWriter:
+    """Let another process send for about `seconds`, kill it with -9 meanwhile, and return its acknowledged sends."""
+    program = [sys.executable, "-P", "-m", "mqplug_cli._demo.writer_process"]
+    task = json.dumps({"url": url, "topic": topic, "writer": KILLED_WRITER})
+    with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:  # noqa: S603 - our own module
+        too_late = Timer(WRITER_START_S + seconds, process.kill)
+        too_late.start()
+        try:
+            lines = _answers(process, task, seconds)
+        finally:
+            too_late.cancel()
+            process.kill()
+        lines += [line for line in cast(IO[str], process.stdout) if line.endswith("\n")]
+        complaint = cast(IO[str], process.stderr).read().strip() or "it printed no error"
+    if len(lines) < MIN_BATCHES_BEFORE_KILL:
+        raise mqplug.Error(
+            f"the writing process exited or hung after {len(lines)} batches, before it was killed: {complaint[-300:]}"
+        )
+    return _gathered(lines)
+
+
+def _answers(process: Popen[str], task: str, seconds: float) -> list[str]:
+    with suppress(BrokenPipeError):  # it has exited: its standard error says why
+        print(task, file=process.stdin, flush=True)
+    lines: list[str] = []
+    deadline: Deadline | None = None
+    for line in cast(IO[str], process.stdout):
+        lines.append(line)
+        deadline = deadline or Deadline(seconds)
+        if len(lines) >= MIN_BATCHES_BEFORE_KILL and deadline.expired:
+            break
+    return lines
+
+
+def _gathered(lines: list[str]) -> KilledWriter:
+    acknowledged: dict[bytes, StoredPlace] = {}
+    behind = 0
+    for line in lines:
+        first, places = json.loads(line)
+        for number, (partition, coordinates) in enumerate(places, first):
+            acknowledged[payload_of(KILLED_WRITER, number)] = (partition, tuple(coordinates))
+        behind = first + len(places)
+    return KilledWriter(
+        acknowledged,
+        frozenset(payload_of(KILLED_WRITER, number) for number in range(behind, behind + WRITER_BATCH_MESSAGES)),
+    )

@@ -1,0 +1,101 @@
+"""Compares what two topics contain, whatever their partitions: each message as often, and each key in its order.
+
+A topic is reduced to sums in buckets, so that the memory does not grow with the messages. If sums differ, a second
+reading looks at the messages of a few such buckets alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import mqplug
+from mqplug_cli._measuring.checksums import DIGEST_BYTES, message_digests
+
+BUCKETS: Final = 65_536
+NAMED_BUCKETS: Final = 16  # of those that differ, the number that are looked at again
+NAMED_MESSAGES: Final = 5
+KEYS_MAX: Final = 500_000  # about 100 MB
+_MODULUS: Final = 1 << (8 * DIGEST_BYTES)
+
+
+class Contents:
+    """The messages of a topic as sums, and the order of the messages of each key."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self._fields = fields
+        self._sums = [0] * BUCKETS
+        self._chains: dict[int, dict[int, int]] = {}  # by partition and key: a hash of its messages in their order
+        self._keys = 0
+
+    def add(self, batch: mqplug.Batch) -> None:
+        """Count the messages of a batch in."""
+        sums, digests = self._sums, list(message_digests(batch, self._fields))
+        for digest in digests:
+            bucket = _bucket(digest)
+            sums[bucket] = (sums[bucket] + int.from_bytes(digest)) % _MODULUS
+        if self.knows_keys and "key" in self._fields:
+            self._add_keys(batch, digests)
+
+    @property
+    def knows_keys(self) -> bool:
+        """Whether there are few enough keys to compare their order."""
+        return self._keys <= KEYS_MAX
+
+    def unlike_buckets(self, other: Contents) -> list[int]:
+        """Return the buckets whose messages are not the same."""
+        return [bucket for bucket in range(BUCKETS) if self._sums[bucket] != other._sums[bucket]]
+
+    def unlike_keys(self, other: Contents) -> set[int]:
+        """Return the hashes of the keys whose messages are in another order. Keys that a topic has in several
+        partitions have no order.
+        """
+        mine, theirs = self._ordered_keys(), other._ordered_keys()
+        return {key for key in mine.keys() & theirs.keys() if mine[key] != theirs[key]}
+
+    def _add_keys(self, batch: mqplug.Batch, digests: Iterable[bytes]) -> None:
+        chains = self._chains.setdefault(batch.log.partition, {})
+        before = len(chains)
+        for key, digest in zip(batch.keys, digests, strict=True):
+            if key is not None:
+                name = hash(key)
+                chains[name] = hash((chains.get(name, 0), digest))
+        self._keys += len(chains) - before
+        if not self.knows_keys:
+            self._chains.clear()
+
+    def _ordered_keys(self) -> dict[int, int]:
+        spread = Counter(key for chains in self._chains.values() for key in chains)
+        return {key: chain for chains in self._chains.values() for key, chain in chains.items() if spread[key] == 1}
+
+
+class NamedMessages:
+    """The messages of a few buckets, with an id of each, and the keys of a few hashes."""
+
+    def __init__(self, fields: Sequence[str], buckets: Sequence[int], keys: Iterable[int]) -> None:
+        self._fields = fields
+        self._buckets = frozenset(buckets[:NAMED_BUCKETS])
+        self._wanted = frozenset(islice(keys, NAMED_MESSAGES))
+        self._counts: Counter[bytes] = Counter()
+        self._ids: dict[bytes, mqplug.MessageId] = {}
+        self.keys: set[bytes] = set()
+
+    def add(self, batch: mqplug.Batch) -> None:
+        """Look at the messages of a batch."""
+        for row, digest in enumerate(message_digests(batch, self._fields) if self._buckets else ()):
+            if _bucket(digest) in self._buckets:
+                self._counts[digest] += 1
+                self._ids[digest] = batch.id(row)
+        if self._wanted:
+            self.keys.update(key for key in batch.keys if key is not None and hash(key) in self._wanted)
+
+    def beyond(self, other: NamedMessages) -> Iterator[tuple[mqplug.MessageId, int]]:
+        """Iterate over ids of messages that the other topic lacks, and how many of each."""
+        for digest, count in islice((self._counts - other._counts).items(), NAMED_MESSAGES):
+            yield self._ids[digest], count
+
+
+def _bucket(digest: bytes) -> int:
+    return int.from_bytes(digest[:2])

@@ -1,0 +1,93 @@
+"""Makes records of lines, as the options of ``produce`` say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+import mqplug
+from mqplug_cli._messages.envelopes import BadEnvelope, record_of
+from mqplug_cli._messages.sending import Block
+
+Texts = Sequence[tuple[str, Callable[[int], bytes]]]
+"""Names of headers, each with what makes its value for the number of a message."""
+
+
+class RecordMaker:
+    """Makes the records of inputs. ``refuse`` is called with the number and the reason of an input that makes none."""
+
+    def __init__(
+        self,
+        refuse: Callable[[int, str], None],
+        *,
+        envelopes: bool = False,
+        partitions: int | None = None,
+        keeps_partition: bool = True,
+        separator: bytes | None = None,
+        empty_is_null: bool = False,
+        key: Callable[[int], bytes] | None = None,
+        headers: Texts = (),
+        partition: int | None = None,
+    ) -> None:
+        self._refuse = refuse
+        self._envelopes = envelopes
+        self._partitions = partitions
+        self._keeps_partition = keeps_partition and partition is None
+        self._separator = separator
+        self._empty_is_null = empty_is_null
+        self._key = key
+        self._headers = headers
+        self._partition = partition
+        self._adds = not (key is None and not headers and partition is None)
+        self._plain = not (envelopes or empty_is_null or self._adds or separator is not None)
+
+    def block(self, inputs: Sequence[bytes], first: int, size: int) -> Block:
+        """Return the records of some inputs, of which the first has this number."""
+        numbers = range(first, first + len(inputs))
+        if self._plain:
+            return Block(inputs, numbers, size)
+        records: list[mqplug.Record | bytes] = []
+        good: list[int] = []
+        for number, line in zip(numbers, inputs, strict=True):
+            try:
+                records.append(self._record(line, number))
+            except BadEnvelope as error:
+                self._refuse(number, str(error))
+            else:
+                good.append(number)
+        return Block(records, good, size)
+
+    def _record(self, line: bytes, number: int) -> mqplug.Record:
+        record = self._of_envelope(line) if self._envelopes else self._of_line(line)
+        if self._adds:
+            self._add(record, number)
+        return record
+
+    def _of_line(self, line: bytes) -> mqplug.Record:
+        value: bytes | None = line
+        key: bytes | None = None
+        if self._separator is not None:
+            before, found, after = line.partition(self._separator)
+            if found:
+                key, value = before, after
+        if self._empty_is_null:
+            key, value = key or None, value or None
+        return mqplug.Record(value, key=key)
+
+    def _of_envelope(self, line: bytes) -> mqplug.Record:
+        record = record_of(line, keeps_partition=self._keeps_partition)
+        if record.partition is not None and self._partitions is not None and record.partition >= self._partitions:
+            raise BadEnvelope(
+                f"it is of partition {record.partition}, and the topic has 0 to {self._partitions - 1}. "
+                f"--repartition chooses among these"
+            )
+        return record
+
+    def _add(self, record: mqplug.Record, number: int) -> None:
+        if self._key is not None:
+            record.key = self._key(number)
+        if self._headers:
+            own = cast("Iterable[tuple[str, bytes | None]]", record.headers)  # an envelope has pairs
+            record.headers = (*own, *((name, make(number)) for name, make in self._headers))
+        if self._partition is not None:
+            record.partition = self._partition

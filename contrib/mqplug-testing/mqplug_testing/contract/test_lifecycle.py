@@ -1,0 +1,186 @@
+"""LIF: opening, and what is declared."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from contextlib import ExitStack
+from pathlib import Path
+
+import attrs
+
+from mqplug import EARLIEST, Client, Closed, ConfigError, Consumer, Producer, TopicNotFound, connect
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.registry import Registry
+
+case = Registry("LIF")
+
+
+@case(1)
+def test_name(bench: Bench) -> None:
+    """The name that opens a backend is the one that it reports, in its client and in its ids."""
+    _, ids = bench.filled(1)
+    bench.that(bench.client.backend in repr(bench.client), "the client says so")
+    bench.equal({each.log.backend for each in ids}, {bench.client.partitions(ids[0].log.topic)[0].backend})
+
+
+@case(2)
+def test_leaves_nothing(bench: Bench) -> None:
+    """Opening and closing leaves no thread, file or socket behind."""
+    topic, ids = bench.filled(3)
+    before = None
+    for _ in range(4):
+        with bench.harness.connect() as client:
+            producer, reader = client.producer(topic), client.consumer(topic, start=EARLIEST)
+            ids.append(producer.send(b"x", partition=0))
+            bench.delivers(reader, ids)
+        before = before or _in_use()  # the first round may set up what lasts as long as the process
+    bench.wait(lambda: all(now <= then for now, then in zip(_in_use(), before or (), strict=True)), "all is let go of")
+
+
+def _in_use() -> tuple[int, ...]:
+    """Python's threads; and on Linux all threads, and all open files and sockets."""
+    folders = [Path("/proc/self/task"), Path("/proc/self/fd")]
+    return threading.active_count(), *[len(list(each.iterdir())) for each in folders if each.exists()]
+
+
+@case(3)
+def test_many_times(bench: Bench) -> None:
+    """A backend can be opened and closed twenty times in one process."""
+    topic, ids = bench.filled(1)
+    for _ in range(20):
+        with bench.connect() as client:
+            bench.equal([message.id for message in client.read(topic)], ids)
+
+
+@case(4)
+def test_health(bench: Bench) -> None:
+    """``health`` returns on a live backend, and is ``Closed`` after close."""
+    client = bench.connect()
+    bench.equal(client.health(10 * bench.scale), None)  # type: ignore[func-returns-value]
+    client.close()
+    with bench.raises(Closed):
+        client.health()
+
+
+@case(6)
+def test_unknown_setting(bench: Bench) -> None:
+    """An unknown setting is refused by name, before anything is opened."""
+    with bench.raises(ConfigError) as caught:
+        connect(bench.client.backend, no_such_setting=1)
+    bench.that("no_such_setting" in str(caught.value), "the error names it")
+    known = list(attrs.fields_dict(bench.client._backend.descriptor.settings))
+    for setting in known:
+        misspelt = setting[:-1] + ("x" if setting[-1] != "x" else "y")
+        with bench.raises(ConfigError) as caught:
+            connect({"backend": bench.client.backend, misspelt: 1})
+        bench.that(misspelt in str(caught.value), str(caught.value))
+        hint = str(caught.value).partition(misspelt)[2]
+        bench.that(any(each in hint for each in known), "and the one that was meant")
+    if (url := bench.harness.second_process) is not None:
+        with bench.raises(ConfigError):
+            connect(f"{url}{'&' if '?' in url else '?'}no_such_setting=1")
+
+
+@case(8)
+def test_each_alone(bench: Bench) -> None:
+    """Producer, consumer, seek and watermarks each work on a client that uses nothing else."""
+    topic = bench.topic()
+    with bench.connect() as client:
+        sent = client.producer(topic).send(b"x", partition=0)
+    with bench.connect() as client:
+        bench.equal(bench.take(client.consumer(topic, start=EARLIEST), 1)[0].id, sent)
+    with bench.connect() as client:
+        bench.that(client.watermarks(topic)[0].high > client.watermarks(topic)[0].low, "one message")
+
+
+@case(10, needs=("multi_client",))
+def test_many_clients(bench: Bench) -> None:
+    """Two clients see the same, and closing one leaves the other as it was."""
+    topic, ids = bench.filled(2)
+    one, other = bench.connect(), bench.connect()
+    readers = [client.consumer(topic, start=EARLIEST) for client in (one, other)]
+    for reader in readers:
+        bench.delivers(reader, ids)
+    one.close()
+    bench.delivers(readers[1], bench.fill(topic, 2))
+
+
+@case(11)
+def test_context_managers(bench: Bench) -> None:
+    """Leaving a ``with`` closes, with an error and without one; the error gets through."""
+    topic, ids = bench.filled(1)
+    for error in (None, RuntimeError("mine")):
+        opened: list[Client | Producer | Consumer] = []
+        with ExitStack() as outer:
+            if error is not None:
+                outer.enter_context(bench.raises(RuntimeError))
+            with (
+                bench.connect() as client,
+                client.producer(topic) as out,
+                client.consumer(topic, start=EARLIEST) as in_,
+            ):
+                opened += [client, out, in_]
+                bench.delivers(in_, ids)
+                if error is not None:
+                    raise error
+        bench.that(all("closed" in repr(each) for each in opened), "all are closed")
+
+
+@case(12, level="should")
+def test_forgotten(bench: Bench) -> None:
+    """Whoever forgets to close is warned."""
+    topic, _ = bench.filled(1)
+    client = bench.harness.connect()
+    consumer = client.consumer(topic, start=EARLIEST)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        consumer._session.__del__()
+        client._session.__del__()
+    client.close()
+    bench.equal([warning.category for warning in caught], [ResourceWarning] * 2)
+
+
+@case(14)
+def test_reprs(bench: Bench) -> None:
+    """The repr of client, producer, consumer, message and id says backend and topic, and is one line."""
+    topic, ids = bench.filled(1)
+    reader = bench.reader(topic)
+    message = bench.take(reader, 1)[0]
+    for each in (bench.producer(topic), reader, message, message.id, reader.position()[0], ids[0].log):
+        text = repr(each)
+        bench.that(topic in text and "\n" not in text and " object at " not in text, text)
+    bench.that(bench.client.backend in repr(bench.client), "the client says its backend")
+
+
+@case(16)
+def test_wrong_hosts(bench: Bench) -> None:
+    """A URL with a port that is none, or without a host, is a ``ConfigError`` that shows no login."""
+    backend = bench.client.backend
+    for hosts in ("host:99999", "host:0", "host:x", "host:", ":9092", "one:1,,two:1", "::1:1", "[::1]:65536"):
+        for login in ("", "al1ce:s3cret@", "al1ce:s3c/ret@", "al1#ce:s3cret@", "al1ce:s3c?r@et@"):
+            with bench.raises(ConfigError) as caught:
+                connect(f"{backend}://{login}{hosts}")
+            bench.equal([part for part in ("al1", "s3c") if part in str(caught.value)], [])
+
+
+@case(17, needs=("retention",))
+def test_short_retention(bench: Bench) -> None:
+    """A number below 60 as a retention is a ``ValueError`` that shows the timedelta, and no topic is made."""
+    for number in (0, 7, 59.9):
+        topic = bench.name()
+        with bench.raises(ValueError) as caught:
+            bench.client.create_topic(topic, retention=number)
+        bench.that(f"timedelta(days={number:g})" in str(caught.value), str(caught.value))
+        with bench.raises(TopicNotFound):
+            bench.client.partitions(topic)
+
+
+@case(15, level="should")
+def test_native(bench: Bench) -> None:
+    """``unwrap`` of a type that is not there is None."""
+
+    class Stranger:
+        pass
+
+    bench.equal(bench.client.unwrap(Stranger), None)

@@ -1,0 +1,160 @@
+"""FLT: brokers that stand still, cannot be reached, or die again and again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+from mqplug import EARLIEST, LATEST, Client, Consumer, Error, MessageId
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.captured_logs import captured_logs
+from mqplug_testing._case_tools.registry import Registry
+from mqplug_testing.contract.test_faults import (
+    BROKER,
+    OUTAGE,
+    RECOVERY,
+    Sender,
+    check_values,
+    outage,
+    patiently,
+    send_more,
+    settled,
+)
+
+case = Registry("FLT")
+
+STANDSTILL = 12.0  # seconds: longer than the session of a member lasts
+LINES_A_SECOND = 5.0  # more of them hide what else there is to say
+
+
+@case(4, needs=("persistent",), hooks=("pause", "unpause"), timeout=300, profile="full")
+def test_paused(bench: Bench) -> None:
+    """When the broker stands still for longer than a session lasts, all goes on afterwards and nothing is lost."""
+    assert bench.harness.pause is not None and bench.harness.unpause is not None
+    _cut_off(bench, bench.harness.pause, bench.harness.unpause)
+
+
+@case(5, needs=("persistent",), hooks=("cut_network", "heal_network"), timeout=300, profile="full")
+def test_unreachable(bench: Bench) -> None:
+    """When the network is away for longer than a session lasts, all goes on afterwards and nothing is lost."""
+    assert bench.harness.cut_network is not None and bench.harness.heal_network is not None
+    _cut_off(bench, bench.harness.cut_network, bench.harness.heal_network, by=bench.harness.behind_network)
+
+
+def _cut_off(
+    bench: Bench, begin: Callable[[], None], end: Callable[[], None], by: Callable[[], Client] | None = None
+) -> None:
+    topic, able = bench.topic(), bench.client.capabilities
+    client = bench.connect(by)
+    consumers = [client.consumer(topic, start=EARLIEST)]
+    if able.durable_groups and able.ordered:
+        consumers.append(bench.connect(by).consumer(topic, group=bench.name()))
+    with Sender(client.producer(topic)) as sender:
+        send_more(bench, sender)
+        for consumer in consumers:
+            bench.take(consumer, 10)
+        begin()
+        time.sleep(STANDSTILL * bench.scale)
+        end()
+        send_more(bench, sender)
+    stored = settled(bench, sender)
+    values = {message.id: message.value or b"" for message in bench.connect().read(topic)}
+    bench.equal(stored - values.keys(), set(), "what was stored is there")
+    check_values(bench, list(values.values()), len(sender.handles))
+    for consumer in consumers:
+        patiently(bench, consumer, set(list(values)[10:]))
+
+
+@case(10, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
+def test_duplicates(bench: Bench) -> None:
+    """Only what was on its way when the broker was killed may be stored twice; where sends are idempotent, nothing."""
+    topic, in_doubt = bench.topic(), set[bytes | None]()
+    with Sender(bench.producer(topic)) as sender:
+        for _ in range(2):
+            send_more(bench, sender)
+            in_doubt.update(value for value, handle in sender.sent() if not handle.done)
+            with outage(bench):
+                in_doubt.update(value for value, handle in sender.sent() if not handle.done)
+    settled(bench, sender)
+    counts = Counter(message.value for message in bench.connect().read(topic))
+    twice = {value for value, count in counts.items() if count > 1}
+    bench.that(counts, "messages were stored")
+    bench.equal(twice if bench.client.capabilities.idempotent_producer else twice - in_doubt, set())
+
+
+@case(12, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
+def test_told(bench: Bench) -> None:
+    """While the broker is away the log says so, in a few lines and not again and again."""
+    topic, ids = bench.filled(3)
+    reader = bench.reader(topic, LATEST)
+    bench.rests(reader)
+    with captured_logs("mqplug", logging.WARNING) as lines:
+        began = time.monotonic()
+        with outage(bench):
+            while time.monotonic() - began < 5 * bench.scale:
+                with suppress(Error):
+                    reader.receive(bench.waiting.nothing)
+        sent: MessageId = bench.connect().producer(topic).send(b"after", partition=0)
+        patiently(bench, reader, {sent})
+        seconds = time.monotonic() - began
+    bench.that(sent > ids[-1], "the broker is back")
+    bench.that(lines, "the log says that the broker cannot be reached")
+    most = 5 + LINES_A_SECOND * seconds
+    bench.that(len(lines) <= most, f"{len(lines)} lines in {seconds:.0f} s, such as {lines[-3:]}")
+
+
+@case(9, needs=("multi_node",), hooks=("kill_node", "start_node"), timeout=300, profile="full")
+def test_one_node_down(bench: Bench) -> None:
+    """With one of several nodes gone, messages are sent and read as before; with it back, nothing is missing."""
+    assert bench.harness.kill_node is not None and bench.harness.start_node is not None
+    topic = bench.topic()
+    reader = bench.reader(topic)
+    with Sender(bench.producer(topic)) as sender:
+        send_more(bench, sender)
+        bench.harness.kill_node()
+        try:
+            send_more(bench, sender)
+            stored = {handle.result(0) for handle in sender.handles if handle.done and handle.error is None}
+            patiently(bench, reader, stored)
+            bench.that(stored <= {each.id for each in bench.connect().read(topic)}, "a client that connects now reads")
+        finally:
+            bench.harness.start_node()
+        send_more(bench, sender)
+    stored = settled(bench, sender)
+    values = {message.id: message.value or b"" for message in bench.connect().read(topic)}
+    bench.equal(stored - values.keys(), set(), "what was stored is there")
+    check_values(bench, list(values.values()), len(sender.handles))
+
+
+@case(16, needs=("persistent", "durable_groups"), hooks=BROKER, level="should", timeout=300, profile="full")
+def test_verdict(bench: Bench) -> None:
+    """What a group saw when the broker was killed is said: at least once or exactly once, and never at most once."""
+    topic, came = bench.topic(), Counter[bytes | None]()
+    member = bench.member(topic, bench.name())
+    with Sender(bench.producer(topic)) as sender:
+        for _ in range(2):
+            send_more(bench, sender)
+            _work(bench, member, came)
+            with outage(bench):
+                pass
+        send_more(bench, sender)
+    settled(bench, sender)
+    stored = {value for value, handle in sender.sent() if handle.error is None}
+    bench.wait(lambda: stored <= _work(bench, member, came).keys(), "all came", within=RECOVERY)
+    again = sum(came.values()) - len(came)
+    verdict = "exactly once" if not again else "at least once"
+    print(f"{bench.client.backend}: {verdict}: {len(stored)} stored, {len(came)} came, {again} came again")  # noqa: T201
+    bench.that(not again or not bench.client.capabilities.exactly_once, f"{again} came again")
+
+
+def _work(bench: Bench, member: Consumer, came: Counter[bytes | None]) -> Counter[bytes | None]:
+    """Take what is there, and ack it."""
+    with suppress(Error):
+        for message in member.receive_many(1000, bench.waiting.nothing):
+            came[message.value] += 1
+            member.ack(message)
+        member.commit(bench.waiting.nothing)
+    return came

@@ -1,0 +1,202 @@
+"""HP: headers, and the edges of payloads."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import time
+from datetime import timedelta
+from typing import Any
+
+from mqplug import Message, Record, at_time
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.registry import Registry
+
+case = Registry("HP")
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+def sent_and_read(bench: Bench, *records: Record) -> list[Message]:
+    """What arrives of these records."""
+    topic = bench.topic()
+    for each in records:
+        each.partition = 0
+    ids = bench.filler(topic).send_many(records)
+    found = bench.read(topic)
+    bench.equal([message.id for message in found], ids)
+    return found
+
+
+def headers_kept(bench: Bench, *headers: Headers) -> None:
+    """Check that each of these headers arrives as it was sent."""
+    found = sent_and_read(bench, *[Record(b"value", headers=each) for each in headers])
+    for message, wanted in zip(found, headers, strict=True):
+        bench.equal(message.headers, wanted)
+
+
+@case(1)
+def test_empty_value(bench: Bench) -> None:
+    """An empty value arrives as an empty value."""
+    found = sent_and_read(bench, Record(b""), Record(b"x"), Record(b""))
+    bench.equal([message.value for message in found], [b"", b"x", b""])
+
+
+@case(2, needs=("null_payload",))
+def test_no_value(bench: Bench) -> None:
+    """No value and an empty value are different things."""
+    key = b"k" if bench.client.capabilities.keys else None
+    found = sent_and_read(bench, Record(None, key), Record(b"", key), Record(None, key))
+    bench.equal([message.value for message in found], [None, b"", None])
+
+
+@case(3)
+def test_all_bytes(bench: Bench) -> None:
+    """Values and keys may hold any byte, at any place."""
+    values = [bytes(range(256)), b"\0", b"\0\0text\0", b"\xff\xfe\xc3\x28", bytes(range(255, -1, -1))]
+    found = sent_and_read(bench, *[Record(value) for value in values])
+    bench.equal([message.value for message in found], values)
+    if bench.client.capabilities.keys:
+        keys = [*values, b"", None, b"plain", b"%41", b"base64:AAAA", "Zürich".encode()]
+        found = sent_and_read(bench, *[Record(b"v", key) for key in keys])
+        bench.equal([message.key for message in found], keys)
+
+
+@case(4)
+def test_looks_like_framing(bench: Bench) -> None:
+    """A value that looks like the backend's own framing is nothing but a value."""
+    inner = sent_and_read(bench, Record(b"inner"))[0]
+    values = [
+        pickle.dumps(inner), str(inner.id).encode(), b"\x0e\x01" + bytes(30), b"\0\0\0\x1a" + bytes(26),
+        b"PAR1", b"MQPG", b"\x08\x01\x12\x04", b"null", b"None", b"{}", b"\r\n\r\n", b"mqplug", b"m1~",
+    ]  # fmt: skip
+    found = sent_and_read(bench, *[Record(value) for value in values])
+    bench.equal([message.value for message in found], values)
+
+
+@case(5, needs=("headers",))
+def test_headers(bench: Bench) -> None:
+    """Headers arrive in order, and more than one of a name where that is declared."""
+    headers_kept(bench, (("z", b"1"), ("a", b"2"), ("m", b"3")), (("only", b"one"),))
+    if bench.client.capabilities.header_duplicates:
+        headers_kept(bench, (("a", b"1"), ("b", b"2"), ("a", b"3"), ("a", b"1")), (("x", b""), ("x", None)))
+
+
+@case(6, needs=("headers",))
+def test_odd_headers(bench: Bench) -> None:
+    """The names and values of headers may hold any character."""
+    names = ["/", ".", "..", "'", '"', " ", "a b", "Zürich", "日本", "a:b", "a=b&c", "%2F", "🚀", "\\", "{}", "UPPER"]
+    names += [chr(code) for code in range(1, 128)]
+    headers_kept(bench, *[((name, name.encode()),) for name in names])
+
+
+@case(7, needs=("headers",))
+def test_empty_headers(bench: Bench) -> None:
+    """Empty values, values that are None, and no headers at all are told apart."""
+    headers_kept(bench, (("a", b""),), (("a", None),), (), (("a", b""), ("b", None), ("c", b"c")), (("", b"v"),))
+
+
+@case(8, needs=("headers",))
+def test_binary_headers(bench: Bench) -> None:
+    """The values of headers are bytes, and need not be text."""
+    headers_kept(bench, (("binary", bytes(range(256))), ("latin", b"\xfc"), ("nul", b"\0")))
+
+
+@case(9, needs=("headers",))
+def test_reserved_names(bench: Bench) -> None:
+    """No name is reserved: headers that look like the backend's own arrive, and change nothing else."""
+    names = [
+        "mqplug", "mqplug.key", "mqplug.headers", "mqplug-key", "mqplug-null", "__mqplug", "_mqplug_", "mqplug:b64",
+        "__key__", "key", "value", "id", "partition", "timestamp", "REAL_TOPIC", "ORIGIN_MESSAGE_ID", "null_value",
+    ]  # fmt: skip
+    key = b"the key" if bench.client.capabilities.keys else None
+    found = sent_and_read(bench, *[Record(b"value", key, ((name, b"mine"),)) for name in names])
+    for name, message in zip(names, found, strict=True):
+        bench.equal((message.value, message.key, message.headers), (b"value", key, ((name, b"mine"),)))
+
+
+@case(10, needs=("headers",))
+def test_many_headers(bench: Bench) -> None:
+    """A hundred headers, and one of 8 KiB, arrive; so much is declared."""
+    able = bench.client.capabilities
+    bench.that(able.headers_max >= 100 and able.header_max_bytes >= 8192, "100 headers, 8192 bytes in one")
+    headers_kept(bench, tuple((f"name-{n}", b"%d" % n) for n in range(100)), (("long", bytes(8192)),))
+
+
+@case(11, needs=("headers",))
+def test_wrong_headers(bench: Bench) -> None:
+    """Names of headers are str and values bytes or None; anything else is refused before it is sent."""
+    topic = bench.topic()
+    wrong: list[Any] = [[("a", "text")], [("a", 1)], [(b"a", b"b")], [("a",)], ["ab"], {"a": 1}, 7]
+    for headers in wrong:
+        with bench.raises(TypeError):
+            bench.filler(topic).send(b"value", headers=headers)
+    bench.equal(bench.read(topic), [])
+
+
+@case(12)
+def test_log_time(bench: Bench) -> None:
+    """``log_time`` has a time zone, does not go back along the log, and is good enough to seek with."""
+    topic = bench.topic()
+    for _ in range(5):
+        bench.fill(topic, 1)
+        time.sleep(0.003)
+    found = bench.read(topic)
+    times = [message.log_time for message in found]
+    bench.equal([moment.utcoffset() for moment in times], [timedelta(0)] * 5)
+    bench.equal(times, sorted(times))
+    if bench.client.capabilities.seek_time:
+        reader = bench.reader(topic, at_time(times[3]))
+        bench.delivers(reader, [message.id for message in found if message.log_time >= times[3]])
+
+
+@case(13, hooks=("codecs",))
+def test_compressed(bench: Bench) -> None:
+    """What is compressed on its way, with whatever codec, arrives as it was sent, for those who know of none, too."""
+    values = [b"", b"x", bytes(100_000), bytes(range(256)) * 100, random.Random(3).randbytes(10_000)]
+    for codec, connect in (bench.harness.codecs or {}).items():
+        topic = bench.topic()
+        with connect() as client, client.producer(topic) as producer:
+            ids = producer.send_many([Record(value, partition=0) for value in values])
+            bench.equal([message.value for message in client.read(topic)], values, codec)
+        found = bench.read(topic)
+        bench.equal([(message.id, message.value) for message in found], list(zip(ids, values, strict=True)), codec)
+
+
+@case(14)
+def test_buffers(bench: Bench) -> None:
+    """A bytearray or memoryview, which could change on the way, is refused with a hint."""
+    topic = bench.topic()
+    for wrong in (bytearray(b"x"), memoryview(b"x")):
+        with bench.raises(TypeError) as caught:
+            bench.filler(topic).send(wrong)  # type: ignore[arg-type]
+        bench.that("bytes(" in str(caught.value), "the error says what to write instead")
+    bench.equal(bench.read(topic), [])
+
+
+@case(15)
+def test_text(bench: Bench) -> None:
+    """A str is refused as value and as key, with a hint."""
+    topic = bench.topic()
+    wrong: list[dict[str, Any]] = [{"value": "text"}, {"value": b"x", "key": "text"}]
+    for each in wrong:
+        with bench.raises(TypeError) as caught:
+            bench.filler(topic).send(**each)
+        bench.that("encode" in str(caught.value), "the error says what to write instead")
+    bench.equal(bench.read(topic), [])
+
+
+@case(16)
+def test_messages(bench: Bench) -> None:
+    """A message cannot be changed, and a pickled one is equal to it."""
+    able = bench.client.capabilities
+    whole = Record(b"value", b"key" if able.keys else None, (("a", b"b"),) if able.headers else ())
+    for message in sent_and_read(bench, whole, Record(b"")):
+        copy = pickle.loads(pickle.dumps(message))
+        bench.equal(copy, message)
+        bench.equal(
+            (copy.id, copy.topic, copy.headers, copy.timestamp, copy.log_time, copy.attempt),
+            (message.id, message.topic, message.headers, message.timestamp, message.log_time, message.attempt),
+        )
+        with bench.raises(AttributeError):
+            message.value = b"changed"  # type: ignore[misc]

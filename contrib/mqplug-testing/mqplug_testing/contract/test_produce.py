@@ -1,0 +1,298 @@
+"""PRO: sending."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from mqplug import Closed, MessageId, MessageTooLarge, OutcomeUnknown, QueueFull, Record, SendFailed, Unsupported
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.registry import Registry
+
+case = Registry("PRO")
+
+LARGEST_TRIED = 64 * 1024 * 1024
+
+
+@case(1)
+def test_id_of_send(bench: Bench) -> None:
+    """Send returns the id under which the message is received."""
+    topic = bench.topic()
+    producer, reader = bench.producer(topic), bench.reader(topic)
+    for number in range(5):
+        sent = producer.send(b"%d" % number)
+        message = bench.take(reader, 1)[0]
+        bench.equal((message.id, message.value), (sent, b"%d" % number))
+
+
+@case(2)
+def test_values(bench: Bench) -> None:
+    """Values arrive as they were sent, byte by byte."""
+    topic = bench.topic()
+    sent = [bytes([number]) * number for number in range(1, 200, 13)] + [bytes(range(256)) * 40]
+    bench.filler(topic).send_many([Record(value, partition=0) for value in sent])
+    bench.equal([message.value for message in bench.read(topic)], sent)
+
+
+@case(3)
+def test_visible(bench: Bench) -> None:
+    """What send returned for is there for whoever opens a consumer then, from another client too."""
+    topic = bench.topic()
+    for number in range(1, 4):
+        bench.fill(topic, 1)
+        bench.equal(len(list(bench.connect().read(topic))), number)
+
+
+@case(4)
+def test_ids_grow(bench: Bench) -> None:
+    """The ids of what one producer sends to one partition grow strictly."""
+    topic = bench.topic()
+    producer = bench.producer(topic)
+    ids = [producer.send(b"x", partition=0) for _ in range(20)]
+    ids += producer.send_many([Record(b"x", partition=0) for _ in range(100)])
+    handles = [producer.submit(b"x", partition=0) for _ in range(100)]
+    ids += [handle.result() for handle in handles]
+    bench.that(all(one < other for one, other in pairwise(ids)), "each id lies above the one before")
+
+
+@case(5)
+def test_batch_results(bench: Bench) -> None:
+    """A batch returns one id for each record, in the order of the records."""
+    topic = bench.topic()
+    ids = bench.filler(topic).send_many([Record(b"%d" % number, partition=0) for number in range(30)])
+    bench.equal(len(ids), 30)
+    found = {message.id: message.value for message in bench.read(topic)}
+    bench.equal([found[each] for each in ids], [b"%d" % number for number in range(30)])
+
+
+@case(6)
+def test_bad_in_a_batch(bench: Bench) -> None:
+    """A batch with a bad record is ``SendFailed``, whose results say which; the others are stored."""
+    topic, large = bench.topic(), _too_large(bench)
+    producer = bench.producer(topic)
+    with bench.raises(SendFailed) as caught:
+        producer.send_many([b"0", large, b"2"])
+    results = caught.value.results  # type: ignore[attr-defined]
+    bench.equal([type(each) for each in results], [MessageId, MessageTooLarge, MessageId])
+    found = {message.id: message.value for message in bench.read(topic)}
+    bench.equal(found, {results[0]: b"0", results[2]: b"2"})
+
+
+def _too_large(bench: Bench) -> bytes:
+    largest = bench.client.capabilities.message_max_bytes
+    if largest > LARGEST_TRIED:
+        pytest.skip(f"messages of {largest} bytes are too large to try")
+    return bytes(largest + 1)
+
+
+@case(7)
+def test_large_batch(bench: Bench) -> None:
+    """A batch of as many records as the backend takes at once, or of more, is stored as a whole, and in order."""
+    most = min(bench.client.capabilities.batch_max_messages, 20_000)
+    for count in (most, most + 1):
+        topic = bench.topic()
+        records = [Record(b"%d" % number, partition=0) for number in range(count)]
+        ids = bench.filler(topic).send_many(records, timeout=60)
+        bench.equal(ids, sorted(set(ids)))
+        found = bench.read(topic)
+        bench.equal([message.value for message in found], [b"%d" % number for number in range(count)])
+        bench.equal([message.id for message in found], ids)
+
+
+@case(8)
+def test_empty_batch(bench: Bench) -> None:
+    """An empty batch is nothing to do, and no error."""
+    topic = bench.topic()
+    bench.equal(bench.producer(topic).send_many([]), [])
+    bench.equal(bench.read(topic), [])
+
+
+@case(9)
+def test_handles(bench: Bench) -> None:
+    """The handle of a submitted record is settled once, and says the same each time."""
+    topic = bench.topic()
+    handles = [bench.filler(topic).submit(b"%d" % number, partition=0) for number in range(20)]
+    once = [handle.result(bench.patience) for handle in handles]
+    bench.equal([handle.result(0) for handle in handles], once)
+    bench.that(all(handle.done and handle.error is None for handle in handles), "all are done, without error")
+    bench.equal([message.id for message in bench.read(topic)], once)
+
+
+@case(10)
+def test_close_flushes(bench: Bench) -> None:
+    """Closing a producer stores all that it had accepted."""
+    topic = bench.topic()
+    producer = bench.producer(topic)
+    handles = [producer.submit(b"%d" % number, partition=0) for number in range(500)]
+    producer.close()
+    found = bench.read(topic)
+    bench.equal([message.value for message in found], [b"%d" % number for number in range(500)])
+    bench.equal([handle.result(0) for handle in handles], [message.id for message in found])
+
+
+@case(11)
+def test_flush(bench: Bench) -> None:
+    """Flush returns when all that was sent before is settled."""
+    topic = bench.topic()
+    producer = bench.producer(topic)
+    handles = [producer.submit(b"%d" % number, partition=0) for number in range(200)]
+    producer.flush()
+    bench.that(all(handle.done for handle in handles), "each handle is settled")
+    bench.equal(len(bench.read(topic)), 200)
+
+
+@case(12)
+def test_nothing_kept(bench: Bench) -> None:
+    """What the caller does with a record and its headers after sending does not change the message."""
+    topic = bench.topic()
+    headers = {"kind": b"first"} if bench.client.capabilities.headers else {}
+    record = Record(b"first", headers=headers, partition=0)
+    handle = bench.filler(topic).submit(record.value, headers=record.headers, partition=0)
+    bench.filler(topic).send_many([record])
+    record.value = b"second"
+    headers.clear()
+    handle.result()
+    found = bench.read(topic)
+    bench.equal([message.value for message in found], [b"first"] * 2)
+    if bench.client.capabilities.headers:
+        bench.equal([message.headers for message in found], [(("kind", b"first"),)] * 2)
+
+
+@case(13)
+def test_too_large(bench: Bench) -> None:
+    """A message that is too large is ``MessageTooLarge`` and not stored; later ones go on."""
+    topic, large = bench.topic(), _too_large(bench)
+    producer = bench.producer(topic)
+    for send in (producer.send, producer.submit):
+        with bench.raises(MessageTooLarge):
+            send(large)
+    sent = producer.send(b"small")
+    bench.equal([message.id for message in bench.read(topic)], [sent])
+
+
+@case(14)
+def test_after_close(bench: Bench) -> None:
+    """Sending after close is ``Closed``."""
+    topic = bench.topic()
+    producer = bench.producer(topic)
+    producer.send(b"before")
+    producer.close()
+    for send in (lambda: producer.send(b"x"), lambda: producer.submit(b"x"), lambda: producer.send_many([b"x"])):
+        with bench.raises(Closed):
+            send()
+    with bench.raises(Closed):
+        producer.flush()
+    bench.equal(len(bench.read(topic)), 1)
+
+
+@case(15)
+def test_expired(bench: Bench) -> None:
+    """A send whose time runs out is ``OutcomeUnknown``, not failed: its handle gets the result later."""
+    topic = bench.topic()
+    producer, ids = bench.producer(topic), []
+    for number in range(20):
+        try:
+            ids.append(producer.send(b"%d" % number, partition=0, timeout=0))
+        except OutcomeUnknown as error:
+            bench.that(isinstance(error, TimeoutError), "it is a timeout too")
+            bench.that(error.handle, "it has its handle")
+            if error.handle is not None:
+                ids.append(error.handle.result(bench.patience))
+    producer.flush()
+    bench.equal([message.id for message in bench.read(topic)], ids)
+
+
+@case(17)
+def test_two_producers(bench: Bench) -> None:
+    """Two producers of one topic: all messages arrive, those of each in its own order."""
+    topic = bench.topic()
+
+    def produce(name: bytes) -> None:
+        producer = bench.connect().producer(topic)
+        for start in range(0, 200, 20):
+            producer.send_many([Record(b"%s%d" % (name, start + each), partition=0) for each in range(20)])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(produce, (b"a", b"b")))
+    values = [message.value or b"" for message in bench.read(topic)]
+    bench.equal(len(values), 400)
+    for name in (b"a", b"b"):
+        bench.equal([each for each in values if each[:1] == name], [b"%s%d" % (name, each) for each in range(200)])
+
+
+@case(19)
+def test_back_pressure(bench: Bench) -> None:
+    """A full queue holds submit back, or raises ``QueueFull`` when asked to: nothing is dropped."""
+    topic = bench.topic()
+    producer = bench.producer(topic, queue_bytes=20_000)
+    handles = [producer.submit(bytes(1_000), partition=0) for _ in range(300)]
+    refused = 0
+    for _ in range(300):
+        try:
+            handles.append(producer.submit(bytes(1_000), partition=0, when_full="raise"))
+        except QueueFull:
+            refused += 1
+    producer.flush()
+    bench.equal([message.id for message in bench.read(topic)], [handle.result() for handle in handles])
+    bench.equal(len(handles) + refused, 600)
+
+
+@case(20, level="should")
+def test_no_consumer_yet(bench: Bench) -> None:
+    """What is sent to a topic that never had a consumer is there for the first one."""
+    topic = bench.topic()
+    ids = bench.fill(topic, 20)
+    bench.delivers(bench.reader(topic), ids)
+    if bench.client.capabilities.groups:
+        bench.delivers(bench.member(topic, bench.name()), ids)
+
+
+@case(21, needs=("timestamps_producer",))
+def test_timestamps(bench: Bench) -> None:
+    """The time that the producer gives is the message's timestamp, to the millisecond."""
+    topic, now = bench.topic(), datetime.now(UTC)
+    moments = [now - timedelta(days=1, microseconds=now.microsecond - 123_000), now.replace(microsecond=7_000)]
+    given: list[datetime | int] = [*moments, int(moments[0].timestamp() * 1000)]
+    for moment in given:
+        bench.filler(topic).send(b"x", timestamp=moment, partition=0)
+    bench.equal([message.timestamp for message in bench.read(topic)], [*moments, moments[0]])
+    with bench.raises(ValueError):
+        bench.filler(topic).send(b"x", timestamp=now.replace(tzinfo=None))
+
+
+@case(27, needs=("timestamps_producer",))
+def test_timestamp_zero(bench: Bench) -> None:
+    """The timestamp 0 arrives as that, or is ``Unsupported`` where the backend takes it for none."""
+    topic = bench.topic()
+    filler = bench.filler(topic)
+    first = filler.send(b"x", timestamp=1, partition=0)
+    try:
+        zero = filler.send(b"x", timestamp=0, partition=0)
+    except Unsupported as error:
+        bench.equal(error.capability, "timestamps_producer")
+        with bench.raises(SendFailed) as caught:
+            filler.send_many([Record(b"x", timestamp=0, partition=0)])
+        bench.equal([type(each) for each in getattr(caught.value, "results", ())], [Unsupported])
+        bench.equal([message.id for message in bench.read(topic)], [first], "what is refused is not stored")
+        return
+    many = filler.send_many([Record(b"x", timestamp=moment, partition=0) for moment in (0, 2, 0)])
+    found = [(message.id, round(message.timestamp.timestamp() * 1000)) for message in bench.read(topic)]
+    bench.equal(found, list(zip([first, zero, *many], [1, 0, 0, 2, 0], strict=True)))
+
+
+@case(22, needs=("transactions",))
+def test_given_up(bench: Bench) -> None:
+    """Messages of a transaction that was given up are never seen, and what is sent after them is."""
+    topic, name = bench.topic(), bench.name()
+    reader = bench.reader(topic)
+    bench.only_new(reader, topic)
+    step = bench.client.transaction(name, topic)
+    step.send(b"lost")
+    step.send_many([b"lost", b"lost"])
+    step.abort()
+    probe = bench.only_new(reader, topic)
+    bench.equal([message.value for message in bench.read(topic)], [b"probe", b"probe"])
+    bench.equal(bench.bounds(topic).last_id, probe)

@@ -1,0 +1,111 @@
+"""CON: topics that are deleted, and made again, under a consumer that another topic keeps busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from threading import Event, Thread
+
+from mqplug import EARLIEST, CloseIncomplete, Consumer, Error, MessageId, PositionLost, TopicNotFound
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.registry import Registry
+
+case = Registry("CON")
+
+PAUSE = 0.002  # seconds between two messages of the busy topic
+
+
+@case(17, needs=("delete_topic",))
+def test_deleted_beside_a_busy_topic(bench: Bench) -> None:
+    """That a topic was deleted is told although another topic of the same consumer is busy."""
+    (doomed, ids), busy = bench.filled(3), bench.topic()
+    with _traffic(bench, busy):
+        consumers = _consumers(bench, [busy, doomed], bench.name())
+        for consumer in consumers:
+            _take_all(bench, consumer, ids)
+        bench.make_gone(doomed)
+        for consumer in consumers:
+            _until_told(bench, consumer, doomed)
+
+
+@case(18, needs=("delete_topic",))
+def test_made_again_beside_a_busy_topic(bench: Bench) -> None:
+    """A topic that was made again is read by nobody as the old one, however busy, and a group misses nothing of it."""
+    (doomed, old), busy, group = bench.filled(3), bench.topic(), bench.name()
+    known = bool(old[0].log.incarnation)
+    with _traffic(bench, busy):
+        consumers = _consumers(bench, [busy, doomed], group)
+        for consumer in consumers:
+            _take_all(bench, consumer, old)
+        bench.make_again(doomed)
+        new = bench.fill(doomed, 8)
+        for consumer in consumers:
+            got = _until_told(bench, consumer, doomed, () if known else new)
+            bench.that(
+                not got or (got == new and not known), f"{got} was read of {new}, which belongs to another topic"
+            )
+            with suppress(CloseIncomplete):  # what was acked of the old topic cannot be stored
+                consumer.close(10 * bench.scale)
+    bench.delivers(bench.reader(doomed), new)
+    if len(consumers) > 1:
+        bench.delivers(bench.member(doomed, group), new, "nothing is called read that was not")
+
+
+def _consumers(bench: Bench, topics: list[str], group: str) -> list[Consumer]:
+    """A reader, and a member where there are groups."""
+    able = bench.client.capabilities
+    found = [bench.client.consumer(topics, start=EARLIEST)]
+    if able.durable_groups and able.ordered:
+        found.append(bench.connect().consumer(topics, group=group))
+    return found
+
+
+@contextmanager
+def _traffic(bench: Bench, topic: str) -> Iterator[None]:
+    """Send to a topic without a break."""
+    ended = Event()
+
+    def send() -> None:
+        with bench.connect() as client, client.producer(topic) as producer:
+            while not ended.wait(PAUSE):
+                producer.send(b"busy")
+
+    thread = Thread(target=send, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(bench.patience)
+
+
+def _take_all(bench: Bench, consumer: Consumer, ids: list[MessageId]) -> None:
+    """Receive until these have come; a member acks them."""
+    bench.equal(_until_told(bench, consumer, ids[0].log.topic, ids), ids)
+    for each in ids if consumer.group is not None else ():
+        consumer.ack(each)
+
+
+def _until_told(bench: Bench, consumer: Consumer, topic: str, enough: Sequence[MessageId] = ()) -> list[MessageId]:
+    """Receive until the consumer is told that the topic is gone, or enough has come of it; what came of it."""
+    got: list[MessageId] = []
+    ended = partial(_receive, consumer, topic, got)
+    bench.wait(lambda: ended() or got[-1:] == [*enough][-1:] != [], f"{consumer!r} is told that the topic is gone")
+    return got
+
+
+def _receive(consumer: Consumer, topic: str, got: list[MessageId]) -> bool:
+    """Receive once, and note what comes of a topic; whether it is told that it is gone."""
+    try:
+        batch = consumer.receive_many(100, 1)
+    except (TopicNotFound, PositionLost) as error:  # the latter where a log has no incarnation
+        error_text = error.log.topic if isinstance(error, PositionLost) and error.log else error.topic
+        assert error_text == topic, f"{error!r} names the topic that is gone"
+        return True
+    except Error as error:
+        if not error.retryable:
+            raise
+        return False
+    got += [message.id for message in batch if message.topic == topic]
+    return False

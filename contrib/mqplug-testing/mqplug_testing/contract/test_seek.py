@@ -1,0 +1,232 @@
+"""SEEK: where reading goes on."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+from mqplug import (
+    EARLIEST,
+    LATEST,
+    MessageId,
+    Position,
+    Start,
+    after,
+    before,
+    last,
+)
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.registry import Registry
+
+case = Registry("SEEK")
+
+
+@case(1)
+def test_earliest(bench: Bench) -> None:
+    """A seek to EARLIEST delivers the first retained message, and all that follow."""
+    topic, ids = bench.filled(6)
+    reader = bench.reader(topic, LATEST)
+    reader.seek(EARLIEST)
+    bench.delivers(reader, ids)
+
+
+@case(2)
+def test_earliest_is_no_message(bench: Bench) -> None:
+    """EARLIEST is a point, no message: an exclusive seek to it skips nothing."""
+    topic, ids = bench.filled(4)
+    reader = bench.reader(topic, LATEST)
+    for inclusive in (False, True):
+        reader.seek(EARLIEST, inclusive=inclusive)
+        bench.delivers(reader, ids, f"inclusive={inclusive}")
+
+
+@case(3)
+def test_latest(bench: Bench) -> None:
+    """A seek to LATEST delivers only what is sent afterwards."""
+    topic, ids = bench.filled(6)
+    reader = bench.reader(topic)
+    bench.delivers(reader, ids[:2])
+    reader.seek(LATEST)
+    bench.only_new(reader, topic)
+
+
+@case(4)
+def test_latest_is_no_message(bench: Bench) -> None:
+    """LATEST is a point, no message: an inclusive seek to it does not deliver the last message again."""
+    topic, _ = bench.filled(4)
+    reader = bench.reader(topic)
+    for inclusive in (True, False):
+        reader.seek(LATEST, inclusive=inclusive)
+        bench.only_new(reader, topic, f"inclusive={inclusive}")
+
+
+@case(5)
+def test_inclusive(bench: Bench) -> None:
+    """An inclusive seek to an id delivers that message first."""
+    topic, ids = bench.filled(8)
+    reader = bench.reader(topic)
+    for index in (5, 2, 7):
+        reader.seek(ids[index])
+        bench.delivers(reader, ids[index:], f"message {index}")
+
+
+@case(6)
+def test_exclusive(bench: Bench) -> None:
+    """An exclusive seek to an id delivers the next message first."""
+    topic, ids = bench.filled(8)
+    reader = bench.reader(topic)
+    for index in (5, 2, 6):
+        reader.seek(ids[index], inclusive=False)
+        bench.delivers(reader, ids[index + 1 :], f"after message {index}")
+
+
+@case(9)
+def test_exclusive_does_not_stick(bench: Bench) -> None:
+    """An exclusive seek leaves nothing behind that makes a later inclusive one skip a message."""
+    topic, ids = bench.filled(8)
+    reader = bench.reader(topic)
+    reader.seek(ids[2], inclusive=False)
+    bench.delivers(reader, ids[3:5])
+    reader.seek(ids[5])
+    bench.delivers(reader, ids[5:])
+    reader.seek(ids[1], inclusive=False)
+    reader.seek(ids[6])
+    bench.delivers(reader, ids[6:])
+
+
+@case(10)
+def test_beyond_the_end(bench: Bench) -> None:
+    """A seek behind the last message returns at once, and waits for new ones."""
+    topic, ids = bench.filled(4)
+    reader = bench.reader(topic)
+    sent = ids[-1]
+    for target in ("after the last id", "high"):
+        reader.seek(after(sent) if target != "high" else bench.marks(topic).high)
+        bench.equal(reader.receive(0), None, target)
+        sent = bench.only_new(reader, topic, target)
+
+
+@case(11)
+def test_first_middle_last(bench: Bench) -> None:
+    """Seeks to the first, a middle and the last message are exact, inclusive and exclusive."""
+    topic, ids = bench.filled(9)
+    reader = bench.reader(topic)
+    for index in (0, 4, 8):
+        for skip in (0, 1):
+            reader.seek(ids[index], inclusive=not skip)
+            bench.stands(reader.position()[0], ids, index + skip)
+            bench.delivers(reader, ids[index + skip :], f"message {index}, inclusive={not skip}")
+
+
+@case(12)
+def test_backward(bench: Bench) -> None:
+    """A seek backward delivers the same messages under the same ids again."""
+    topic, ids = bench.filled(8)
+    reader = bench.reader(topic)
+    once = bench.delivers(reader, ids)
+    reader.seek(ids[0])
+    bench.equal(bench.take(reader, len(ids)), once)
+
+
+@case(15)
+def test_before_the_first_receive(bench: Bench) -> None:
+    """A seek before the first receive holds, with and without a group."""
+    topic, ids = bench.filled(6)
+    reader = bench.reader(topic)
+    reader.seek(ids[4])
+    bench.delivers(reader, ids[4:])
+    if bench.client.capabilities.groups:
+        member = bench.member(topic, bench.name())
+        member.seek(ids[3])
+        bench.delivers(member, ids[3:])
+
+
+@case(17)
+def test_empty_topic(bench: Bench) -> None:
+    """Seeks on an empty topic work, and the first message sent afterwards is delivered."""
+    for start in (EARLIEST, LATEST):
+        topic = bench.topic()
+        reader = bench.reader(topic)
+        reader.seek(start)
+        bench.only_new(reader, topic, repr(start))
+
+
+@case(31, needs=("batch_index",))
+def test_inside_a_batch(bench: Bench) -> None:
+    """A seek into the middle of a producer's batch is exact, inclusive and exclusive."""
+    topic, ids = bench.filled(10)
+    ids += bench.fill(topic, 10, begin=10)
+    reader = bench.reader(topic)
+    for index in (1, 5, 8, 9, 10, 14, 18):
+        reader.seek(ids[index])
+        bench.delivers(reader, ids[index : index + 3] if index < 18 else ids[18:], f"before message {index}")
+        reader.seek(ids[index], inclusive=False)
+        bench.delivers(reader, ids[index + 1 : index + 3], f"after message {index}")
+
+
+@case(32)
+def test_id_read_back(bench: Bench) -> None:
+    """A seek to an id that was read back from its text, or unpickled, is a seek to that id."""
+    topic, ids = bench.filled(8)
+    reader = bench.reader(topic)
+    for index in (5, 2):
+        reader.seek(MessageId.parse(str(ids[index])))
+        bench.delivers(reader, ids[index:], "from its text")
+        reader.seek(pickle.loads(pickle.dumps(ids[index])), inclusive=False)
+        bench.delivers(reader, ids[index + 1 :], "unpickled")
+
+
+@case(33)
+def test_to_its_own_position(bench: Bench) -> None:
+    """A seek to the consumer's own position changes nothing."""
+    topic, ids = bench.filled(8)
+    reader = bench.reader(topic)
+    for index in range(0, 8, 2):
+        bench.stands(reader.position()[0], ids, index)
+        reader.seek(reader.position()[0])
+        bench.delivers(reader, ids[index : index + 1])
+        reader.seek(Position.parse(str(reader.position()[0])))
+        bench.delivers(reader, ids[index + 1 : index + 2])
+    reader.seek(reader.position()[0])
+    bench.only_new(reader, topic)
+
+
+@case(34, timeout=300)
+def test_against_a_model(bench: Bench) -> None:
+    """Any mix of seeks, sends and receives delivers what a list with an index would."""
+    chance = bench.chance
+    topic, ids = bench.filled(20)
+    reader, index = bench.reader(topic), 0
+    for step in range(bench.sized(quick=30, full=100, soak=1000)):
+        if chance.random() < 0.2:
+            ids += bench.fill(topic, chance.randint(1, 4), begin=len(ids))
+        start, index = _any_start(chance, ids)
+        reader.seek(start)
+        wanted = ids[index : index + chance.randint(0, 5)]
+        bench.delivers(reader, wanted, f"{bench.lot}, step {step}: {start!r}")
+        bench.stands(reader.position()[0], ids, index + len(wanted), f"{bench.lot}, step {step}: {start!r}")
+    if bench.client.capabilities.partitions:
+        _last_of_each(bench)
+
+
+def _last_of_each(bench: Bench) -> None:
+    topic = bench.topic(partitions=2)
+    ids = [bench.fill(topic, 5, partition=partition) for partition in range(2)]
+    taken = bench.take(bench.reader(topic, last(2)), 4)
+    for partition, wanted in enumerate(ids):
+        bench.equal([each.id for each in taken if each.partition == partition], wanted[-2:], "the last 2 of each")
+
+
+def _any_start(chance: random.Random, ids: list[MessageId]) -> tuple[Start | MessageId, int]:
+    """Some start, and the index of the message that it means."""
+    index, count = chance.randrange(len(ids)), chance.randint(0, len(ids))
+    choices: list[tuple[Start | MessageId, int]] = [
+        (before(ids[index]), index),
+        (after(ids[index]), index + 1),
+        (Position(ids[index].log, ids[index].coordinates), index),
+        (ids[index], index),
+        (EARLIEST, 0),
+        (LATEST, len(ids)),
+        (last(count), len(ids) - count),
+    ]
+    return chance.choice(choices)

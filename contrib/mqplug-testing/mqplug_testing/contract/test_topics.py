@@ -1,0 +1,293 @@
+"""TOP: topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from mqplug import (
+    EARLIEST,
+    LATEST,
+    Consumer,
+    Error,
+    InvalidMessageId,
+    InvalidName,
+    Position,
+    Record,
+    TopicExists,
+    TopicNotFound,
+)
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.memory_use import MIB, resident_bytes
+from mqplug_testing._case_tools.registry import Registry
+
+case = Registry("TOP")
+
+
+@case(1)
+def test_create(bench: Bench) -> None:
+    """A topic that was created is there, for this client and for others."""
+    name = bench.name()
+    with bench.raises(TopicNotFound):
+        bench.client.partitions(name)
+    topic = bench.topic()
+    bench.equal(len(bench.client.partitions(topic)), 1)
+    bench.equal(bench.connect().partitions(topic), bench.client.partitions(topic))
+
+
+@case(2)
+def test_create_twice(bench: Bench) -> None:
+    """A topic that exists is ``TopicExists``; ``exist_ok`` takes it as it is, but not with other settings."""
+    topic, ids = bench.filled(1)
+    with bench.raises(TopicExists):
+        bench.client.create_topic(topic)
+    bench.client.create_topic(topic, exist_ok=True)
+    if bench.client.capabilities.partitions:
+        with bench.raises(TopicExists):
+            bench.client.create_topic(topic, partitions=3, exist_ok=True)
+    if bench.client.capabilities.retention:
+        kept = bench.owned(bench.name())
+        bench.client.create_topic(kept, retention=3600)
+        bench.client.create_topic(kept, retention=3600, exist_ok=True)
+        if bench.client.describe(kept).retention is not None:
+            with bench.raises(TopicExists):
+                bench.client.create_topic(kept, retention=7200, exist_ok=True)
+    bench.equal([message.id for message in bench.read(topic)], ids)
+
+
+@case(3, needs=("delete_topic",))
+def test_delete(bench: Bench) -> None:
+    """A topic that was deleted is gone, with its messages."""
+    topic, _ = bench.filled(3)
+    bench.client.delete_topic(topic)
+    bench.wait(lambda: _is_missing(bench, topic), "a deleted topic is TopicNotFound")
+    with bench.raises(TopicNotFound):
+        bench.client.watermarks(topic)
+    with bench.raises(TopicNotFound):
+        bench.client.delete_topic(topic)
+
+
+def _is_missing(bench: Bench, topic: str) -> bool:
+    try:
+        bench.client.partitions(topic)
+    except TopicNotFound:
+        return True
+    return False
+
+
+@case(4, needs=("delete_topic",))
+def test_delete_and_create(bench: Bench) -> None:
+    """A topic that is made again starts empty, has none of the old ids, and takes none of them."""
+    topic, old = bench.filled(3)
+    bench.make_again(topic)
+    bench.equal(bench.read(topic), [])
+    new = bench.fill(topic, 3)
+    bench.equal([message.id for message in bench.read(topic)], new)
+    bench.equal(set(old) & set(new), set())
+    _, foreign = bench.filled(1)
+    wrong = [*(old if old[0].log.incarnation else ()), *foreign]  # without incarnations old ids lie below low
+    if bench.client.capabilities.groups:
+        member = bench.member(topic, bench.name())
+        bench.delivers(member, new)
+        for bad in wrong:
+            with bench.raises(InvalidMessageId):
+                member.ack(bad)
+    if bench.client.capabilities.trim:
+        for bad in wrong:
+            with bench.raises(InvalidMessageId):
+                bench.client.trim(topic, {0: Position(bad.log, bad.coordinates)})
+    bench.equal([message.id for message in bench.read(topic)], new)
+
+
+@case(5, needs=("list_topics",))
+def test_listing(bench: Bench) -> None:
+    """The list of topics is sorted, has what was created, once, and nothing of the backend's own."""
+    topics = [bench.topic() for _ in range(3)]
+    found = bench.client.topics()
+    bench.equal([topic for topic in found if topic in topics], sorted(topics))
+    bench.equal(found, sorted(set(found)))
+    bench.equal([topic for topic in found if topic.startswith("__")], [])
+
+
+@case(6)
+def test_missing(bench: Bench) -> None:
+    """Whatever is asked of a missing topic is ``TopicNotFound``, and makes none; with ``create=True`` it is made."""
+    name = bench.name()
+    for call in uses(bench, name):
+        with bench.raises(TopicNotFound) as caught:
+            call()
+        bench.that(name in str(caught.value), "the error names the topic")
+    if bench.client.capabilities.list_topics:
+        bench.that(name not in bench.client.topics(), "asking made no topic")
+    sent = bench.client.producer(bench.owned(name), create=True).send(b"x", partition=0)
+    bench.delivers(bench.client.consumer(name, start=EARLIEST, create=True), [sent])
+
+
+def uses(bench: Bench, name: str) -> list[Callable[[], object]]:
+    """All that can be asked of a topic."""
+    client, able, group = bench.client, bench.client.capabilities, bench.name()
+    roaming = client.producer()
+    calls: list[Callable[[], object]] = [
+        lambda: client.partitions(name), lambda: client.watermarks(name), lambda: client.watermarks([name]),
+        lambda: client.bounds(name), lambda: client.read(name), lambda: client.producer(name),
+        lambda: client.resolve(name, LATEST), lambda: client.resolve([name], EARLIEST),
+        lambda: client.consumer(name, start=EARLIEST), lambda: client.consumer([name], start=LATEST),
+        lambda: roaming.send(b"x", topic=name), lambda: roaming.submit(b"x", topic=name),
+    ]  # fmt: skip
+    if able.groups:
+        calls += [lambda: client.consumer(name, group=group), lambda: client.lag(name, group=group)]
+    if able.delete_topic:
+        calls.append(lambda: client.delete_topic(name))
+    if able.trim:
+        calls.append(lambda: client.trim(name, {}))
+    return calls
+
+
+@case(7)
+def test_odd_names(bench: Bench) -> None:
+    """Every legal name is a name of its own: dots, dashes, digits, upper and lower case, full length."""
+    stem = bench.name()
+    names = [f"{stem}.a-b_c", f"{stem}.A-B_C", f"0.{stem}", f"{stem}-", f"{stem}..", f"{stem}-partition"]
+    names.append((stem + "x" * 249)[: min(249, bench.client.capabilities.topic_name_max)])
+    ids = {}
+    for name in names:
+        bench.client.create_topic(bench.owned(name))
+        ids[name] = bench.fill(name, 1)
+    for name in names:
+        bench.equal([message.id for message in bench.read(name)], ids[name], name)
+
+
+@case(8)
+def test_illegal_names(bench: Bench) -> None:
+    """A name that is not legal everywhere cannot be created: ``InvalidName``; what is no str is a ``TypeError``."""
+    client, stem = bench.client, bench.name()
+    odd = ("/", "\0", " ", "ü", ":", "\\", "\n", "\t", "-partition-0", "-partition-12", "-partition-x")
+    for name in ("", ".", "..", "/", "x" * 250, *(stem + each for each in odd)):
+        for create in (client.create_topic, _create_by_use(bench)):
+            with bench.raises(InvalidName):
+                create(name)
+        with bench.raises(InvalidName, TopicNotFound):
+            client.consumer(name, start=EARLIEST)
+    for wrong in (None, 7, b"bytes"):
+        with bench.raises(TypeError):
+            client.create_topic(wrong)  # type: ignore[arg-type]
+    if client.capabilities.groups:
+        topic = bench.topic()
+        for group in ("", "a/b", "a\0b", "x" * 250):
+            with bench.raises(InvalidName):
+                client.consumer(topic, group=group)
+
+
+def _create_by_use(bench: Bench) -> Callable[[str], object]:
+    return lambda name: bench.client.producer(name, create=True)
+
+
+@case(9)
+def test_isolated(bench: Bench) -> None:
+    """Two topics have nothing to do with each other."""
+    (one, ids), (other, others) = bench.filled(5), bench.filled(3)
+    readers = bench.reader(one), bench.reader(other)
+    bench.delivers(readers[0], ids)
+    bench.delivers(readers[1], others)
+    bench.only_new(readers[0], one)
+    bench.only_new(readers[1], other)
+
+
+@case(10)
+def test_prefixes(bench: Bench) -> None:
+    """Topics whose names begin alike have nothing to do with each other."""
+    stem = bench.name()
+    names = [stem, f"{stem}1", f"{stem}-1", f"{stem}.1", f"{stem}_"]
+    ids = {}
+    for number, name in enumerate(names):
+        bench.client.create_topic(bench.owned(name))
+        ids[name] = bench.fill(name, number + 1)
+    for name in names:
+        bench.equal([message.id for message in bench.read(name)], ids[name], name)
+
+
+@case(11, needs=("partitions",))
+def test_partitions(bench: Bench) -> None:
+    """A topic has as many partitions as were asked for, numbered from 0; nonsense is refused."""
+    topic = bench.topic(partitions=12)  # by their text, 10 would come before 2
+    bench.equal([log.partition for log in bench.client.partitions(topic)], list(range(12)))
+    bench.equal([log.partition for log in bench.client.describe(topic).logs], list(range(12)))
+    bench.equal(list(bench.client.watermarks(topic)), list(range(12)))
+    for wrong in (0, -1):
+        with bench.raises(ValueError):
+            bench.client.create_topic(bench.name(), partitions=wrong)
+    for odd in (True, "2", 1.5):
+        with bench.raises(TypeError):
+            bench.client.create_topic(bench.name(), partitions=odd)  # type: ignore[arg-type]
+
+
+@case(12, needs=("add_partitions", "partitions"))
+def test_add_partitions(bench: Bench) -> None:
+    """Partitions can be added, and never taken away; what was there stays, under its ids."""
+    topic = bench.topic(partitions=2)
+    ids = [each for number in (0, 1) for each in bench.fill(topic, 3, partition=number)]
+    marks = bench.client.watermarks(topic)
+    bench.client.add_partitions(topic, 4)
+    bench.wait(lambda: len(bench.client.partitions(topic)) == 4, "the new partitions are there")
+    bench.equal(bench.client.partitions(topic)[:2], [ids[0].log, ids[3].log])
+    bench.equal({number: bench.marks(topic, number) for number in (0, 1)}, marks)
+    ids += [bench.client.producer(topic).send(b"new", partition=number) for number in (3, 2, 0)]
+    bench.equal({message.id for message in bench.read(topic)}, set(ids))
+    for wrong in (4, 1):
+        with bench.raises(ValueError):
+            bench.client.add_partitions(topic, wrong)
+    with bench.raises(TopicNotFound):
+        bench.client.add_partitions(bench.name(), 2)
+
+
+@case(13)
+def test_many_at_once(bench: Bench) -> None:
+    """Twenty topics that are filled at the same time are each complete, and in order."""
+    topics = [bench.topic() for _ in range(20)]
+    producer = bench.client.producer()
+
+    def fill(topic: str) -> None:
+        records = [Record(b"%d" % number, partition=0, topic=topic) for number in range(100)]
+        for start in range(0, 100, 25):
+            producer.send_many(records[start : start + 25])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(fill, topics))
+    for topic in topics:
+        bench.equal([message.value for message in bench.read(topic)], [b"%d" % number for number in range(100)])
+
+
+@case(14, level="should", timeout=600)
+def test_many_topics(bench: Bench) -> None:
+    """Hundreds of topics are opened together, read and sent to, in bounded time and memory."""
+    topics = [bench.topic() for _ in range(bench.sized(quick=20, full=100, soak=500))]
+    before = resident_bytes()
+    producer = bench.client.producer()
+    handles = [producer.submit(topic.encode(), topic=topic, partition=0) for topic in topics]
+    producer.flush(bench.patience)
+    reader = bench.client.consumer(topics, start=EARLIEST, timeout=bench.patience)
+    found = bench.take(reader, len(topics))
+    bench.equal({message.id for message in found}, {handle.result() for handle in handles})
+    bench.equal({message.topic: message.value for message in found}, {topic: topic.encode() for topic in topics})
+    bench.equal(sorted(bench.client.watermarks(topics, timeout=bench.patience)), sorted(topics))
+    took = resident_bytes() - before
+    most = 64 * MIB + len(topics) * MIB // 4
+    bench.that(took < most, f"{len(topics)} topics took {took / MIB:.0f} MiB")
+
+
+@case(15, needs=("delete_topic",))
+def test_deleted_under_a_consumer(bench: Bench) -> None:
+    """A consumer whose topic is deleted gets an error, and does not wait for ever."""
+    topic, ids = bench.filled(2)
+    reader = bench.reader(topic)
+    bench.delivers(reader, ids)
+    bench.client.delete_topic(topic)
+    bench.wait(lambda: _fails(bench, reader), "receive on a deleted topic raises")
+
+
+def _fails(bench: Bench, reader: Consumer) -> bool:
+    try:
+        reader.receive(bench.waiting.nothing)
+    except Error:
+        return True
+    return False

@@ -1,0 +1,324 @@
+"""WM: what is stored, and how far it reaches."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from threading import Event
+
+from mqplug import (
+    LATEST,
+    Message,
+    Position,
+    Record,
+    TopicNotFound,
+    after,
+    at_time,
+    before,
+    last,
+)
+from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.registry import Registry
+
+case = Registry("WM")
+
+ANSWERS = 200  # so many are looked at: high may go back for a moment only
+
+
+@case(1)
+def test_empty(bench: Bench) -> None:
+    """An empty topic has ``low == high`` and no bounds, and so differs from one with a message."""
+    topic = bench.topic()
+    marks, bounds = bench.marks(topic), bench.bounds(topic)
+    bench.equal(marks.low, marks.high)
+    bench.equal((bounds.first_id, bounds.last_id), (None, None))
+    bench.fill(topic, 1)
+    marks = bench.marks(topic)
+    bench.that(marks.low < marks.high, "one message lies between low and high")
+    bench.that(bench.bounds(topic) != bounds, "the bounds of one message are not those of none")
+
+
+@case(2)
+def test_one_message(bench: Bench) -> None:
+    """With one message the bounds are its id twice; low lies before it, and high behind it."""
+    topic, ids = bench.filled(1)
+    marks, bounds = bench.marks(topic), bench.bounds(topic)
+    bench.equal((bounds.first_id, bounds.last_id), (ids[0], ids[0]))
+    bench.stands(marks.low, ids, 0)
+    bench.stands(marks.high, ids, 1)
+
+
+@case(4)
+def test_low_is_low(bench: Bench) -> None:
+    """Low lies before every retained message, and reading from it delivers them all."""
+    topic, ids = bench.filled(10)
+    low = bench.marks(topic).low
+    bench.stands(low, ids, 0)
+    bench.delivers(bench.reader(topic, low), ids)
+
+
+@case(6)
+def test_high_is_high(bench: Bench) -> None:
+    """High is the position behind the last message: reading up to it ends with that message."""
+    topic, ids = bench.filled(10)
+    high = bench.marks(topic).high
+    bench.stands(high, ids, len(ids))
+    more = bench.fill(topic, 3, begin=10)
+    bench.equal([message.id for message in bench.read(topic, until=high)], ids)
+    bench.delivers(bench.reader(topic, high), more)
+
+
+@case(7)
+def test_last_bound(bench: Bench) -> None:
+    """The last bound is the id that the last send returned."""
+    topic = bench.topic()
+    for count in (1, 3, 1):
+        sent = bench.fill(topic, count)
+        bench.equal(bench.bounds(topic).last_id, sent[-1])
+
+
+@case(8)
+def test_asking_moves_nothing(bench: Bench) -> None:
+    """Asking for watermarks, bounds and lag needs no group and moves nobody's position."""
+    topic, ids = bench.filled(8)
+    bench.marks(topic)
+    reader = bench.reader(topic)
+    bench.sips(reader, ids[:3])
+    position = reader.position()
+    bench.marks(topic)
+    bench.bounds(topic)
+    bench.equal(reader.position(), position)
+    bench.delivers(reader, ids[3:5])
+    if bench.client.capabilities.durable_groups:
+        _asking_moves_no_group(bench)
+
+
+def _asking_moves_no_group(bench: Bench) -> None:
+    topic, ids = bench.filled(6)
+    group = bench.name()
+    member = bench.member(topic, group)
+    bench.sips(member, ids[:2])
+    member.ack(ids[0])
+    member.commit()
+    stored = member.committed()
+    for _ in range(3):
+        bench.client.watermarks(topic)
+        bench.client.bounds(topic)
+        bench.client.lag(topic, group=group)
+    bench.equal(member.committed(), stored)
+    bench.delivers(member, ids[2:])
+
+
+@case(9)
+def test_never_backward(bench: Bench) -> None:
+    """While messages are sent, low and high never go back, and high ends behind the last message."""
+    topic = bench.topic()
+    ids = bench.fill(topic, 1)
+    enough = Event()
+
+    def send() -> None:
+        while not enough.is_set():
+            ids.extend(bench.fill(topic, 5))
+            time.sleep(0)  # in one process, the other thread asks now
+
+    seen = [bench.marks(topic)]
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send)
+        while len(seen) < ANSWERS and not sending.done():
+            seen.append(bench.marks(topic))
+            time.sleep(0)
+        enough.set()
+        sending.result()
+    seen.append(bench.marks(topic))
+    for name in ("low", "high"):
+        marks = [getattr(each, name) for each in seen]
+        bench.equal([(one, other) for one, other in pairwise(marks) if other < one], [], name)
+    bench.that(len(set(seen)) > 2, "messages were stored while it was asked")
+    bench.stands(seen[-1].high, ids, len(ids))
+
+
+@case(10)
+def test_bounded_read(bench: Bench) -> None:
+    """A read from low to high as they were ends, with exactly the messages that were there."""
+    topic, ids = bench.filled(20)
+    marks = bench.marks(topic)
+    bench.fill(topic, 5, begin=20)
+    found = bench.read(topic, start=marks.low, until=marks.high)
+    bench.equal([message.id for message in found], ids)
+
+
+@case(11, needs=("durable_groups",))
+def test_lag(bench: Bench) -> None:
+    """The lag of a group is 0 if, and only if, it has nothing before it."""
+    topic, ids = bench.filled(6)
+    group = bench.name()
+    member = bench.member(topic, group)
+    taken = bench.delivers(member, ids)
+    member.ack_through(taken[2])
+    member.commit()
+    bench.that(bench.client.lag(topic, group=group)[0] > 0, "three messages are left")
+    member.ack_through(taken[-1])
+    member.commit()
+    bench.equal(bench.client.lag(topic, group=group), {0: 0})
+    high = bench.marks(topic).high
+    bench.equal(bench.read(topic, start=high, until=high), [])
+    bench.fill(topic, 1)
+    bench.that(bench.client.lag(topic, group=group)[0] > 0, "one message came")
+    if bench.client.capabilities.partitions and bench.client.capabilities.count_exact:
+        _lag_of_each(bench)
+
+
+def _lag_of_each(bench: Bench) -> None:
+    topic, group = bench.topic(partitions=2), bench.name()
+    ids = [bench.fill(topic, 4, partition=partition) for partition in range(2)]
+    for message_id, left in ((ids[0][0], {0: 3, 1: 4}), (ids[1][2], {0: 3, 1: 1})):
+        bench.client.reset_group(group, topic, after(message_id))
+        bench.equal(bench.client.lag(topic, group=group), left)
+
+
+@case(12, needs=("partitions",))
+def test_each_partition(bench: Bench) -> None:
+    """Each partition has watermarks and bounds of its own; asked alone or together, the answer is the same."""
+    topic, other = bench.topic(partitions=3), bench.topic()
+    ids = {number: bench.fill(topic, number, partition=number) if number else [] for number in range(3)}
+    alone = bench.client.watermarks(topic)
+    bench.equal(bench.client.watermarks([topic, other])[topic], alone)
+    bench.equal(list(alone), [0, 1, 2])
+    bench.equal(bench.reader(topic).watermarks(), alone, "a consumer's answer is the same")
+    if all(each.exact for each in alone.values()):
+        bench.equal(sum(each.count for each in alone.values()), len(bench.read(topic)))
+    for number, sent in ids.items():
+        bounds = bench.bounds(topic, number)
+        bench.equal((bounds.first_id, bounds.last_id), (sent[0], sent[-1]) if sent else (None, None))
+        bench.equal(alone[number].low == alone[number].high, not sent)
+        bench.stands(alone[number].high, sent, len(sent))
+
+
+@case(13)
+def test_missing_topic(bench: Bench) -> None:
+    """The watermarks, bounds and lag of a topic that does not exist are ``TopicNotFound``, not 0."""
+    missing = bench.name()
+    with bench.raises(TopicNotFound):
+        bench.client.watermarks(missing)
+    with bench.raises(TopicNotFound):
+        bench.client.bounds(missing)
+    if bench.client.capabilities.groups:
+        with bench.raises(TopicNotFound):
+            bench.client.lag(missing, group=bench.name())
+
+
+@case(14, level="should", timed=True)
+def test_many_topics(bench: Bench) -> None:
+    """The watermarks of many topics at once cost less than a round trip for each."""
+    topics = [bench.topic() for _ in range(30)]
+    for topic in topics:
+        bench.fill(topic, 1)
+    began = time.perf_counter()
+    singly = {topic: bench.client.watermarks(topic) for topic in topics}
+    middle = time.perf_counter()
+    together = bench.client.watermarks(topics)
+    ended = time.perf_counter()
+    bench.equal(together, singly)
+    bench.that(ended - middle < max(0.7 * (middle - began), 0.03), "it was as slow as asking one after the other")
+
+
+@case(15, needs=("time_index", "seek_time"))
+def test_by_time(bench: Bench) -> None:
+    """A consumer that starts at a time begins where a seek to that time leads."""
+    topic, _ = bench.filled(4)
+    reader = bench.reader(topic)
+    for message in bench.take(reader, 4):
+        moment = at_time(message.log_time)
+        mover = bench.reader(topic)
+        mover.seek(moment)
+        bench.equal(bench.reader(topic, moment).position(), mover.position())
+
+
+@case(17, hooks=("restart",), profile="full")
+def test_after_a_restart(bench: Bench) -> None:
+    """After a restart watermarks and bounds are the same."""
+    topic, ids = bench.filled(6)
+    marks, bounds = bench.marks(topic), bench.bounds(topic)
+    bench.restart()
+    again = bench.marks(topic)
+    bench.stands(again.low, ids, 0)
+    bench.stands(again.high, ids, len(ids))
+    bench.equal(again.low, marks.low)
+    bench.equal(bench.bounds(topic), bounds)
+
+
+@case(18)
+def test_count(bench: Bench) -> None:
+    """The count says whether it is exact; one that is, is the number of messages."""
+    topic, ids = bench.filled(7)
+    marks = bench.marks(topic)
+    bench.that(marks.exact or not bench.client.capabilities.count_exact, "count_exact is declared")
+    bench.that(marks.count >= 0, "there is no negative count")
+    if marks.exact:
+        bench.equal(marks.count, len(ids))
+        if bench.client.capabilities.trim:
+            bench.client.trim(topic, {0: Position(ids[3].log, ids[3].coordinates)})
+            marks = bench.marks(topic)
+            bench.equal(marks.count, sum(marks.low.precedes(each) for each in ids))
+
+
+@case(23, needs=("durable_groups",))
+def test_count_behind_a_position(bench: Bench) -> None:
+    """Where the count is exact, so is the lag of a group, wherever it stands; it is 0 only where none is left."""
+    topic, group = bench.topic(), bench.name()
+    ids = [each for count in (3, 1, 7, 2) for each in bench.fill(topic, count)]
+    exact = bench.marks(topic).exact
+    for behind in range(len(ids) + 1):
+        start = after(ids[behind - 1]) if behind else before(ids[0])
+        bench.client.reset_group(group, topic, start)
+        lag, left = bench.client.lag(topic, group=group)[0], len(ids) - behind
+        bench.that(lag == left if exact else lag or not left, f"a lag of {lag}, and {left} are left after {start!r}")
+
+
+@case(21)
+def test_values_that_are_nothing(bench: Bench) -> None:
+    """Messages with an empty value, and tombstones, count: in bounds and ``last(n)``, when read, and by time."""
+    for nothing in (b"", None) if bench.client.capabilities.null_payload else (b"",):
+        for values in ([nothing], [nothing, b"x"], [b"x", nothing], [b"x", nothing, b"x", nothing, nothing]):
+            topic = bench.topic()
+            ids = list(bench.filler(topic).send_many([Record(value, partition=0) for value in values]))
+            bounds = bench.bounds(topic)
+            bench.equal((bounds.first_id, bounds.last_id), (ids[0], ids[-1]), f"the bounds of {values}")
+            messages = bench.read(topic)
+            bench.equal([(message.id, message.value) for message in messages], list(zip(ids, values, strict=True)))
+            for count in range(1, len(ids) + 1):
+                bench.equal([each.id for each in bench.read(topic, start=last(count))], ids[-count:], f"last({count})")
+            _found_by_time(bench, topic, messages)
+
+
+def _found_by_time(bench: Bench, topic: str, messages: list[Message]) -> None:
+    if not bench.client.capabilities.seek_time:
+        return
+    reader = bench.reader(topic)
+    for message in messages:
+        first = next(each for each in messages if each.log_time >= message.log_time)
+        reader.seek(at_time(message.log_time))
+        bench.delivers(reader, [first.id], "the first message of its time")
+
+
+@case(16, needs=("transactions",))
+def test_behind_transactions(bench: Bench) -> None:
+    """What transactions leave between the messages, or behind the last, is passed: a read to the end ends there."""
+    topic, name = bench.topic(), bench.name()
+    kept = [bench.fill(topic, 1)[0]]
+    for number in range(3):
+        with bench.client.transaction(name, topic) as step:
+            handle = step.send(b"%d" % number)
+            if number == 1:
+                step.abort()
+        kept += [] if number == 1 else [handle.result()]
+    step = bench.client.transaction(name, topic)
+    step.send(b"lost")
+    step.abort()
+    bench.equal([message.id for message in bench.read(topic)], kept)
+    bounds = bench.bounds(topic)
+    bench.equal((bounds.first_id, bounds.last_id), (kept[0], kept[-1]))
+    bench.equal([message.id for message in bench.read(topic, start=last(1))], kept[-1:])
+    bench.that(bench.marks(topic).count >= len(kept), "the count has all messages")
+    bench.only_new(bench.reader(topic, LATEST), topic)

@@ -1,0 +1,90 @@
+"""What programs around mqplug use: its command line, its test kit, readers of other programs' configuration.
+
+An application needs none of this. In short::
+
+    from mqplug import tools
+
+    for plugin in tools.inspect_plugins():
+        print(plugin.name, plugin.distribution)
+    print(tools.diagnose("kafka://localhost:9092", timeout=5).text)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mqplug._client.diagnosis import Diagnosis, diagnose, effective_settings
+    from mqplug._config.contexts import choose_context, chosen_context, context_in_force, contexts
+    from mqplug._config.layers import ForeignLayer, Given, LeftAlone, Unset
+    from mqplug._config.plan import Target, plan, sources
+    from mqplug._config.readers import ConfigReader
+    from mqplug._config.schema import schema_of
+    from mqplug._config.targets import target_of
+    from mqplug._plugins.discovery import registered
+    from mqplug._plugins.inspection import commands_of, inspect_plugins, settings_class
+    from mqplug._settings.fields import address_fields
+    from mqplug._settings.secrets import secrets_of
+    from mqplug._settings.settings import Complaint, config_error, quoted
+    from mqplug._settings.text import Text
+    from mqplug._settings.urls import shown, split_url, without_logins
+
+__all__ = [
+    "Complaint",
+    "ConfigReader",
+    "Diagnosis",
+    "ForeignLayer",
+    "Given",
+    "LeftAlone",
+    "Target",
+    "Text",
+    "Unset",
+    "address_fields",
+    "choose_context",
+    "chosen_context",
+    "commands_of",
+    "config_error",
+    "context_in_force",
+    "contexts",
+    "diagnose",
+    "effective_settings",
+    "inspect_plugins",
+    "plan",
+    "quoted",
+    "registered",
+    "schema_of",
+    "secrets_of",
+    "settings_class",
+    "shown",
+    "sources",
+    "split_url",
+    "target_of",
+    "without_logins",
+]
+
+_HOMES: Final = {
+    "_client.diagnosis": "Diagnosis diagnose effective_settings",
+    "_config.contexts": "choose_context chosen_context context_in_force contexts",
+    "_config.layers": "ForeignLayer Given LeftAlone Unset",
+    "_config.plan": "Target plan sources",
+    "_config.readers": "ConfigReader",
+    "_config.schema": "schema_of",
+    "_config.targets": "target_of",
+    "_plugins.discovery": "registered",
+    "_plugins.inspection": "commands_of inspect_plugins settings_class",
+    "_settings.fields": "address_fields",
+    "_settings.secrets": "secrets_of",
+    "_settings.settings": "Complaint config_error quoted",
+    "_settings.text": "Text",
+    "_settings.urls": "shown split_url without_logins",
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name from its module when it is first asked for: a command line starts quickly."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'mqplug.tools' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"mqplug.{_HOME_OF[name]}"), name)
+    return found
