@@ -23,6 +23,7 @@ from mutants.matrix import proofs, stored
 DAYS = 15
 MOST = 60  # of those that a change touches, the first by their hash: others are left to the night
 ROOT = Path(__file__).parents[2]
+FOLDERS = {"mutants": "tests/", "mqplug_testing": "contrib/mqplug-testing/"}
 MAIN = ("origin/main", "main")
 
 
@@ -38,7 +39,7 @@ def files_of(mutant: type[Mutant]) -> frozenset[str]:
     cases = {mutant.case, *_proofs()[mutant.__name__]}
     modules = {mutant.__module__, *(BY_ID[case].check.__module__ for case in cases)}
     paths = replaced_files(mutant) | {f"{module.replace('.', '/')}.py" for module in modules}
-    return frozenset(f"tests/{path}" if path.startswith("mutants/") else path for path in paths)
+    return frozenset(FOLDERS.get(path.partition("/")[0], "") + path for path in paths)
 
 
 def change(root: Path = ROOT) -> frozenset[str]:

@@ -23,7 +23,7 @@ HUNG = "hung"
 BY_ID = {case.id: case for case in CASES}
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["mqplug_testing", "mqplug.memory"])
+_processes.set_forkserver_preload(["mqplug_testing.contract", "mqplug.memory"])
 
 
 def outcomes(kind, cases):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 PARTS = ("Connection", "Consumer", "Producer")
 MEMORY = "mqplug/memory/"
+OURS = ("mqplug/", "mqplug_testing/", "mutants/", "attr/", "<attrs")
 SAYS_OF_ITSELF = {"case", "scale", "sound", "patches", "hooks"}
 
 
@@ -35,7 +36,7 @@ def function_of(code):
 
 def _below_root(file):
     path = file.replace("\\", "/")
-    for root in ("/mqplug/", "/mutants/", "/attr/"):
+    for root in ("/mqplug/", "/mqplug_testing/", "/mutants/", "/attr/"):
         if root in path:
             path = root[1:] + path.rpartition(root)[2]
     return path
@@ -73,7 +74,7 @@ class Reach:
     def add(self, case, outcome, seen, *, patience, seconds):
         """Note a case; of what it executed, the functions of mqplug, of the mutants, and of what attrs made."""
         found = {function_of(code) for code in list(seen)}
-        ours = {each for each in found if each.path.startswith(("mqplug/", "mutants/", "attr/", "<attrs"))}
+        ours = {each for each in found if each.path.startswith(OURS)}
         self.outcomes[case], self.patience[case], self.seconds[case] = outcome, patience, seconds
         self._by_case[case] = {self._number(each) for each in ours}
 
