@@ -68,15 +68,13 @@ class Case:
 class Registry:
     """The cases of one module."""
 
-    def __init__(self, section: str) -> None:
-        self.section = section
+    def __init__(self) -> None:
         self.cases: list[Case] = []
 
     def __call__(
         self,
-        number: int,
+        name: str,
         *,
-        mode: str = "",
         needs: tuple[str, ...] = (),
         hooks: tuple[str, ...] = (),
         level: Level = "must",
@@ -84,14 +82,12 @@ class Registry:
         profile: Profile = "quick",
         timed: bool = False,
     ) -> Callable[[CaseFunction], CaseFunction]:
-        """Register the decorated function as the case of this number, or as its variant for a mode of groups.
+        """Register the decorated function as the case of this id, such as ``SEEK-07`` or ``ACK-07-shared``.
 
         It is also marked for pytest, which collects it by its name.
         """
 
         def add(check: CaseFunction) -> CaseFunction:
-            part = f"-{mode}" if mode else ""
-            name = f"{self.section}-{number:02}{part}"
             case = Case(name, check, needs, hooks, level, timeout, profile, timed)
             self.cases.append(case)
             return pytest.mark.mqplug_case(case)(check)

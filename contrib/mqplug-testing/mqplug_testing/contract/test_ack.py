@@ -9,7 +9,7 @@ from mqplug import LATEST, Closed, Consumer, InvalidMessageId, Message, MessageI
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ACK")
+case = Registry()
 
 
 def members_turn(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> tuple[Consumer, list[Message]]:
@@ -18,7 +18,7 @@ def members_turn(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> 
     return member, bench.delivers(member, ids)
 
 
-@case(1, needs=("durable_groups",))
+@case("ACK-01", needs=("durable_groups",))
 def test_acked_stays_away(bench: Bench) -> None:
     """After a clean close, what was acked is not delivered again."""
     topic, ids = bench.filled(6)
@@ -30,7 +30,7 @@ def test_acked_stays_away(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[4:])
 
 
-@case(2, needs=("durable_groups",))
+@case("ACK-02", needs=("durable_groups",))
 def test_unacked_comes_back(bench: Bench) -> None:
     """After a clean close, what was received and not acked is delivered again."""
     topic, ids = bench.filled(6)
@@ -43,7 +43,7 @@ def test_unacked_comes_back(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[1:])
 
 
-@case(3, needs=("durable_groups", "individual_ack"))
+@case("ACK-03", needs=("durable_groups", "individual_ack"))
 def test_gaps_come_back(bench: Bench) -> None:
     """Of messages acked out of order, after a clean close only the gaps come back."""
     topic, ids = bench.topic(), list[MessageId]()
@@ -62,7 +62,7 @@ def test_gaps_come_back(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), [ids[index] for index in (5, 6, 8)])
 
 
-@case(4, needs=("durable_groups", "cumulative_ack"))
+@case("ACK-04", needs=("durable_groups", "cumulative_ack"))
 def test_ack_through(bench: Bench) -> None:
     """``ack_through`` acks a message and all that were delivered before it."""
     topic, ids = bench.filled(8)
@@ -73,7 +73,7 @@ def test_ack_through(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[5:])
 
 
-@case(5, needs=("groups",))
+@case("ACK-05", needs=("groups",))
 def test_ack_twice(bench: Bench) -> None:
     """Acking a message twice, before or after a commit, is no error and is counted."""
     topic, ids = bench.filled(4)
@@ -88,7 +88,7 @@ def test_ack_twice(bench: Bench) -> None:
     bench.only_new(member, topic)
 
 
-@case(9, needs=("durable_groups",))
+@case("ACK-09", needs=("durable_groups",))
 def test_ack_of_others(bench: Bench) -> None:
     """Acking what this consumer never delivered is ``InvalidMessageId``, and acks nothing."""
     topic, ids = bench.filled(6)
@@ -111,7 +111,7 @@ def test_ack_of_others(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[1:])
 
 
-@case(10, needs=("groups",))
+@case("ACK-10", needs=("groups",))
 def test_ack_after_close(bench: Bench) -> None:
     """Acking after close is ``Closed``; without a group it is ``Unsupported``."""
     topic, ids = bench.filled(2)
@@ -129,7 +129,7 @@ def test_ack_after_close(bench: Bench) -> None:
             call(message)
 
 
-@case(13, needs=("groups", "durable_groups"))
+@case("ACK-13", needs=("groups", "durable_groups"))
 def test_commit(bench: Bench) -> None:
     """After acks and a commit the stored position is exactly there, and a new member starts there."""
     topic, ids = bench.filled(9)
@@ -144,7 +144,7 @@ def test_commit(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[5:])
 
 
-@case(14, needs=("commit", "durable_groups"))
+@case("ACK-14", needs=("commit", "durable_groups"))
 def test_commit_and_position(bench: Bench) -> None:
     """What is committed never lies beyond what was delivered, nor beyond what was acked."""
     topic, ids = bench.filled(8)
@@ -158,7 +158,7 @@ def test_commit_and_position(bench: Bench) -> None:
         bench.stands(member.committed()[0], ids, index + index % 2)
 
 
-@case(15, needs=("commit", "groups"))
+@case("ACK-15", needs=("commit", "groups"))
 def test_committed(bench: Bench) -> None:
     """``committed`` is what was stored; where a group starts is stored when it is opened."""
     topic, ids = bench.filled(4)
@@ -174,7 +174,7 @@ def test_committed(bench: Bench) -> None:
         bench.reader(topic).committed()
 
 
-@case(16, needs=("commit", "groups"))
+@case("ACK-16", needs=("commit", "groups"))
 def test_only_a_seek_goes_back(bench: Bench) -> None:
     """A seek backward takes the stored position back; an ack never does."""
     topic, ids = bench.filled(8)
@@ -196,7 +196,7 @@ def test_only_a_seek_goes_back(bench: Bench) -> None:
     bench.delivers(member, ids[3:])
 
 
-@case(19, needs=("durable_groups",))
+@case("ACK-19", needs=("durable_groups",))
 def test_acks_from_many_threads(bench: Bench) -> None:
     """Acks in any order from eight threads: the stored position is right in the end."""
     topic, ids = bench.filled(400)

@@ -11,7 +11,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.memory_use import MIB
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("TOP")
+case = Registry()
 
 NEEDS: Final = ("alter_topic", "retention")
 NO_SUCH_OPTION: Final = {"no.such.option": "1"}
@@ -39,7 +39,7 @@ def _limited(bench: Bench) -> str:
     return topic
 
 
-@case(22, needs=NEEDS)
+@case("TOP-22", needs=NEEDS)
 def test_altered(bench: Bench) -> None:
     """Only what is given is altered, the answer and every client's next ``describe`` show it, and messages stay."""
     topic, other = _limited(bench), bench.connect()
@@ -57,7 +57,7 @@ def test_altered(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
-@case(23, needs=NEEDS)
+@case("TOP-23", needs=NEEDS)
 def test_refused(bench: Bench) -> None:
     """Nothing at all, nonsense, and an option that the backend does not know are refused, and alter nothing."""
     topic, missing = _limited(bench), bench.name()
@@ -74,7 +74,7 @@ def test_refused(bench: Bench) -> None:
         bench.client.partitions(missing)
 
 
-@case(24, needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
+@case("TOP-24", needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
 def test_killed_after(bench: Bench) -> None:
     """A backend that is killed right after a topic was altered comes back with the topic as altered."""
     assert bench.harness.kill is not None and bench.harness.start is not None
@@ -86,7 +86,7 @@ def test_killed_after(bench: Bench) -> None:
     bench.equal(bench.client.describe(topic), info)
 
 
-@case(25, needs=NEEDS, timeout=180)
+@case("TOP-25", needs=NEEDS, timeout=180)
 def test_at_the_same_time(bench: Bench) -> None:
     """Clients that alter a topic at the same time all return, and the topic is as one of them left it."""
     topic, clients = _limited(bench), [bench.client, bench.connect()]

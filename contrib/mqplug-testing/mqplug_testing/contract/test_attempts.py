@@ -7,7 +7,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ACK")
+case = Registry()
 
 NEEDS = ("durable_delivery_count", "shared")
 
@@ -17,7 +17,7 @@ def attempts(bench: Bench, member: Consumer, count: int) -> dict[MessageId, int]
     return {message.id: message.attempt for message in bench.take(member, count)}
 
 
-@case(22, needs=NEEDS)
+@case("ACK-22", needs=NEEDS)
 def test_attempts_outlive_members(bench: Bench) -> None:
     """What members had, and did not settle, is one attempt more when all of them and their clients were closed."""
     topic, ids = bench.dripped(3)
@@ -38,7 +38,7 @@ def test_attempts_outlive_members(bench: Bench) -> None:
     bench.equal(attempts(bench, member, 1), {sent[0]: 1})
 
 
-@case(23, needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
+@case("ACK-23", needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
 def test_attempts_outlive_the_broker(bench: Bench) -> None:
     """What members had when the broker was killed comes again, as a later attempt."""
     assert bench.harness.kill is not None and bench.harness.start is not None
@@ -55,7 +55,7 @@ def test_attempts_outlive_the_broker(bench: Bench) -> None:
     bench.that(all(found[each] > before[each] for each in ids), f"{before}, and then {found}")
 
 
-@case(24, needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=180)
+@case("ACK-24", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=180)
 def test_attempts_outlive_processes(bench: Bench) -> None:
     """What a process had when it was killed comes again, as the next attempt."""
     topic, ids = bench.dripped(1)
@@ -77,7 +77,7 @@ time.sleep(600)
 """
 
 
-@case(25, needs=(*NEEDS, "dead_letter", "headers"))
+@case("ACK-25", needs=(*NEEDS, "dead_letter", "headers"))
 def test_spent(bench: Bench) -> None:
     """What was taken as often as ``retry=`` says, and never settled, is not delivered again: it is a dead letter."""
     topic, dead, group = bench.topic(), bench.topic(), bench.name()

@@ -13,10 +13,10 @@ from mqplug_testing._case_tools.asyncio_cases import cancelled, run_in_loop, unt
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("TO")
+case = Registry()
 
 
-@case(3, profile="full")
+@case("TO-03", profile="full")
 def test_cancelled_receive(bench: Bench) -> None:
     """A receive that is cancelled, at whatever moment, loses no message: the next one gets it."""
 
@@ -74,7 +74,7 @@ async def _send_in_turn(out: AsyncProducer, count: int) -> list[MessageId]:
     return [await out.send(b"%d" % number, partition=0) for number in range(count)]
 
 
-@case(4)
+@case("TO-04")
 def test_cancelled_send(bench: Bench) -> None:
     """A send that is cancelled is stored once or not at all, keeps its place, and the producer goes on."""
     topic, said = bench.topic(), dict[bytes, MessageId]()
@@ -101,7 +101,7 @@ def test_cancelled_send(bench: Bench) -> None:
     bench.equal(numbers[-1:], [60])
 
 
-@case(6, profile="full")
+@case("TO-06", profile="full")
 def test_cancellation_gets_through(bench: Bench) -> None:
     """Whatever a task waits for when it is cancelled, it ends as cancelled; what it had opened is closed by then."""
     topic, ids = bench.filled(3)
@@ -165,7 +165,7 @@ async def _closes(bench: Bench, mq: AsyncClient) -> None:
         bench.equal(message and message.id, ids[2])
 
 
-@case(7)
+@case("TO-07")
 def test_cancelled_before(bench: Bench) -> None:
     """What is cancelled before it began does nothing: nothing is sent."""
     topic = bench.topic()
@@ -197,7 +197,7 @@ async def _cancelled_itself(call: Callable[[], Awaitable[object]]) -> None:
     await call()
 
 
-@case(11, needs=("shared", "groups"))
+@case("TO-11", needs=("shared", "groups"))
 def test_cancelled_receive_of_a_member_that_shares(bench: Bench) -> None:
     """What came for a receive that was cancelled is not acked: a commit stores what was acked, and no more."""
     topic, ids = bench.dripped(12)

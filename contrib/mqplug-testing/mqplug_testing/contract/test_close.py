@@ -16,10 +16,10 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import outage
 
-case = Registry("CLS")
+case = Registry()
 
 
-@case(1)
+@case("CLS-01")
 def test_twice(bench: Bench) -> None:
     """Closing twice, or leaving the ``with`` of what was closed, is no error."""
     topic, _ = bench.filled(1)
@@ -56,7 +56,7 @@ def calls_of_consumer(consumer: Consumer, message: Message) -> list[Callable[[],
     ]  # fmt: skip
 
 
-@case(2)
+@case("CLS-02")
 def test_everything_after(bench: Bench) -> None:
     """After close every call is ``Closed``, on the client and on what it had opened."""
     topic, _ = bench.filled(2)
@@ -73,7 +73,7 @@ def test_everything_after(bench: Bench) -> None:
     bench.equal(list(consumer), [])
 
 
-@case(3)
+@case("CLS-03")
 def test_wakes(bench: Bench) -> None:
     """Close wakes a receive that waits in another thread."""
     topic = bench.topic()
@@ -103,7 +103,9 @@ def _close_while_receiving(bench: Bench, consumer: Consumer, receive: Callable[[
     bench.that(not any(found), "and received nothing")
 
 
-@case(4, needs=("durable_groups", "persistent"), hooks=("kill", "start"), timeout=300, profile="full", timed=True)
+@case(
+    "CLS-04", needs=("durable_groups", "persistent"), hooks=("kill", "start"), timeout=300, profile="full", timed=True
+)
 def test_without_the_broker(bench: Bench) -> None:
     """Close ends within its timeout also when the broker is gone; acks that could not be stored come back."""
     topic, ids = bench.filled(3)
@@ -126,7 +128,7 @@ def test_without_the_broker(bench: Bench) -> None:
     )
 
 
-@case(5, needs=("durable_groups",))
+@case("CLS-05", needs=("durable_groups",))
 def test_unacked(bench: Bench) -> None:
     """Messages that a handler holds unacked at close are delivered again."""
     topic, ids = bench.filled(5)
@@ -138,7 +140,7 @@ def test_unacked(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[1:])
 
 
-@case(6)
+@case("CLS-06")
 def test_full_prefetch(bench: Bench) -> None:
     """Close with much fetched and little received does not hang."""
     topic, ids = bench.filled(2000)
@@ -152,7 +154,7 @@ def test_full_prefetch(bench: Bench) -> None:
         bench.that(time.monotonic() - began < 10 * bench.scale, "close took its time")
 
 
-@case(7)
+@case("CLS-07")
 def test_children(bench: Bench) -> None:
     """Closing a client closes what it opened; closing that afterwards is fine, and other clients live on."""
     topic, ids = bench.filled(3)
@@ -169,7 +171,7 @@ def test_children(bench: Bench) -> None:
     bench.delivers(other, ids)
 
 
-@case(8)
+@case("CLS-08")
 def test_any_order(bench: Bench) -> None:
     """Producer, consumer and client may be closed in any order."""
     topic, ids = bench.filled(2)
@@ -183,7 +185,7 @@ def test_any_order(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
-@case(9)
+@case("CLS-09")
 def test_siblings(bench: Bench) -> None:
     """Closing one consumer does not stop its siblings of the same client."""
     topic, ids = bench.filled(4)
@@ -195,7 +197,7 @@ def test_siblings(bench: Bench) -> None:
     bench.only_new(other, topic)
 
 
-@case(10, hooks=("second_process",))
+@case("CLS-10", hooks=("second_process",))
 def test_never_closed(bench: Bench) -> None:
     """A program that ends without closing anything ends by itself, and does not crash."""
     topic, ids = bench.filled(1)
@@ -216,7 +218,7 @@ print(reader.receive(30).id)
 """
 
 
-@case(11)
+@case("CLS-11")
 def test_open_again(bench: Bench) -> None:
     """What was closed can be opened again at once, many times."""
     topic, ids = bench.filled(2)
@@ -230,7 +232,7 @@ def test_open_again(bench: Bench) -> None:
                 bench.delivers(member, ids)
 
 
-@case(12, needs=("durable_groups", "ordered", "delete_topic"), timeout=180)
+@case("CLS-12", needs=("durable_groups", "ordered", "delete_topic"), timeout=180)
 def test_failed(bench: Bench) -> None:
     """A close that cannot store the last acks says so, and has let go of everything all the same."""
     (gone, _), (kept, ids), group = bench.filled(3), bench.filled(3), bench.name()

@@ -11,10 +11,10 @@ from mqplug import EARLIEST, LATEST, Client, Closed, ConcurrentUse, Consumer, Er
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("CC")
+case = Registry()
 
 
-@case(1)
+@case("CC-01")
 def test_one_producer(bench: Bench) -> None:
     """Eight threads may use one producer: everything is stored, what one thread sends in its order."""
     topic = bench.topic()
@@ -34,7 +34,7 @@ def test_one_producer(bench: Bench) -> None:
         bench.equal(values, [b"%d-%d" % (name, number) for number in range(40)])
 
 
-@case(2)
+@case("CC-02")
 def test_one_consumer(bench: Bench) -> None:
     """A second thread that receives gets ``ConcurrentUse``; seek, stop and close may come from any thread."""
     topic, ids = bench.filled(3)
@@ -71,7 +71,7 @@ def _is_refused(call: Callable[[], object]) -> bool:
     return False
 
 
-@case(3)
+@case("CC-03")
 def test_many_consumers(bench: Bench) -> None:
     """Twenty consumers of one topic each get every message."""
     topic, ids = bench.filled(20)
@@ -80,7 +80,7 @@ def test_many_consumers(bench: Bench) -> None:
         bench.delivers(reader, ids)
 
 
-@case(4)
+@case("CC-04")
 def test_opened_at_once(bench: Bench) -> None:
     """Many threads may open producers and consumers of one topic at the same time."""
     topic, ids = bench.filled(3)
@@ -95,7 +95,7 @@ def test_opened_at_once(bench: Bench) -> None:
     bench.equal({message.id for message in bench.read(topic)}, {*ids, *[sent for _, sent in results]})
 
 
-@case(5)
+@case("CC-05")
 def test_closed_at_once(bench: Bench) -> None:
     """Several threads may close the same thing at the same time."""
     topic, ids = bench.filled(1)
@@ -109,7 +109,7 @@ def test_closed_at_once(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
-@case(6)
+@case("CC-06")
 def test_send_during_close(bench: Bench) -> None:
     """A send during close is stored or ``Closed``; what it says is true."""
     topic, stored = bench.topic(), list[MessageId]()
@@ -130,7 +130,7 @@ def test_send_during_close(bench: Bench) -> None:
     bench.equal([each for each in stored if each not in found], [])
 
 
-@case(7, needs=("delete_topic",), profile="full")
+@case("CC-07", needs=("delete_topic",), profile="full")
 def test_delete_during_send(bench: Bench) -> None:
     """When a topic is deleted under a producer its sends fail with an error, and none waits for ever."""
     topic = bench.topic()

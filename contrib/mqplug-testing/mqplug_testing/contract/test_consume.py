@@ -15,10 +15,10 @@ from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.keyboard_interrupts import Interrupts
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("CON")
+case = Registry()
 
 
-@case(1)
+@case("CON-01")
 def test_from_earliest(bench: Bench) -> None:
     """A consumer that starts at EARLIEST gets all retained messages."""
     topic, ids = bench.filled(10)
@@ -27,7 +27,7 @@ def test_from_earliest(bench: Bench) -> None:
         bench.delivers(bench.member(topic, bench.name()), ids, "a new group starts there by itself")
 
 
-@case(2)
+@case("CON-02")
 def test_from_latest(bench: Bench) -> None:
     """A consumer that starts at LATEST gets only what is sent after it was opened, and all of that."""
     topic, _ = bench.filled(5)
@@ -38,7 +38,7 @@ def test_from_latest(bench: Bench) -> None:
         bench.delivers(member, bench.fill(topic, 3))
 
 
-@case(3)
+@case("CON-03")
 def test_from_latest_on_empty(bench: Bench) -> None:
     """A consumer that starts at LATEST on an empty topic gets the first message."""
     topic = bench.topic()
@@ -50,7 +50,7 @@ def test_from_latest_on_empty(bench: Bench) -> None:
         bench.only_new(member, topic)
 
 
-@case(4)
+@case("CON-04")
 def test_from_an_id(bench: Bench) -> None:
     """A consumer starts with the message of an id, or with the one after it."""
     topic, ids = bench.filled(8)
@@ -62,7 +62,7 @@ def test_from_an_id(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(5, timed=True)
+@case("CON-05", timed=True)
 def test_idle(bench: Bench) -> None:
     """When nothing comes, receive returns None and ``receive_many`` an empty batch, in the time that was given."""
     topic = bench.topic()
@@ -77,7 +77,7 @@ def test_idle(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(6, timed=True)
+@case("CON-06", timed=True)
 def test_prompt(bench: Bench) -> None:
     """A receive that waits gets a message at once when it comes, and does not look only now and then."""
     topic = bench.topic()
@@ -99,7 +99,7 @@ def _receive_at(reader: Consumer, timeout: float) -> tuple[Message | None, float
     return reader.receive(timeout), time.perf_counter()
 
 
-@case(7)
+@case("CON-07")
 def test_batches(bench: Bench) -> None:
     """``receive_many`` gives at least one message when there are any, never more than was asked, and skips none."""
     topic, ids = bench.filled(50)
@@ -115,7 +115,7 @@ def test_batches(bench: Bench) -> None:
             reader.receive_many(wrong, 0)
 
 
-@case(8)
+@case("CON-08")
 def test_fields(bench: Bench) -> None:
     """A message has its id, topic, partition, value, key, headers and times, each as it was sent."""
     topic, able = bench.topic(), bench.client.capabilities
@@ -130,7 +130,7 @@ def test_fields(bench: Bench) -> None:
         bench.that(abs(moment.timestamp() - time.time()) < 3600, f"{moment} is about now")
 
 
-@case(9)
+@case("CON-09")
 def test_not_shared(bench: Bench) -> None:
     """Two deliveries of one message are equal, and none can change the other."""
     topic, ids = bench.filled(2)
@@ -143,7 +143,7 @@ def test_not_shared(bench: Bench) -> None:
     bench.equal([message.value for message in other], [b"0", b"1"])
 
 
-@case(10, profile="full")
+@case("CON-10", profile="full")
 def test_small_prefetch(bench: Bench) -> None:
     """With a small prefetch and a slow consumer every message comes, in order."""
     topic = bench.topic()
@@ -157,7 +157,7 @@ def test_small_prefetch(bench: Bench) -> None:
     bench.equal(got, ids)
 
 
-@case(11, needs=("durable_groups",))
+@case("CON-11", needs=("durable_groups",))
 def test_group_without_members(bench: Bench) -> None:
     """What is sent while a group has no member is delivered when it has one again."""
     topic, ids = bench.filled(3)
@@ -170,7 +170,7 @@ def test_group_without_members(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group, start=LATEST), later)
 
 
-@case(12)
+@case("CON-12")
 def test_slow_neighbour(bench: Bench) -> None:
     """A consumer that does not receive holds up no other."""
     topic, ids = bench.filled(100)
@@ -181,7 +181,7 @@ def test_slow_neighbour(bench: Bench) -> None:
     bench.delivers(slow, ids[1:])
 
 
-@case(13)
+@case("CON-13")
 def test_iteration_ends(bench: Bench) -> None:
     """Iteration ends at stop, after the message in hand, and at close; a receive after close is ``Closed``."""
     topic, ids = bench.filled(6)
@@ -216,7 +216,7 @@ def _closed_while_iterating(bench: Bench, topic: str) -> None:
     bench.that(ended.wait(bench.patience), "the iteration of another thread ended")
 
 
-@case(15, needs=("multi_process",), hooks=("second_process",))
+@case("CON-15", needs=("multi_process",), hooks=("second_process",))
 def test_from_another_process(bench: Bench) -> None:
     """A consumer that waits at the end gets what another process sends."""
     topic = bench.topic()
@@ -242,7 +242,7 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 """
 
 
-@case(19, timed=True)
+@case("CON-19", timed=True)
 def test_polling(bench: Bench) -> None:
     """A receive with no time to wait returns at once: the quickest of twenty takes less than 50 milliseconds."""
     topic, ids = bench.filled(1)
@@ -265,7 +265,7 @@ WAKE_UPS = 460  # of one in fifty that is lost, three are found so with 99.5 per
 LATE = 0.06  # seconds; whoever is not woken looks again after 0.1
 
 
-@case(20, timed=True, timeout=300, profile="full")
+@case("CON-20", timed=True, timeout=300, profile="full")
 def test_woken_each_time(bench: Bench) -> None:
     """A consumer that waits is woken by each of 460 messages, not only by most of them."""
     late = _late_messages(bench)
@@ -297,7 +297,7 @@ def _get_at(queue: Queue[None]) -> float:
     return time.perf_counter()
 
 
-@case(23, hooks=("extended",))
+@case("CON-23", hooks=("extended",))
 def test_interrupted(bench: Bench) -> None:
     """What was polled when Ctrl-C came is received after it, once and in order, and what was in hand can be acked."""
     readers: list[dict[str, Any]] = [{"start": EARLIEST}]

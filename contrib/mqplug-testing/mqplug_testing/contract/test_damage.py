@@ -6,13 +6,13 @@ from mqplug import EARLIEST, Corrupt, Error, MessageId, Position, Start, Storage
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ERR")
+case = Registry()
 
 PIECE = 64 * 1024  # bytes
 MOST = 1_000  # pieces that a disk may take that is called full: there are buffers
 
 
-@case(11, needs=("persistent",), hooks=("fill_disk",), timeout=180)
+@case("ERR-11", needs=("persistent",), hooks=("fill_disk",), timeout=180)
 def test_full_disk(bench: Bench) -> None:
     """A send that finds no room is ``StorageFull``; what was stored stays, and with room again sending goes on."""
     topic, ids = bench.dripped(3)
@@ -45,7 +45,7 @@ def _until_refused(bench: Bench, topic: str) -> tuple[list[MessageId], Error]:
     raise AssertionError(f"{MOST * PIECE} bytes were stored on a full disk")
 
 
-@case(14, needs=("persistent", "durable_groups"), hooks=("fill_disk", "trim_before"), timeout=180)
+@case("ERR-14", needs=("persistent", "durable_groups"), hooks=("fill_disk", "trim_before"), timeout=180)
 def test_full_disk_goes_on(bench: Bench) -> None:
     """On a full disk all but sending works, and after it was opened there too: reading, committing, trim, delete."""
     topic, ids = bench.dripped(6)
@@ -74,7 +74,7 @@ def test_full_disk_goes_on(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids[3:] + later)
 
 
-@case(12, needs=("persistent",), hooks=("corrupt_tail",), timeout=180)
+@case("ERR-12", needs=("persistent",), hooks=("corrupt_tail",), timeout=180)
 def test_damaged(bench: Bench) -> None:
     """What was damaged is ``Corrupt``, each time and for each way to read: it is neither served nor passed over."""
     topic, ids = bench.dripped(5)

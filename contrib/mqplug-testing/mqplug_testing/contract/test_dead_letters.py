@@ -8,12 +8,12 @@ from mqplug import ConfigError, Consumer, Message, Retry
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ACK")
+case = Registry()
 
 ENOUGH = 50  # times to give a message back: a circle of dead letters has ended long before
 
 
-@case(26, needs=("dead_letter",))
+@case("ACK-26", needs=("dead_letter",))
 def test_own_dead_letters(bench: Bench) -> None:
     """A dead-letter topic that the consumer itself reads is refused, and no group is made by that."""
     topic, other = bench.topic(), bench.topic()
@@ -26,7 +26,7 @@ def test_own_dead_letters(bench: Bench) -> None:
     bench.delivers(bench.client.consumer(topic, group=group, mode=mode, retry=Retry(2), dead_letter=other), ids)
 
 
-@case(27, needs=("dead_letter", "ordered", "headers", "durable_groups"))
+@case("ACK-27", needs=("dead_letter", "ordered", "headers", "durable_groups"))
 def test_circle(bench: Bench) -> None:
     """What goes round between two topics, each the dead-letter topic of the other, is kept in one in the end."""
     here, there = bench.topic(), bench.topic()
@@ -58,7 +58,7 @@ def _is_kept(member: Consumer, message: Message) -> bool:
     return False
 
 
-@case(28, needs=("dead_letter",))
+@case("ACK-28", needs=("dead_letter",))
 def test_nothing_would_go_there(bench: Bench) -> None:
     """A dead-letter topic without ``retry=`` is refused: nothing says when a message goes there."""
     topic, dead, mode = bench.topic(), bench.topic(), _mode(bench)

@@ -6,10 +6,10 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.operation_calls import OPERATION_CALLS, refuses, works
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("LIF")
+case = Registry()
 
 
-@case(13, timeout=300)
+@case("LIF-13", timeout=300)
 def test_declared(bench: Bench) -> None:
     """An operation that is declared can be called; one that is not is ``Unsupported``, which names the capability."""
     able = bench.client.capabilities

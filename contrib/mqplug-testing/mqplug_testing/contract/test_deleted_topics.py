@@ -8,10 +8,10 @@ from mqplug import LATEST, Error, TopicNotFound
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("TOP")
+case = Registry()
 
 
-@case(16, needs=("delete_topic", "durable_groups"), timeout=180)
+@case("TOP-16", needs=("delete_topic", "durable_groups"), timeout=180)
 def test_groups_of_a_new_topic(bench: Bench) -> None:
     """A group that read a topic which was deleted and made again begins at its ``start=`` in the new one."""
     topic, ids = bench.filled(6)
@@ -26,7 +26,7 @@ def test_groups_of_a_new_topic(bench: Bench) -> None:
     bench.only_new(bench.member(topic, late, start=LATEST), topic)
 
 
-@case(17, needs=("delete_topic",), timeout=180)
+@case("TOP-17", needs=("delete_topic",), timeout=180)
 def test_deleted_under_all(bench: Bench) -> None:
     """When a topic is deleted, by whomever, live consumers and producers get ``TopicNotFound``, and none makes it."""
     topic, ids = bench.filled(2)

@@ -8,7 +8,7 @@ from mqplug import EARLIEST, Consumer, ConsumerBusy, GroupDescription, GroupNotF
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("GRP")
+case = Registry()
 
 MemberLogs = Mapping[str, tuple[Log, ...] | None]
 """The logs of each member by its name; None where the backend does not report them."""
@@ -42,7 +42,7 @@ def comes_to_hold(bench: Bench, group: str, members: list[Consumer], wanted: lis
     return seen or {}
 
 
-@case(26, needs=("groups", "ordered", "durable_groups", "partitions"), timeout=300)
+@case("GRP-26", needs=("groups", "ordered", "durable_groups", "partitions"), timeout=300)
 def test_describe_members(bench: Bench) -> None:
     """In ordered mode each member is described with the partitions that it holds, and no longer once it left."""
     topic, group = bench.topic(partitions=2), bench.name()
@@ -59,7 +59,7 @@ def test_describe_members(bench: Bench) -> None:
     bench.equal(bench.client.describe_group(group).topics, (topic,))
 
 
-@case(27, needs=("groups", "shared", "partitions"))
+@case("GRP-27", needs=("groups", "shared", "partitions"))
 def test_describe_shared_members(bench: Bench) -> None:
     """Members that share the messages are described with all partitions each."""
     topic, group = bench.topic(partitions=2), bench.name()
@@ -68,7 +68,7 @@ def test_describe_shared_members(bench: Bench) -> None:
     comes_to_hold(bench, group, members, [logs, logs], "each member holds all partitions")
 
 
-@case(28, needs=("durable_groups",))
+@case("GRP-28", needs=("durable_groups",))
 def test_describe_positions(bench: Bench) -> None:
     """A group without members has the topics where it has a position, sorted: not those of others, nor deleted ones."""
     client, topics, group = bench.client, sorted(bench.topic() for _ in range(3)), bench.name()
@@ -83,7 +83,7 @@ def test_describe_positions(bench: Bench) -> None:
         bench.wait(lambda: client.describe_group(group).topics == (topics[1],), "a deleted topic is not described")
 
 
-@case(29, needs=("durable_groups",))
+@case("GRP-29", needs=("durable_groups",))
 def test_describe_the_unknown(bench: Bench) -> None:
     """A group that nobody made is not found, with a hint at a close name; to ask for it makes none, nor after a
     delete.
@@ -100,7 +100,7 @@ def test_describe_the_unknown(bench: Bench) -> None:
     bench.equal(client.groups(topic), [])
 
 
-@case(30, needs=("durable_groups", "ordered"))
+@case("GRP-30", needs=("durable_groups", "ordered"))
 def test_busy_groups_name_members(bench: Bench) -> None:
     """Who may not move or delete a group is told the names of its members, as far as the backend reports them."""
     topic, group = bench.topic(), bench.name()

@@ -10,10 +10,10 @@ from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import RECOVERY, SENDS_BATCHES
 
-case = Registry("FLT")
+case = Registry()
 
 
-@case(8, needs=("persistent",), hooks=("second_process",), timeout=180, timed=True)
+@case("FLT-08", needs=("persistent",), hooks=("second_process",), timeout=180, timed=True)
 def test_lock_of_the_dead(bench: Bench) -> None:
     """When a process that had the backend open is killed, it can be opened again at once."""
     topic, ids = bench.filled(2)
@@ -40,7 +40,7 @@ time.sleep(600)
 """
 
 
-@case(15, needs=("persistent",), hooks=("tear_tail",), timeout=180)
+@case("FLT-15", needs=("persistent",), hooks=("tear_tail",), timeout=180)
 def test_torn_tail(bench: Bench) -> None:
     """A torn write at the end is dropped, not served: what is read was sent, up to there, and more can follow."""
     topic = bench.topic()
@@ -63,7 +63,7 @@ def test_torn_tail(bench: Bench) -> None:
     bench.equal(later, sorted(later))
 
 
-@case(11, needs=("persistent",), hooks=("copy_store",), timeout=180)
+@case("FLT-11", needs=("persistent",), hooks=("copy_store",), timeout=180)
 def test_copied(bench: Bench) -> None:
     """A copy of a closed store opens with all its messages and positions, and has a life of its own."""
     topic, ids = bench.filled(20)

@@ -32,7 +32,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.captured_logs import captured_logs
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ERR")
+case = Registry()
 
 CONNECTING = 10.0  # seconds
 SECRET = "hunter2-and-more"
@@ -66,7 +66,7 @@ def provoked(bench: Bench) -> dict[str, tuple[type[Error], Error]]:
     return found
 
 
-@case(1)
+@case("ERR-01")
 def test_one_vocabulary(bench: Bench) -> None:
     """Each mistake raises its own error of mqplug; a native error is only ever the cause."""
     for mistake, (kind, error) in provoked(bench).items():
@@ -76,7 +76,7 @@ def test_one_vocabulary(bench: Bench) -> None:
         bench.that(not hidden or isinstance(error.__context__, Error), f"{mistake}: the native error is the cause")
 
 
-@case(2)
+@case("ERR-02")
 def test_says_where(bench: Bench) -> None:
     """An error says what is wrong, with the backend, the topic and the operation, and how to mend it."""
     nowhere = {"a damaged id", "an illegal name", "an unknown setting"}  # known to be wrong before any backend is asked
@@ -89,7 +89,7 @@ def test_says_where(bench: Bench) -> None:
             bench.that(error.topic, f"{mistake}: {error} names the topic")
 
 
-@case(3)
+@case("ERR-03")
 def test_retryable(bench: Bench) -> None:
     """No mistake of the caller is called retryable; a timeout is."""
     for mistake, (_, error) in provoked(bench).items():
@@ -97,7 +97,7 @@ def test_retryable(bench: Bench) -> None:
     bench.equal(Timeout("late").retryable, True)
 
 
-@case(4)
+@case("ERR-04")
 def test_wrong_types(bench: Bench) -> None:
     """A wrong type of argument is a ``TypeError`` before anything is done."""
     topic, ids = bench.filled(1)
@@ -132,7 +132,7 @@ def test_wrong_types(bench: Bench) -> None:
     bench.delivers(reader, ids)
 
 
-@case(5, needs=("auth",), hooks=("intruder",))
+@case("ERR-05", needs=("auth",), hooks=("intruder",))
 def test_wrong_credentials(bench: Bench) -> None:
     """Wrong credentials are an ``AuthError``, and soon: it says how to mend it, and that trying again is no use."""
     assert bench.harness.intruder is not None
@@ -144,7 +144,7 @@ def test_wrong_credentials(bench: Bench) -> None:
     bench.that(caught.value.fix, "it says how to mend it")  # type: ignore[attr-defined]
 
 
-@case(6)
+@case("ERR-06")
 def test_no_secrets(bench: Bench) -> None:
     """No error and no line of the log shows a password: not of the settings, and not of a URL."""
     backend, fields = bench.client.backend, attrs.fields(bench.client._backend.descriptor.settings)
@@ -165,7 +165,7 @@ def test_no_secrets(bench: Bench) -> None:
     bench.equal([line for line in lines if SECRET in line], [])
 
 
-@case(7)
+@case("ERR-07")
 def test_names_the_capability(bench: Bench) -> None:
     """``Unsupported`` names the capability that is missing."""
     topic, ids = bench.filled(1)
@@ -177,7 +177,7 @@ def test_names_the_capability(bench: Bench) -> None:
         bench.that("group" in str(caught.value), "and so does its text")
 
 
-@case(8, needs=("groups", "assignment_events"))
+@case("ERR-08", needs=("groups", "assignment_events"))
 def test_callbacks_that_raise(bench: Bench) -> None:
     """What a callback raises comes out of a receive, as it is and once; the consumer goes on, and so does the group."""
     topic, ids = bench.filled(4)
@@ -202,7 +202,7 @@ def test_callbacks_that_raise(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids)
 
 
-@case(9)
+@case("ERR-09")
 def test_picklable(bench: Bench) -> None:
     """Errors can be pickled, and keep all that they know."""
     for mistake, (_, error) in provoked(bench).items():
@@ -212,7 +212,7 @@ def test_picklable(bench: Bench) -> None:
             bench.equal(getattr(again, known), getattr(error, known), mistake)
 
 
-@case(10)
+@case("ERR-10")
 def test_usable_afterwards(bench: Bench) -> None:
     """After an error the client, its producer and its consumer are as usable as before."""
     topic, ids = bench.filled(1)

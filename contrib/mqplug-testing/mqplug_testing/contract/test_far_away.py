@@ -8,7 +8,7 @@ from mqplug import EARLIEST, InvalidMessageId, MessageId, Position, after
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("SEEK")
+case = Registry()
 
 BEYOND = (2**31, 2**32, 2**53, 2**62, 2**63, 2**64)
 NEGATIVE = (-1, -2, -1000, -1001, -(2**31), -(2**63), -(2**70))
@@ -20,7 +20,7 @@ def elsewhere(some: MessageId, number: int) -> Position:
     return Position(some.log, (number, *some.coordinates[1:]))
 
 
-@case(36, timeout=300)
+@case("SEEK-36", timeout=300)
 def test_far_beyond_the_end(bench: Bench) -> None:
     """A position far beyond the end, as of 2^32 or 2^63, is waited at or refused: nothing that lies before it comes."""
     topic, ids = bench.filled(6)
@@ -39,7 +39,7 @@ def test_far_beyond_the_end(bench: Bench) -> None:
         bench.delivers(reader, ids, f"after {position!r}")
 
 
-@case(37, timeout=300)
+@case("SEEK-37", timeout=300)
 def test_no_place(bench: Bench) -> None:
     """Coordinates that cannot be are ``InvalidMessageId`` in a seek, as a start and in a trim, and move nothing."""
     topic, ids = bench.filled(6)
@@ -58,7 +58,7 @@ def test_no_place(bench: Bench) -> None:
         _trims(bench)
 
 
-@case(39, needs=("durable_groups",), timeout=180)
+@case("SEEK-39", needs=("durable_groups",), timeout=180)
 def test_group_far_beyond_the_end(bench: Bench) -> None:
     """A group sought far beyond the end stands there, or is left where it was: its members get nothing before it."""
     topic, ids = bench.filled(4)

@@ -13,7 +13,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("FLT")
+case = Registry()
 
 RECOVERY = 60.0  # seconds in which clients find a broker that was killed and started again
 BROKER = ("kill", "start")
@@ -95,7 +95,7 @@ def patiently(bench: Bench, consumer: Consumer, wanted: set[MessageId]) -> list[
     return taken
 
 
-@case(1, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
+@case("FLT-01", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_killed_while_producing(bench: Bench) -> None:
     """The broker is killed while messages are sent: what was called stored is there, under its id and in its order."""
     topic = bench.topic()
@@ -121,7 +121,7 @@ def check_values(bench: Bench, values: list[bytes], sent: int) -> None:
         bench.equal(len(numbers), len(first_of_each), "nothing is there twice")
 
 
-@case(2, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
+@case("FLT-02", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_killed_while_consuming(bench: Bench) -> None:
     """The broker is killed while messages are received: nothing is lost, and nothing comes twice that was acked."""
     topic = bench.topic()
@@ -142,7 +142,7 @@ def test_killed_while_consuming(bench: Bench) -> None:
         bench.equal(again & set(ids[:50]), set(), "what was acked does not come again")
 
 
-@case(3, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
+@case("FLT-03", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_idle_during_an_outage(bench: Bench) -> None:
     """A consumer that waits while the broker is killed and started receives what is sent afterwards."""
     topic = bench.topic()
@@ -158,7 +158,7 @@ def test_idle_during_an_outage(bench: Bench) -> None:
         bench.equal([message.id for message in patiently(bench, consumer, {sent})], [sent])
 
 
-@case(6, needs=("persistent",), hooks=("second_process",))
+@case("FLT-06", needs=("persistent",), hooks=("second_process",))
 def test_producer_killed(bench: Bench) -> None:
     """A process that sends is killed: every message that it had an id for is there, once, under that id."""
     topic = bench.topic()
@@ -182,7 +182,7 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 """
 
 
-@case(7, needs=("persistent",), hooks=("second_process",))
+@case("FLT-07", needs=("persistent",), hooks=("second_process",))
 def test_killed_in_a_batch(bench: Bench) -> None:
     """A process that sends batches is killed: what is there has no holes, and has all that was called stored."""
     topic = bench.topic()
@@ -204,7 +204,7 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 """
 
 
-@case(13, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full", timed=True)
+@case("FLT-13", needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full", timed=True)
 def test_while_it_is_away(bench: Bench) -> None:
     """While the broker is away every call ends within its timeout, with a retryable error; then all work again."""
     topic, ids = bench.filled(3)
@@ -245,7 +245,7 @@ def _outcome(call: Callable[[float], object], timeout: float) -> tuple[Error | N
     return error, time.monotonic() - began
 
 
-@case(14, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
+@case("FLT-14", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_seek_before_an_outage(bench: Bench) -> None:
     """Where a seek went survives that the broker is killed."""
     topic, ids = bench.filled(60)

@@ -12,7 +12,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.foreign_times import ForeignTimes
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("HP")
+case = Registry()
 
 MICROSECONDS: Final = 1_700_000_000_000_000  # as a producer sends that takes them for milliseconds
 NANOSECONDS: Final = 1_700_000_000_000_000_000
@@ -23,7 +23,7 @@ def _extended(bench: Bench, *times: int) -> Client:
     return bench.connect(partial(bench.harness.extended, [ForeignTimes(*times)]))
 
 
-@case(19, hooks=("extended",))
+@case("HP-19", hooks=("extended",))
 def test_foreign_times(bench: Bench) -> None:
     """A message with any time arrives, as does its batch; a time that is no datetime is ``InvalidTimestamp``."""
     topic, ids = bench.filled(4)
@@ -41,7 +41,7 @@ def test_foreign_times(bench: Bench) -> None:
     bench.equal((messages[2].timestamp, messages[2].log_time), (before, before))
 
 
-@case(20, needs=("timestamps_producer",))
+@case("HP-20", needs=("timestamps_producer",))
 def test_impossible_times(bench: Bench) -> None:
     """A time before 1970 or beyond the year 9999 is a ``ValueError`` when it is sent, and nothing is stored."""
     topic = bench.topic()
@@ -57,7 +57,9 @@ def test_impossible_times(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], [last])
 
 
-@case(21, needs=("dead_letter", "ordered", "headers", "durable_groups", "timestamps_producer"), hooks=("extended",))
+@case(
+    "HP-21", needs=("dead_letter", "ordered", "headers", "durable_groups", "timestamps_producer"), hooks=("extended",)
+)
 def test_foreign_dead_letters(bench: Bench) -> None:
     """A message whose time cannot be sent becomes a dead letter with the log's time, and its own in a header."""
     topic, dead = bench.topic(), bench.topic()

@@ -6,13 +6,13 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_returning import AWAY, again
 
-case = Registry("ACK")
+case = Registry()
 
 UNBOUNDED = 1_000_000  # acked ranges: who declares no bound has this one
 RUNS = 1000
 
 
-@case(29, needs=("ack_timeout", "nack", "ordered", "durable_groups"), timeout=180, profile="full")
+@case("ACK-29", needs=("ack_timeout", "nack", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_acked_by_the_loser(bench: Bench) -> None:
     """An ack by a member that lost the partition is passed over: when the new holder gives it back, it comes again."""
     topic, ids = bench.dripped(2)
@@ -31,7 +31,7 @@ def test_acked_by_the_loser(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[1:], "what nobody acked who had it")
 
 
-@case(29, mode="shared", needs=("ack_timeout", "nack", "shared"), timeout=180, profile="full")
+@case("ACK-29-shared", needs=("ack_timeout", "nack", "shared"), timeout=180, profile="full")
 def test_acked_by_the_loser_of_a_message(bench: Bench) -> None:
     """An ack by a member that lost the message is passed over: when the other gives it back, it comes again."""
     topic, ids = bench.dripped(1)
@@ -52,7 +52,7 @@ def test_acked_by_the_loser_of_a_message(bench: Bench) -> None:
     bench.only_new(heir, topic)
 
 
-@case(30, needs=("durable_groups", "individual_ack", "ordered"), timeout=300)
+@case("ACK-30", needs=("durable_groups", "individual_ack", "ordered"), timeout=300)
 def test_many_gaps(bench: Bench) -> None:
     """As many acked runs as the backend declares survive a close; if it declares no bound, a thousand do."""
     able = bench.client.capabilities

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ERR")
+case = Registry()
 
 
-@case(13, needs=("ordered", "durable_groups", "delete_topic"))
+@case("ERR-13", needs=("ordered", "durable_groups", "delete_topic"))
 def test_close_after_a_delete(bench: Bench) -> None:
     """Close stores what was acked although a topic of the consumer is gone, and says nothing of that topic's acks."""
     group = bench.name()

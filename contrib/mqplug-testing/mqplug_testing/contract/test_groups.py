@@ -9,7 +9,7 @@ from mqplug import Consumer, Log, Message, MessageId
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("GRP")
+case = Registry()
 
 
 def collect(bench: Bench, members: Sequence[Consumer], ids: Sequence[MessageId]) -> list[list[Message]]:
@@ -37,7 +37,7 @@ def settled(bench: Bench, topic: str, members: Sequence[Consumer], partitions: i
     bench.wait(shared, "each member is given its share of the partitions")
 
 
-@case(1, needs=("groups",))
+@case("GRP-01", needs=("groups",))
 def test_each_group(bench: Bench) -> None:
     """Two groups each get every message."""
     topic, ids = bench.filled(8)
@@ -49,7 +49,7 @@ def test_each_group(bench: Bench) -> None:
         bench.delivers(member, ids[5:])
 
 
-@case(2, needs=("groups", "partitions"), timeout=300)
+@case("GRP-02", needs=("groups", "partitions"), timeout=300)
 def test_shared_work(bench: Bench) -> None:
     """Two members of a group share its partitions: together they get every message, and none twice."""
     topic, group = bench.topic(partitions=4), bench.name()
@@ -62,7 +62,7 @@ def test_shared_work(bench: Bench) -> None:
     bench.equal({each.log for each in taken[0]} & {each.log for each in taken[1]}, set())
 
 
-@case(4, needs=("groups", "partitions"), timeout=300)
+@case("GRP-04", needs=("groups", "partitions"), timeout=300)
 def test_joining(bench: Bench) -> None:
     """When a member joins, nothing is lost; what was acked comes twice at most where hand-overs cannot be seen."""
     topic, group = bench.topic(partitions=2), bench.name()
@@ -79,7 +79,7 @@ def test_joining(bench: Bench) -> None:
         bench.equal(len(found), 40)
 
 
-@case(5, needs=("durable_groups",), timeout=300)
+@case("GRP-05", needs=("durable_groups",), timeout=300)
 def test_leaving(bench: Bench) -> None:
     """When a member leaves, another goes on where it stopped, with what it had not acked."""
     topic, ids = bench.filled(8)
@@ -94,7 +94,7 @@ def test_leaving(bench: Bench) -> None:
     bench.delivers(second, ids[4:])
 
 
-@case(7, needs=("assignment_events", "groups", "partitions"), timeout=300)
+@case("GRP-07", needs=("assignment_events", "groups", "partitions"), timeout=300)
 def test_assignment_events(bench: Bench) -> None:
     """Each hand-over is told once: assigned, revoked, and only then assigned to another."""
     topic, group = bench.topic(partitions=2), bench.name()
@@ -120,7 +120,7 @@ def test_assignment_events(bench: Bench) -> None:
     bench.equal({number for what, number, _ in events if what == "assigned"}, {0, 1})
 
 
-@case(9, needs=("groups", "ordered"), timeout=300)
+@case("GRP-09", needs=("groups", "ordered"), timeout=300)
 def test_spare_member(bench: Bench) -> None:
     """A member too many gets nothing, and takes over when the other one leaves."""
     topic, group = bench.topic(), bench.name()
@@ -136,7 +136,7 @@ def test_spare_member(bench: Bench) -> None:
     bench.delivers(members[1 - active], later)
 
 
-@case(14, needs=("durable_groups",), hooks=("restart",), profile="full")
+@case("GRP-14", needs=("durable_groups",), hooks=("restart",), profile="full")
 def test_survives_a_restart(bench: Bench) -> None:
     """The position of a group survives a restart."""
     topic, ids = bench.filled(6)
@@ -149,7 +149,7 @@ def test_survives_a_restart(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[4:])
 
 
-@case(15, needs=("durable_groups",))
+@case("GRP-15", needs=("durable_groups",))
 def test_groups_apart(bench: Bench) -> None:
     """What one group acks or seeks leaves the stored position of another as it is."""
     topic, ids = bench.filled(6)

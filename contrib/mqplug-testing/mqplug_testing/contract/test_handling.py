@@ -9,7 +9,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("KEY")
+case = Registry()
 
 KEYS = (b"a", b"b", b"c")
 
@@ -18,7 +18,7 @@ class NotYet(Exception):
     """The error of a handler whose message has to come again."""
 
 
-@case(13, needs=("keys", "ordered", "durable_groups", "individual_ack"))
+@case("KEY-13", needs=("keys", "ordered", "durable_groups", "individual_ack"))
 def test_handled_by_key(bench: Bench) -> None:
     """With ``order="key"`` a message that failed holds back its key alone, and what was done behind it stays acked."""
     topic, group = bench.topic(), bench.name()
@@ -48,7 +48,7 @@ def test_handled_by_key(bench: Bench) -> None:
 
 
 @case(
-    14,
+    "KEY-14",
     needs=("keys", "ordered", "durable_groups", "individual_ack", "persistent"),
     hooks=("second_process",),
     timeout=180,

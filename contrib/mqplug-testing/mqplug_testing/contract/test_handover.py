@@ -9,7 +9,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("GRP")
+case = Registry()
 
 
 class Team:
@@ -46,7 +46,7 @@ def one_each(bench: Bench, topic: str, partitions: int, times: int) -> list[Mess
     return [each for number in range(partitions) for each in bench.fill(topic, times, partition=number)]
 
 
-@case(3)
+@case("GRP-03")
 def test_without_a_group(bench: Bench) -> None:
     """Consumers without a group are independent: each gets everything, none can ack, and none leaves a trace."""
     topic, ids = bench.filled(5)
@@ -64,7 +64,7 @@ def test_without_a_group(bench: Bench) -> None:
         bench.client.consumer(topic)  # it must say where to start
 
 
-@case(6, needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180)
+@case("GRP-06", needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180)
 def test_killed(bench: Bench) -> None:
     """When a member's process is killed another takes over, with exactly what was not committed."""
     topic, ids = bench.filled(20)
@@ -93,7 +93,7 @@ with mqplug.connect(url) as client, client.consumer(topic, group=group) as membe
 """
 
 
-@case(8, needs=("groups", "partitions", "assignment_events"))
+@case("GRP-08", needs=("groups", "partitions", "assignment_events"))
 def test_only_what_is_held(bench: Bench) -> None:
     """A member is never given a message of a partition that it does not hold."""
     topic, group = bench.topic(partitions=4), bench.name()
@@ -113,7 +113,7 @@ def test_only_what_is_held(bench: Bench) -> None:
     bench.wait(lambda: poll() and all(member.assignment() for member in members), "the third gets a partition")
 
 
-@case(10, needs=("durable_groups", "partitions", "assignment_events"))
+@case("GRP-10", needs=("durable_groups", "partitions", "assignment_events"))
 def test_acks_after_losing(bench: Bench) -> None:
     """An ack for a partition that was handed over is counted and changes nothing; a seek there is ``NotAssigned``."""
     topic, group = bench.topic(partitions=2), bench.name()
@@ -143,7 +143,7 @@ def test_acks_after_losing(bench: Bench) -> None:
     bench.equal({message.id for message in lost} - {message.id for message in team.got[1]}, set())
 
 
-@case(19, needs=("durable_groups", "partitions"))
+@case("GRP-19", needs=("durable_groups", "partitions"))
 def test_latest_and_a_newcomer(bench: Bench) -> None:
     """A group opened at LATEST whose members change before the first commit loses nothing that was sent since."""
     topic, group = bench.topic(partitions=2), bench.name()

@@ -8,10 +8,10 @@ from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.lone_member import as_lone_member
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ACK")
+case = Registry()
 
 
-@case(12, needs=("auto_commit", "ordered", "durable_groups"))
+@case("ACK-12", needs=("auto_commit", "ordered", "durable_groups"))
 def test_auto_ack(bench: Bench) -> None:
     """``auto_ack`` acks what the caller has seen through, and neither what is in hand nor what was not handed out."""
     topic, ids = bench.dripped(7)
@@ -27,7 +27,7 @@ def test_auto_ack(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[3:])
 
 
-@case(17, needs=("ordered", "durable_groups"))
+@case("ACK-17", needs=("ordered", "durable_groups"))
 def test_acks_of_a_batch(bench: Bench) -> None:
     """The messages of a batch are acked one by one, as messages or by their ids, and each ack counts once."""
     topic, ids = bench.filled(20)
@@ -47,7 +47,7 @@ def test_acks_of_a_batch(bench: Bench) -> None:
     bench.equal(member.late_acks, 20)
 
 
-@case(20, needs=("ordered", "groups"))
+@case("ACK-20", needs=("ordered", "groups"))
 def test_bounded(bench: Bench) -> None:
     """With ``max_unacked=1`` the next message of a partition comes after the ack of the last one, and then at once."""
     as_lone_member(bench, _one_at_a_time, max_unacked=1)
@@ -64,7 +64,7 @@ def _one_at_a_time(bench: Bench, topic: str, member: Consumer) -> None:
     bench.only_new(member, topic)
 
 
-@case(20, mode="shared", needs=("shared", "groups"))
+@case("ACK-20-shared", needs=("shared", "groups"))
 def test_bounded_among_many(bench: Bench) -> None:
     """With ``max_unacked=1`` a member of those that share a log has one message at a time; others get the rest."""
     topic, ids = bench.dripped(3)
@@ -78,7 +78,7 @@ def test_bounded_among_many(bench: Bench) -> None:
     bench.only_new(careful, topic)
 
 
-@case(21, needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180, profile="full")
+@case("ACK-21", needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180, profile="full")
 def test_crash(bench: Bench) -> None:
     """After a crash exactly what was not acked comes back, and at most the acks of the last second."""
     topic, ids = bench.dripped(12)

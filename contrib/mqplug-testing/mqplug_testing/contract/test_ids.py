@@ -11,7 +11,7 @@ from mqplug import EARLIEST, LATEST, InvalidMessageId, Log, MessageId, Position,
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ID")
+case = Registry()
 
 EXTREMES = (0, 1, 2**31 - 1, 2**53 + 1, 2**63 - 1, 2**64, 2**128 + 1)
 GOLDEN_LOG = ("kafka", "Zx9-cluster_id", "orders.v1", 3, "kTopicUuid")
@@ -19,7 +19,7 @@ GOLDEN_ID = "m1~kafka~Zx9-cluster_id~orders.v1~3~kTopicUuid~1042.7~20~ca56dc58"
 GOLDEN_POSITION = "p1~kafka~Zx9-cluster_id~orders.v1~3~kTopicUuid~1042.7~~4b601c77"
 
 
-@case(1)
+@case("ID-01")
 def test_text_round_trip(bench: Bench) -> None:
     """The text of an id or position reads back as the same one, and is the same each time."""
     topic, ids = bench.filled(5)
@@ -31,7 +31,7 @@ def test_text_round_trip(bench: Bench) -> None:
         bench.equal(Position.parse(str(position)), position)
 
 
-@case(2)
+@case("ID-02")
 def test_garbage(bench: Bench) -> None:
     """What is not the exact text of an id is ``InvalidMessageId``: empty, cut short, lengthened, changed or random."""
     _, ids = bench.filled(1)
@@ -46,7 +46,7 @@ def test_garbage(bench: Bench) -> None:
             MessageId.parse(bad)
 
 
-@case(3)
+@case("ID-03")
 def test_of_elsewhere(bench: Bench) -> None:
     """An id of another backend, topic or incarnation reads back, and is refused where it does not belong."""
     topic, ids = bench.filled(2)
@@ -67,7 +67,7 @@ def test_of_elsewhere(bench: Bench) -> None:
     bench.delivers(reader, ids)
 
 
-@case(4)
+@case("ID-04")
 def test_equality(bench: Bench) -> None:
     """Equality is reflexive, symmetric and transitive, agrees with ``hash``, and tells logs apart."""
     _, ids = bench.filled(4)
@@ -83,7 +83,7 @@ def test_equality(bench: Bench) -> None:
         bench.that(one != other and (one == other) is False, "ids of different logs are unequal")
 
 
-@case(5)
+@case("ID-05")
 def test_total_order(bench: Bench) -> None:
     """Of two ids of one log exactly one of ``<``, ``==`` and ``>`` holds."""
     _, ids = bench.filled(12)
@@ -92,7 +92,7 @@ def test_total_order(bench: Bench) -> None:
         bench.equal((one <= other, one >= other), (not one > other, not one < other))
 
 
-@case(6)
+@case("ID-06")
 def test_log_order(bench: Bench) -> None:
     """The order of ids is the order of the log, for every pair, across batches and segments."""
     topic = bench.topic()
@@ -105,7 +105,7 @@ def test_log_order(bench: Bench) -> None:
     bench.equal(sorted(random.Random(1).sample(ids, len(ids))), ids)
 
 
-@case(7)
+@case("ID-07")
 def test_no_order_across_logs(bench: Bench) -> None:
     """Ids of different logs have no order: comparing them is a ``TypeError``."""
     _, ids = bench.filled(1)
@@ -120,7 +120,7 @@ def test_no_order_across_logs(bench: Bench) -> None:
                 compare(one, other)
 
 
-@case(8)
+@case("ID-08")
 def test_sent_and_received(bench: Bench) -> None:
     """The id that send returns is the id of the message received, also when it was read back from its text."""
     topic = bench.topic()
@@ -131,7 +131,7 @@ def test_sent_and_received(bench: Bench) -> None:
     bench.equal([hash(each) for each in received], [hash(each) for each in sent])
 
 
-@case(9)
+@case("ID-09")
 def test_points_are_no_ids(bench: Bench) -> None:
     """EARLIEST, LATEST and positions are no ids, and do not compare with them; positions have their own text."""
     topic, ids = bench.filled(1)
@@ -148,7 +148,7 @@ def test_points_are_no_ids(bench: Bench) -> None:
         Position.parse(str(ids[0]))
 
 
-@case(10, profile="full")
+@case("ID-10", profile="full")
 def test_never_used_again(bench: Bench) -> None:
     """An id names one message for ever: neither delete, nor trim, nor restart gives it to another."""
     topic, used = bench.filled(4)
@@ -167,7 +167,7 @@ def test_never_used_again(bench: Bench) -> None:
     bench.equal(len({str(each) for each in used}), len(used))
 
 
-@case(11)
+@case("ID-11")
 def test_golden(bench: Bench) -> None:
     """A text that an older version wrote still reads, and is still what is written."""
     log = Log(*GOLDEN_LOG)
@@ -178,7 +178,7 @@ def test_golden(bench: Bench) -> None:
     bench.equal(Position.parse(GOLDEN_POSITION), position)
 
 
-@case(13)
+@case("ID-13")
 def test_plain_text(bench: Bench) -> None:
     """The text of an id is ASCII and fits into a URL as it is."""
     _, ids = bench.filled(3)
@@ -189,7 +189,7 @@ def test_plain_text(bench: Bench) -> None:
         bench.that(MessageId.parse(str(each)).log is each.log, "and is not lossy")
 
 
-@case(14)
+@case("ID-14")
 def test_immutable(bench: Bench) -> None:
     """Ids and positions cannot be changed, and can be pickled."""
     topic, ids = bench.filled(2)
@@ -205,7 +205,7 @@ def test_immutable(bench: Bench) -> None:
             bench.equal((hash(copy), str(copy)), (hash(thing), str(thing)))
 
 
-@case(15)
+@case("ID-15")
 def test_extremes(bench: Bench) -> None:
     """Coordinates of any size keep their value and their order, also beyond 64 bits."""
     _, ids = bench.filled(1)
@@ -216,7 +216,7 @@ def test_extremes(bench: Bench) -> None:
         bench.that(one < other and hash(one) != hash(other), f"{one!r} lies before {other!r}")
 
 
-@case(16)
+@case("ID-16")
 def test_strangers(bench: Bench) -> None:
     """Comparison with what is no id is left to the other side: ``NotImplemented``."""
     topic, ids = bench.filled(1)
@@ -228,7 +228,7 @@ def test_strangers(bench: Bench) -> None:
         after("text")  # type: ignore[arg-type]
 
 
-@case(17)
+@case("ID-17")
 def test_too_many_or_too_few(bench: Bench) -> None:
     """An id or position with a number too many or too few is ``InvalidMessageId``, and moves nothing."""
     topic, ids = bench.filled(4)

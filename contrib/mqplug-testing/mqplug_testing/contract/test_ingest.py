@@ -14,7 +14,7 @@ from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import RECOVERY
 from mqplug_testing.contract.test_stages import NEEDS, numbers, partitions, records, staged
 
-case = Registry("STG")
+case = Registry()
 
 
 def stage_some(bench: Bench, topic: str, *wanted: int) -> Staged:
@@ -22,7 +22,7 @@ def stage_some(bench: Bench, topic: str, *wanted: int) -> Staged:
     return staged(bench.client, topic, records(wanted))
 
 
-@case(10, needs=NEEDS)
+@case("STG-10", needs=NEEDS)
 def test_once(bench: Bench) -> None:
     """A batch that is staged and taken in again under its number appears once, and so does one of a smaller number."""
     client, topic, writer = bench.client, bench.topic(), bench.name()
@@ -40,7 +40,7 @@ def test_once(bench: Bench) -> None:
     bench.equal(numbers(bench, topic), {0: [1, 2, 3, 4]})
 
 
-@case(11, needs=NEEDS)
+@case("STG-11", needs=NEEDS)
 def test_nothing_staged(bench: Bench) -> None:
     """A batch without messages is taken in too, and uses up its number."""
     topic, writer = bench.topic(), bench.name()
@@ -50,7 +50,7 @@ def test_nothing_staged(bench: Bench) -> None:
     bench.equal(numbers(bench, topic), {})
 
 
-@case(12, needs=NEEDS)
+@case("STG-12", needs=NEEDS)
 def test_all_or_nothing(bench: Bench) -> None:
     """Where one of several stages cannot be taken in, none of them is, and the number is free."""
     client, topic, writer = bench.client, bench.topic(), bench.name()
@@ -71,7 +71,7 @@ def test_all_or_nothing(bench: Bench) -> None:
     bench.equal(numbers(bench, topic), {0: [1]})
 
 
-@case(13, needs=NEEDS)
+@case("STG-13", needs=NEEDS)
 def test_at_once(bench: Bench) -> None:
     """However many stages and partitions a batch has, whoever reads meanwhile sees the whole of it or nothing."""
     count, most = partitions(bench), bench.sized(10, 50)
@@ -99,7 +99,7 @@ def stage_some_on_all(bench: Bench, topic: str, count: int) -> Staged:
     return staged(bench.client, topic, *(records((1, 2), partition=partition) for partition in range(count)))
 
 
-@case(14, needs=NEEDS)
+@case("STG-14", needs=NEEDS)
 def test_misnamed(bench: Bench) -> None:
     """A writer or number that cannot be, or what was staged elsewhere, is refused, and nothing is taken in."""
     client, topic, writer = bench.client, bench.topic(), bench.name()
@@ -140,7 +140,7 @@ def take_some(bench: Bench) -> tuple[str, str, Staged]:
     return topic, writer, stage_some(bench, topic, 3)
 
 
-@case(15, needs=NEEDS)
+@case("STG-15", needs=NEEDS)
 def test_after_reopening(bench: Bench) -> None:
     """When all clients were closed the numbers that were taken in are still known, and what waits can be taken in."""
     topic, writer, waiting = take_some(bench)
@@ -149,7 +149,7 @@ def test_after_reopening(bench: Bench) -> None:
     lasts(bench, topic, writer, waiting)
 
 
-@case(16, needs=NEEDS, hooks=("restart",), timeout=180)
+@case("STG-16", needs=NEEDS, hooks=("restart",), timeout=180)
 def test_after_a_restart(bench: Bench) -> None:
     """The same after a restart."""
     topic, writer, waiting = take_some(bench)
@@ -157,7 +157,7 @@ def test_after_a_restart(bench: Bench) -> None:
     lasts(bench, topic, writer, waiting)
 
 
-@case(17, needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
+@case("STG-17", needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
 def test_after_a_kill(bench: Bench) -> None:
     """The same when the broker was killed as soon as a batch was taken in."""
     assert bench.harness.kill is not None and bench.harness.start is not None
@@ -168,7 +168,7 @@ def test_after_a_kill(bench: Bench) -> None:
     lasts(bench, topic, writer, waiting)
 
 
-@case(18, needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=180)
+@case("STG-18", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=180)
 def test_staged_elsewhere(bench: Bench) -> None:
     """What another process staged is taken in after that was killed; what it had not finished is not there."""
     topic = bench.topic()
@@ -195,7 +195,7 @@ time.sleep(600)
 """
 
 
-@case(19, needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=300)
+@case("STG-19", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=300)
 def test_killed_while_it_takes_in(bench: Bench) -> None:
     """A process that takes in batches is killed: each is there as a whole or not at all, and again adds none."""
     topic, writer, known = bench.topic(), bench.name(), 0

@@ -10,7 +10,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.keyboard_interrupts import Interrupts
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("PRO")
+case = Registry()
 
 
 def _extended(bench: Bench, extension: object) -> Client:
@@ -30,7 +30,7 @@ def _submit(out: Producer) -> None:
     out.submit(b"1", partition=0)
 
 
-@case(24, hooks=("extended",))
+@case("PRO-24", hooks=("extended",))
 def test_interrupted(bench: Bench) -> None:
     """What Ctrl-C interrupts is stored or not, and called unknown: never failed, which nothing proves; others go on."""
     for interrupted in (_send_many, _send, _submit):

@@ -13,7 +13,7 @@ from mqplug_testing._case_tools.asyncio_cases import run_in_loop
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("KEY")
+case = Registry()
 
 # From the tests of Kafka's Java client: murmur2 of these keys.
 MURMUR2 = {
@@ -28,7 +28,7 @@ MURMUR2 = {
 CRC32 = {b"123456789": 0xCBF43926, b"a": 0xE8B7BE43, b"abc": 0x352441C2, b"": 0}
 
 
-@case(1, needs=("keys", "partitions"))
+@case("KEY-01", needs=("keys", "partitions"))
 def test_same_key(bench: Bench) -> None:
     """The same key goes to the same partition, from any client: the one that Kafka's Java client chooses."""
     topic = bench.topic(partitions=4)
@@ -42,7 +42,7 @@ def test_same_key(bench: Bench) -> None:
     bench.equal([each.log.partition for each in known], [(code & 0x7FFFFFFF) % 4 for code in MURMUR2.values()])
 
 
-@case(2, needs=("keys", "partitions"))
+@case("KEY-02", needs=("keys", "partitions"))
 def test_key_order(bench: Bench) -> None:
     """The messages of one key arrive in the order in which they were sent."""
     topic = bench.topic(partitions=3)
@@ -54,7 +54,7 @@ def test_key_order(bench: Bench) -> None:
         bench.equal([m.value for m in found if m.key == key], [b"%d" % number for number in range(20)])
 
 
-@case(3, needs=("keys",))
+@case("KEY-03", needs=("keys",))
 def test_any_key(bench: Bench) -> None:
     """A key is any bytes; an empty key is not the same as none."""
     topic, keys = bench.topic(), [b"plain", b"", None, bytes(range(256)), "日本".encode(), b"\0"]
@@ -62,7 +62,7 @@ def test_any_key(bench: Bench) -> None:
     bench.equal([message.key for message in bench.read(topic)], keys)
 
 
-@case(4, needs=("partitions",))
+@case("KEY-04", needs=("partitions",))
 def test_explicit_partition(bench: Bench) -> None:
     """An explicit partition wins, also over a key."""
     topic = bench.topic(partitions=3)
@@ -73,7 +73,7 @@ def test_explicit_partition(bench: Bench) -> None:
     bench.equal([found.get(each) for each in sent], [2, 0, 1, 2])
 
 
-@case(5, needs=("partitions",))
+@case("KEY-05", needs=("partitions",))
 def test_no_such_partition(bench: Bench) -> None:
     """A partition that the topic does not have is refused before anything is sent."""
     topic = bench.topic(partitions=2)
@@ -85,7 +85,7 @@ def test_no_such_partition(bench: Bench) -> None:
     bench.equal(bench.read(topic), [])
 
 
-@case(6, needs=("partitions",))
+@case("KEY-06", needs=("partitions",))
 def test_without_a_key(bench: Bench) -> None:
     """Messages without a key spread over the partitions."""
     topic = bench.topic(partitions=3)
@@ -97,7 +97,7 @@ def test_without_a_key(bench: Bench) -> None:
     bench.that(sum(one != other for one, other in pairwise(sticky)) < 100, "runs of messages stay together")
 
 
-@case(7, needs=("partitions",))
+@case("KEY-07", needs=("partitions",))
 def test_partition_of_a_message(bench: Bench) -> None:
     """A message says which partition it came from, and its id says the same."""
     topic = bench.topic(partitions=3)
@@ -106,7 +106,7 @@ def test_partition_of_a_message(bench: Bench) -> None:
         bench.equal((message.partition, message.id.log.partition), (ids[message.id],) * 2)
 
 
-@case(8, needs=("partitions",))
+@case("KEY-08", needs=("partitions",))
 def test_one_partition_only(bench: Bench) -> None:
     """A consumer that asks for some partitions sees those and no others."""
     topic = bench.topic(partitions=3)
@@ -141,7 +141,7 @@ def _two_members(bench: Bench, topic: str, group: str) -> tuple[list[Consumer], 
     return members, [min(mine) for mine in got]
 
 
-@case(10, needs=("key_shared", "keys"))
+@case("KEY-10", needs=("key_shared", "keys"))
 def test_one_member_for_a_key(bench: Bench) -> None:
     """In ``key_shared`` a key is with one member at a time, and its messages come in their order."""
     topic, group = bench.topic(), bench.name()
@@ -170,7 +170,7 @@ def test_one_member_for_a_key(bench: Bench) -> None:
         bench.equal([m.id for m in heir if m.key == each], [m.id for m in got[0] if m.key == each])
 
 
-@case(11, needs=("key_shared", "keys"))
+@case("KEY-11", needs=("key_shared", "keys"))
 def test_an_empty_key(bench: Bench) -> None:
     """In ``key_shared`` an empty key is a key: one member has its messages, in order. What has no key does not wait."""
     topic, group, keys = bench.topic(), bench.name(), (b"", None, None)  # in turn, two members would have one each
@@ -199,7 +199,7 @@ def test_an_empty_key(bench: Bench) -> None:
     bench.equal([message.id for message in heir if message.key == b""], owned)
 
 
-@case(12, needs=("keys", "partitions"))
+@case("KEY-12", needs=("keys", "partitions"))
 def test_crc32(bench: Bench) -> None:
     """With ``crc32`` a key goes where librdkafka's default puts it, and an empty key always to the same partition."""
     topic = bench.topic(partitions=5)
@@ -213,7 +213,7 @@ def test_crc32(bench: Bench) -> None:
     bench.equal(len(sticky), 1)
 
 
-@case(15, needs=("add_partitions", "multi_client", "partitions"))
+@case("KEY-15", needs=("add_partitions", "multi_client", "partitions"))
 def test_partitions_that_others_added(bench: Bench) -> None:
     """A producer that was open before uses partitions that another client added."""
     topic, other = bench.topic(partitions=2), bench.connect(bench.harness.admin)

@@ -15,7 +15,7 @@ from mqplug_testing._case_tools.memory_use import MIB, resident_bytes
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_produce import LARGEST_TRIED
 
-case = Registry("BIG")
+case = Registry()
 
 SIZE = 1_000_000  # bytes
 PIECE = 64 * 1024
@@ -51,7 +51,7 @@ def same(bench: Bench, topic: str, ids: list[MessageId], records: list[Record]) 
         bench.equal((message.key, message.headers), (record.key, tuple(record.headers or ())))
 
 
-@case(1)
+@case("BIG-01")
 def test_largest(bench: Bench) -> None:
     """A message of exactly the largest size, and one of a byte less, are stored and read; key and headers count."""
     topic, most = bench.topic(), largest(bench)
@@ -60,7 +60,7 @@ def test_largest(bench: Bench) -> None:
     same(bench, topic, ids, records)
 
 
-@case(2)
+@case("BIG-02")
 def test_one_more(bench: Bench) -> None:
     """A message of one byte more is ``MessageTooLarge``, wherever that byte is, and nothing of it is stored."""
     topic, most = bench.topic(), largest(bench)
@@ -74,7 +74,7 @@ def test_one_more(bench: Bench) -> None:
     same(bench, topic, list(producer.send_many(sound)), sound)
 
 
-@case(5, timeout=600)
+@case("BIG-05", timeout=600)
 def test_many(bench: Bench) -> None:
     """A hundred thousand small messages are all there, in order; more or fewer, as the profile says."""
     topic, count = bench.topic(), bench.sized(quick=5_000, full=100_000, soak=1_000_000)
@@ -89,7 +89,7 @@ def test_many(bench: Bench) -> None:
     bench.equal(came, count)
 
 
-@case(6)
+@case("BIG-06")
 def test_mixed_sizes(bench: Bench) -> None:
     """Messages of nothing to a mebibyte, sent in turn in each way, come in order and as they were."""
     topic, noise = bench.topic(), random.Random(6)
@@ -104,7 +104,7 @@ def test_mixed_sizes(bench: Bench) -> None:
     same(bench, topic, ids, records)
 
 
-@case(7, level="should", timeout=900)
+@case("BIG-07", level="should", timeout=900)
 def test_small_memory(bench: Bench) -> None:
     """Reading much with a small prefetch takes little memory, and so does reading a gibibyte."""
     total = bench.sized(quick=48, full=96, soak=1024) * MIB
@@ -124,7 +124,7 @@ def test_small_memory(bench: Bench) -> None:
     bench.that(took < bound, f"to read {total / MIB:.0f} MiB took {took / MIB:.0f} MiB")
 
 
-@case(8, needs=("retention",), hooks=("enforce",), timeout=300, profile="full")
+@case("BIG-08", needs=("retention",), hooks=("enforce",), timeout=300, profile="full")
 def test_retention(bench: Bench) -> None:
     """Retention by size, and by time, removes what is old, keeps what is new, and low moves up to that."""
     small, short = bench.owned(bench.name()), bench.owned(bench.name())
@@ -138,7 +138,7 @@ def test_retention(bench: Bench) -> None:
         _removes(bench, topic, ids)
 
 
-@case(9, needs=("alter_topic", "retention"), hooks=("enforce",), timeout=300, profile="full")
+@case("BIG-09", needs=("alter_topic", "retention"), hooks=("enforce",), timeout=300, profile="full")
 def test_shorter_retention(bench: Bench) -> None:
     """A retention that is shortened later holds for the messages that are there already."""
     limits: tuple[dict[str, Any], ...] = {"retention_bytes": SIZE}, {"retention": timedelta(seconds=1)}

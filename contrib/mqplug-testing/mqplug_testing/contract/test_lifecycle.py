@@ -13,10 +13,10 @@ from mqplug import EARLIEST, Client, Closed, ConfigError, Consumer, Producer, To
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("LIF")
+case = Registry()
 
 
-@case(1)
+@case("LIF-01")
 def test_name(bench: Bench) -> None:
     """The name that opens a backend is the one that it reports, in its client and in its ids."""
     _, ids = bench.filled(1)
@@ -24,7 +24,7 @@ def test_name(bench: Bench) -> None:
     bench.equal({each.log.backend for each in ids}, {bench.client.partitions(ids[0].log.topic)[0].backend})
 
 
-@case(2)
+@case("LIF-02")
 def test_leaves_nothing(bench: Bench) -> None:
     """Opening and closing leaves no thread, file or socket behind."""
     topic, ids = bench.filled(3)
@@ -44,7 +44,7 @@ def _in_use() -> tuple[int, ...]:
     return threading.active_count(), *[len(list(each.iterdir())) for each in folders if each.exists()]
 
 
-@case(3)
+@case("LIF-03")
 def test_many_times(bench: Bench) -> None:
     """A backend can be opened and closed twenty times in one process."""
     topic, ids = bench.filled(1)
@@ -53,7 +53,7 @@ def test_many_times(bench: Bench) -> None:
             bench.equal([message.id for message in client.read(topic)], ids)
 
 
-@case(4)
+@case("LIF-04")
 def test_health(bench: Bench) -> None:
     """``health`` returns on a live backend, and is ``Closed`` after close."""
     client = bench.connect()
@@ -63,7 +63,7 @@ def test_health(bench: Bench) -> None:
         client.health()
 
 
-@case(6)
+@case("LIF-06")
 def test_unknown_setting(bench: Bench) -> None:
     """An unknown setting is refused by name, before anything is opened."""
     with bench.raises(ConfigError) as caught:
@@ -82,7 +82,7 @@ def test_unknown_setting(bench: Bench) -> None:
             connect(f"{url}{'&' if '?' in url else '?'}no_such_setting=1")
 
 
-@case(8)
+@case("LIF-08")
 def test_each_alone(bench: Bench) -> None:
     """Producer, consumer, seek and watermarks each work on a client that uses nothing else."""
     topic = bench.topic()
@@ -94,7 +94,7 @@ def test_each_alone(bench: Bench) -> None:
         bench.that(client.watermarks(topic)[0].high > client.watermarks(topic)[0].low, "one message")
 
 
-@case(10, needs=("multi_client",))
+@case("LIF-10", needs=("multi_client",))
 def test_many_clients(bench: Bench) -> None:
     """Two clients see the same, and closing one leaves the other as it was."""
     topic, ids = bench.filled(2)
@@ -106,7 +106,7 @@ def test_many_clients(bench: Bench) -> None:
     bench.delivers(readers[1], bench.fill(topic, 2))
 
 
-@case(11)
+@case("LIF-11")
 def test_context_managers(bench: Bench) -> None:
     """Leaving a ``with`` closes, with an error and without one; the error gets through."""
     topic, ids = bench.filled(1)
@@ -127,7 +127,7 @@ def test_context_managers(bench: Bench) -> None:
         bench.that(all("closed" in repr(each) for each in opened), "all are closed")
 
 
-@case(12, level="should")
+@case("LIF-12", level="should")
 def test_forgotten(bench: Bench) -> None:
     """Whoever forgets to close is warned."""
     topic, _ = bench.filled(1)
@@ -141,7 +141,7 @@ def test_forgotten(bench: Bench) -> None:
     bench.equal([warning.category for warning in caught], [ResourceWarning] * 2)
 
 
-@case(14)
+@case("LIF-14")
 def test_reprs(bench: Bench) -> None:
     """The repr of client, producer, consumer, message and id says backend and topic, and is one line."""
     topic, ids = bench.filled(1)
@@ -153,7 +153,7 @@ def test_reprs(bench: Bench) -> None:
     bench.that(bench.client.backend in repr(bench.client), "the client says its backend")
 
 
-@case(16)
+@case("LIF-16")
 def test_wrong_hosts(bench: Bench) -> None:
     """A URL with a port that is none, or without a host, is a ``ConfigError`` that shows no login."""
     backend = bench.client.backend
@@ -164,7 +164,7 @@ def test_wrong_hosts(bench: Bench) -> None:
             bench.equal([part for part in ("al1", "s3c") if part in str(caught.value)], [])
 
 
-@case(17, needs=("retention",))
+@case("LIF-17", needs=("retention",))
 def test_short_retention(bench: Bench) -> None:
     """A number below 60 as a retention is a ``ValueError`` that shows the timedelta, and no topic is made."""
     for number in (0, 7, 59.9):
@@ -176,7 +176,7 @@ def test_short_retention(bench: Bench) -> None:
             bench.client.partitions(topic)
 
 
-@case(15, level="should")
+@case("LIF-15", level="should")
 def test_native(bench: Bench) -> None:
     """``unwrap`` of a type that is not there is None."""
 

@@ -11,7 +11,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.forked_child import in_child
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("CC")
+case = Registry()
 
 HELD = 0.15  # seconds for which the loop may be held
 TRIES = 3  # a machine that is busy elsewhere does not hold the loop in the same call each time
@@ -19,7 +19,7 @@ TRIES = 3  # a machine that is busy elsewhere does not hold the loop in the same
 Call = Callable[[], Awaitable[object]]
 
 
-@case(8, timed=True, profile="full")
+@case("CC-08", timed=True, profile="full")
 def test_loop_goes_on(bench: Bench) -> None:
     """No call of ``mqplug.aio`` holds the event loop while it waits for the backend."""
     suspects: dict[str, float] | None = None
@@ -66,7 +66,7 @@ def calls(bench: Bench, mq: AsyncClient, topic: str, out: AsyncProducer, reader:
     }  # fmt: skip
 
 
-@case(9)
+@case("CC-09")
 def test_two_loops(bench: Bench) -> None:
     """What was opened in one event loop is ``ConcurrentUse`` in another, which may have a client of its own."""
     topic, ids = bench.filled(2)
@@ -98,7 +98,7 @@ def test_two_loops(bench: Bench) -> None:
         opened[0][0].sync.close()
 
 
-@case(10, level="should")
+@case("CC-10", level="should")
 def test_fork(bench: Bench) -> None:
     """A client that is used after a fork raises ``ForkedClient`` in the child; the parent goes on."""
     topic, ids = bench.filled(2)

@@ -9,13 +9,13 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_handover import one_each
 
-case = Registry("GRP")
+case = Registry()
 
 PARTITIONS = 4
 CHANGES = 9  # three members join, and each leaves and is replaced
 
 
-@case(16, needs=("durable_groups", "ordered", "partitions"), timeout=300)
+@case("GRP-16", needs=("durable_groups", "ordered", "partitions"), timeout=300)
 def test_rolling_restart(bench: Bench) -> None:
     """When all members are replaced one after the other nothing is lost, and no more changes hands than has to."""
     topic, group, told = bench.topic(PARTITIONS), bench.name(), bench.client.capabilities.assignment_events
@@ -43,7 +43,7 @@ def test_rolling_restart(bench: Bench) -> None:
         bench.that(len(assigned) <= CHANGES * PARTITIONS, f"{len(assigned)} partitions were handed over")
 
 
-@case(17, needs=("groups", "ordered", "durable_groups"))
+@case("GRP-17", needs=("groups", "ordered", "durable_groups"))
 def test_delete_group(bench: Bench) -> None:
     """A group that is deleted is gone: the next to open it begins at its ``start=``. One with members stays."""
     client, (topic, ids), group = bench.client, bench.dripped(4), bench.name()
@@ -80,7 +80,7 @@ def _delete_and_look(bench: Bench, topic: str, group: str) -> None:
         bench.member(topic, group, must_exist=True)
 
 
-@case(20, needs=("add_partitions", "ordered", "durable_groups"), timeout=180, profile="full")
+@case("GRP-20", needs=("add_partitions", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_added_partitions(bench: Bench) -> None:
     """A group reads partitions that were added from their beginning, wherever it began; so do members that live."""
     topic, group = bench.topic(), bench.name()

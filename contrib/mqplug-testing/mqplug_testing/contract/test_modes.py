@@ -7,10 +7,10 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_handover import Team
 
-case = Registry("GRP")
+case = Registry()
 
 
-@case(11, needs=("exclusive", "durable_groups"))
+@case("GRP-11", needs=("exclusive", "durable_groups"))
 def test_exclusive(bench: Bench) -> None:
     """An exclusive group has one member: a second one is ``ConsumerBusy``, and is let in once the first is closed."""
     topic, ids = bench.dripped(4)
@@ -27,7 +27,7 @@ def test_exclusive(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group, mode="exclusive"), ids[2:])
 
 
-@case(12, needs=("groups", "ordered"), timeout=300, profile="full")
+@case("GRP-12", needs=("groups", "ordered"), timeout=300, profile="full")
 def test_standby(bench: Bench) -> None:
     """In order, a member that waits gets nothing while the active one lives, whatever that leaves unacked."""
     topic, group = bench.topic(), bench.name()
@@ -47,7 +47,7 @@ def test_standby(bench: Bench) -> None:
     team.gather(ids + later, "whoever stood by got all that was not acked")
 
 
-@case(13, needs=("shared", "groups"))
+@case("GRP-13", needs=("shared", "groups"))
 def test_shared(bench: Bench) -> None:
     """Members that share a log each get a part of it, nothing twice; what one keeps in hand holds up nobody."""
     topic, ids = bench.dripped(20)

@@ -21,10 +21,10 @@ from mqplug import (
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("SEEK")
+case = Registry()
 
 
-@case(13)
+@case("SEEK-13")
 def test_nothing_fetched_before(bench: Bench) -> None:
     """Nothing that was fetched before a seek is delivered after it."""
     topic, ids = bench.filled(200)
@@ -39,7 +39,7 @@ def test_nothing_fetched_before(bench: Bench) -> None:
     bench.delivers(reader, ids[191:])
 
 
-@case(14)
+@case("SEEK-14")
 def test_twice(bench: Bench) -> None:
     """Of two seeks the last one wins."""
     topic, ids = bench.filled(8)
@@ -52,7 +52,7 @@ def test_twice(bench: Bench) -> None:
     bench.delivers(reader, ids)
 
 
-@case(16)
+@case("SEEK-16")
 def test_while_another_thread_receives(bench: Bench) -> None:
     """A seek while another thread waits in receive: that receive goes on at the new position."""
     topic, ids = bench.filled(6)
@@ -73,7 +73,7 @@ def test_while_another_thread_receives(bench: Bench) -> None:
     bench.delivers(reader, ids[3:])
 
 
-@case(25, needs=("partitions",))
+@case("SEEK-25", needs=("partitions",))
 def test_one_partition(bench: Bench) -> None:
     """A seek of one partition leaves the others where they are, also when much of them was fetched and not received."""
     topic = bench.topic(partitions=2)
@@ -97,7 +97,7 @@ def _both(bench: Bench, reader: Consumer, topic: str, wanted: list[list[MessageI
     bench.equal(found, wanted)
 
 
-@case(26)
+@case("SEEK-26")
 def test_refused(bench: Bench) -> None:
     """A refused seek raises and changes nothing."""
     topic, ids = bench.filled(6)
@@ -115,7 +115,7 @@ def test_refused(bench: Bench) -> None:
     bench.delivers(reader, ids[2:])
 
 
-@case(27)
+@case("SEEK-27")
 def test_not_held(bench: Bench) -> None:
     """A seek of a partition that is not held is ``NotAssigned``; one after close is ``Closed``."""
     topic, ids = bench.filled(4)
@@ -134,7 +134,7 @@ def test_not_held(bench: Bench) -> None:
         reader.seek(ids[0])
 
 
-@case(28)
+@case("SEEK-28")
 def test_foreign(bench: Bench) -> None:
     """An id or position of another topic or backend is ``InvalidMessageId``."""
     topic, ids = bench.filled(3)
@@ -151,7 +151,7 @@ def test_foreign(bench: Bench) -> None:
     bench.delivers(reader, ids)
 
 
-@case(29)
+@case("SEEK-29")
 def test_others_stay(bench: Bench) -> None:
     """A seek moves this consumer, or this group, and no other."""
     topic, ids = bench.filled(8)
@@ -169,7 +169,7 @@ def test_others_stay(bench: Bench) -> None:
     bench.delivers(mover, ids[1:])
 
 
-@case(30, needs=("durable_groups",))
+@case("SEEK-30", needs=("durable_groups",))
 def test_moves_the_group(bench: Bench) -> None:
     """A seek has moved the group's stored position when it returns: a member opened later goes on there."""
     topic, ids = bench.filled(10)
@@ -188,7 +188,7 @@ def test_moves_the_group(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[8:], "what lies before counts as acked")
 
 
-@case(38, needs=("shared", "durable_groups"))
+@case("SEEK-38", needs=("shared", "durable_groups"))
 def test_moves_sharers(bench: Bench) -> None:
     """Where members share a log, a seek of one moves all: what any of them had counts no more, and all comes again."""
     topic, ids = bench.dripped(8)

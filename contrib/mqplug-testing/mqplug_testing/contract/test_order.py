@@ -13,7 +13,7 @@ from mqplug import Consumer, Message, MessageId, OutcomeUnknown, Record, after
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ORD")
+case = Registry()
 
 EACH: Final = 200  # messages that each producer sends
 
@@ -73,7 +73,7 @@ def record(bench: Bench, receive: Callable[[Consumer], list[Message]] | None = N
         return History(topic, [each.result() for each in producing], reading.result())
 
 
-@case(1)
+@case("ORD-01")
 def test_nothing_lost(bench: Bench) -> None:
     """Every message that was stored is received."""
     history = record(bench)
@@ -81,14 +81,14 @@ def test_nothing_lost(bench: Bench) -> None:
     bench.equal([each for each in history.stored if each not in received], [])
 
 
-@case(2)
+@case("ORD-02")
 def test_nothing_invented(bench: Bench) -> None:
     """Nothing is received that was not sent, with that value and under that id."""
     history = record(bench)
     bench.equal({message.id: message.value for message in history.received}, history.stored)
 
 
-@case(3)
+@case("ORD-03")
 def test_one_value_for_an_id(bench: Bench) -> None:
     """An id has the same value whenever, and by whomever, it is read."""
     history = record(bench)
@@ -97,7 +97,7 @@ def test_one_value_for_an_id(bench: Bench) -> None:
     bench.equal({message.id: message.value for message in history.received}, history.stored)
 
 
-@case(4, needs=("exactly_once",))
+@case("ORD-04", needs=("exactly_once",))
 def test_one_id_for_a_value(bench: Bench) -> None:
     """No message that was sent once is stored twice."""
     history = record(bench)
@@ -105,14 +105,14 @@ def test_one_id_for_a_value(bench: Bench) -> None:
     bench.equal(len(values), len(set(values)))
 
 
-@case(5)
+@case("ORD-05")
 def test_nothing_skipped(bench: Bench) -> None:
     """A reader that is not moved passes no stored message over."""
     history = record(bench)
     bench.equal([message.id for message in history.received], sorted(history.stored))
 
 
-@case(6)
+@case("ORD-06")
 def test_never_back(bench: Bench) -> None:
     """The ids that a reader receives grow strictly, as long as it is not moved."""
     history = record(bench)
@@ -124,7 +124,7 @@ def _grow(bench: Bench, ids: list[MessageId]) -> None:
     bench.equal(falls, [])
 
 
-@case(7)
+@case("ORD-07")
 def test_batches_in_order(bench: Bench) -> None:
     """Inside a batch, and from one to the next, ids grow strictly and none is passed over."""
     batches: list[list[MessageId]] = []
@@ -145,7 +145,7 @@ def test_batches_in_order(bench: Bench) -> None:
     bench.equal([each for batch in batches for each in batch], sorted(history.stored))
 
 
-@case(8)
+@case("ORD-08")
 def test_senders_in_order(bench: Bench) -> None:
     """What one producer sends to a partition is stored in the order in which it was sent."""
     history = record(bench)
@@ -156,7 +156,7 @@ def test_senders_in_order(bench: Bench) -> None:
         bench.equal([m.value for m in history.received if m.value in mine], [value for _, value in sent])
 
 
-@case(9)
+@case("ORD-09")
 def test_readers_agree(bench: Bench) -> None:
     """Two readers see the same messages of a partition in the same order."""
     history = record(bench)
@@ -164,7 +164,7 @@ def test_readers_agree(bench: Bench) -> None:
     bench.equal(list(bench.connect().read(history.topic)), history.received)
 
 
-@case(10, hooks=("restart",), profile="full")
+@case("ORD-10", hooks=("restart",), profile="full")
 def test_after_a_restart(bench: Bench) -> None:
     """After a restart the same messages are read in the same order, under the same ids."""
     topic, ids = bench.filled(50)
@@ -176,7 +176,7 @@ def test_after_a_restart(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
-@case(12, level="should", timed=True)
+@case("ORD-12", level="should", timed=True)
 def test_soon(bench: Bench) -> None:
     """What is stored is with a consumer that waits within a second."""
     topic = bench.topic()
@@ -187,7 +187,7 @@ def test_soon(bench: Bench) -> None:
         bench.equal(message and message.id, sent)
 
 
-@case(13)
+@case("ORD-13")
 def test_once_or_not_at_all(bench: Bench) -> None:
     """A message whose outcome was not known in time is stored once or not at all, and as its handle says later."""
     topic = bench.topic()
@@ -206,7 +206,7 @@ def test_once_or_not_at_all(bench: Bench) -> None:
     bench.equal({value: found.get(said[value]) for value in said}, {value: value for value in said})
 
 
-@case(11)
+@case("ORD-11")
 def test_across_segments(bench: Bench) -> None:
     """Order holds across batches and segments of the log."""
     topic, ids = bench.topic(), list[MessageId]()
@@ -218,7 +218,7 @@ def test_across_segments(bench: Bench) -> None:
     bench.delivers(bench.reader(topic), ids)
 
 
-@case(14)
+@case("ORD-14")
 def test_gaps_between_ids(bench: Bench) -> None:
     """Ids may have gaps: what comes after an id, where a position stands and when nothing is left need no counting."""
     topic, ids = bench.topic(), list[MessageId]()

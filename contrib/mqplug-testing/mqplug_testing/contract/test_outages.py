@@ -24,20 +24,20 @@ from mqplug_testing.contract.test_faults import (
     settled,
 )
 
-case = Registry("FLT")
+case = Registry()
 
 STANDSTILL = 12.0  # seconds: longer than the session of a member lasts
 LINES_A_SECOND = 5.0  # more of them hide what else there is to say
 
 
-@case(4, needs=("persistent",), hooks=("pause", "unpause"), timeout=300, profile="full")
+@case("FLT-04", needs=("persistent",), hooks=("pause", "unpause"), timeout=300, profile="full")
 def test_paused(bench: Bench) -> None:
     """When the broker stands still for longer than a session lasts, all goes on afterwards and nothing is lost."""
     assert bench.harness.pause is not None and bench.harness.unpause is not None
     _cut_off(bench, bench.harness.pause, bench.harness.unpause)
 
 
-@case(5, needs=("persistent",), hooks=("cut_network", "heal_network"), timeout=300, profile="full")
+@case("FLT-05", needs=("persistent",), hooks=("cut_network", "heal_network"), timeout=300, profile="full")
 def test_unreachable(bench: Bench) -> None:
     """When the network is away for longer than a session lasts, all goes on afterwards and nothing is lost."""
     assert bench.harness.cut_network is not None and bench.harness.heal_network is not None
@@ -68,7 +68,7 @@ def _cut_off(
         patiently(bench, consumer, set(list(values)[10:]))
 
 
-@case(10, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
+@case("FLT-10", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_duplicates(bench: Bench) -> None:
     """Only what was on its way when the broker was killed may be stored twice; where sends are idempotent, nothing."""
     topic, in_doubt = bench.topic(), set[bytes | None]()
@@ -85,7 +85,7 @@ def test_duplicates(bench: Bench) -> None:
     bench.equal(twice if bench.client.capabilities.idempotent_producer else twice - in_doubt, set())
 
 
-@case(12, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
+@case("FLT-12", needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
 def test_told(bench: Bench) -> None:
     """While the broker is away the log says so, in a few lines and not again and again."""
     topic, ids = bench.filled(3)
@@ -106,7 +106,7 @@ def test_told(bench: Bench) -> None:
     bench.that(len(lines) <= most, f"{len(lines)} lines in {seconds:.0f} s, such as {lines[-3:]}")
 
 
-@case(9, needs=("multi_node",), hooks=("kill_node", "start_node"), timeout=300, profile="full")
+@case("FLT-09", needs=("multi_node",), hooks=("kill_node", "start_node"), timeout=300, profile="full")
 def test_one_node_down(bench: Bench) -> None:
     """With one of several nodes gone, messages are sent and read as before; with it back, nothing is missing."""
     assert bench.harness.kill_node is not None and bench.harness.start_node is not None
@@ -129,7 +129,7 @@ def test_one_node_down(bench: Bench) -> None:
     check_values(bench, list(values.values()), len(sender.handles))
 
 
-@case(16, needs=("persistent", "durable_groups"), hooks=BROKER, level="should", timeout=300, profile="full")
+@case("FLT-16", needs=("persistent", "durable_groups"), hooks=BROKER, level="should", timeout=300, profile="full")
 def test_verdict(bench: Bench) -> None:
     """What a group saw when the broker was killed is said: at least once or exactly once, and never at most once."""
     topic, came = bench.topic(), Counter[bytes | None]()

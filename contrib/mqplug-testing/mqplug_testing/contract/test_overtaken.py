@@ -6,12 +6,12 @@ from mqplug import Consumer, MessageId, Position, PositionLost, Record
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("SEEK")
+case = Registry()
 
 READ_IN_FULL = 200  # messages of 16 KB: more than a member fetches ahead with the prefetch that is asked for here
 
 
-@case(35, needs=("durable_groups",), hooks=("trim_before",))
+@case("SEEK-35", needs=("durable_groups",), hooks=("trim_before",))
 def test_group_at_a_trimmed_position(bench: Bench) -> None:
     """A group whose position was trimmed is ``PositionLost``; with ``missing="next"`` it goes on, and counts a gap."""
     topic, old = bench.filled(6)
@@ -75,7 +75,7 @@ def _until(bench: Bench, member: Consumer, last: MessageId) -> list[MessageId]:
     return found
 
 
-@case(35, mode="shared", needs=("shared", "durable_groups", "individual_ack"), hooks=("trim_before",))
+@case("SEEK-35-shared", needs=("shared", "durable_groups", "individual_ack"), hooks=("trim_before",))
 def test_group_at_a_trimmed_position_shared(bench: Bench) -> None:
     """Where members share a log, too; and what was acked behind the gap does not come again."""
     topic, old = bench.dripped(6)

@@ -8,12 +8,12 @@ from mqplug import EARLIEST, LATEST, Consumer, Message, TopicNotFound, matching
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("CON")
+case = Registry()
 
 JOIN_S = 10.0  # until a new topic is read
 
 
-@case(21, needs=("topic_patterns",), timeout=120)
+@case("CON-21", needs=("topic_patterns",), timeout=120)
 def test_new_topics_join(bench: Bench) -> None:
     """A pattern's topics are read, and those that are created later from their first message; no others are."""
     stem = bench.name()
@@ -38,7 +38,7 @@ def test_new_topics_join(bench: Bench) -> None:
     bench.delivers(reader, bench.fill(there, 1), "the others go on")
 
 
-@case(22, needs=("topic_patterns", "delete_topic", "ordered", "durable_groups"), timeout=180)
+@case("CON-22", needs=("topic_patterns", "delete_topic", "ordered", "durable_groups"), timeout=180)
 def test_topics_come_and_go(bench: Bench) -> None:
     """A member goes on undisturbed when a topic of its pattern comes or goes, and its group stands in the new one."""
     stem, group = bench.name(), bench.name()

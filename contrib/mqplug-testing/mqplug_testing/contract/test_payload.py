@@ -12,7 +12,7 @@ from mqplug import Message, Record, at_time
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("HP")
+case = Registry()
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -35,14 +35,14 @@ def headers_kept(bench: Bench, *headers: Headers) -> None:
         bench.equal(message.headers, wanted)
 
 
-@case(1)
+@case("HP-01")
 def test_empty_value(bench: Bench) -> None:
     """An empty value arrives as an empty value."""
     found = sent_and_read(bench, Record(b""), Record(b"x"), Record(b""))
     bench.equal([message.value for message in found], [b"", b"x", b""])
 
 
-@case(2, needs=("null_payload",))
+@case("HP-02", needs=("null_payload",))
 def test_no_value(bench: Bench) -> None:
     """No value and an empty value are different things."""
     key = b"k" if bench.client.capabilities.keys else None
@@ -50,7 +50,7 @@ def test_no_value(bench: Bench) -> None:
     bench.equal([message.value for message in found], [None, b"", None])
 
 
-@case(3)
+@case("HP-03")
 def test_all_bytes(bench: Bench) -> None:
     """Values and keys may hold any byte, at any place."""
     values = [bytes(range(256)), b"\0", b"\0\0text\0", b"\xff\xfe\xc3\x28", bytes(range(255, -1, -1))]
@@ -62,7 +62,7 @@ def test_all_bytes(bench: Bench) -> None:
         bench.equal([message.key for message in found], keys)
 
 
-@case(4)
+@case("HP-04")
 def test_looks_like_framing(bench: Bench) -> None:
     """A value that looks like the backend's own framing is nothing but a value."""
     inner = sent_and_read(bench, Record(b"inner"))[0]
@@ -74,7 +74,7 @@ def test_looks_like_framing(bench: Bench) -> None:
     bench.equal([message.value for message in found], values)
 
 
-@case(5, needs=("headers",))
+@case("HP-05", needs=("headers",))
 def test_headers(bench: Bench) -> None:
     """Headers arrive in order, and more than one of a name where that is declared."""
     headers_kept(bench, (("z", b"1"), ("a", b"2"), ("m", b"3")), (("only", b"one"),))
@@ -82,7 +82,7 @@ def test_headers(bench: Bench) -> None:
         headers_kept(bench, (("a", b"1"), ("b", b"2"), ("a", b"3"), ("a", b"1")), (("x", b""), ("x", None)))
 
 
-@case(6, needs=("headers",))
+@case("HP-06", needs=("headers",))
 def test_odd_headers(bench: Bench) -> None:
     """The names and values of headers may hold any character."""
     names = ["/", ".", "..", "'", '"', " ", "a b", "Zürich", "日本", "a:b", "a=b&c", "%2F", "🚀", "\\", "{}", "UPPER"]
@@ -90,19 +90,19 @@ def test_odd_headers(bench: Bench) -> None:
     headers_kept(bench, *[((name, name.encode()),) for name in names])
 
 
-@case(7, needs=("headers",))
+@case("HP-07", needs=("headers",))
 def test_empty_headers(bench: Bench) -> None:
     """Empty values, values that are None, and no headers at all are told apart."""
     headers_kept(bench, (("a", b""),), (("a", None),), (), (("a", b""), ("b", None), ("c", b"c")), (("", b"v"),))
 
 
-@case(8, needs=("headers",))
+@case("HP-08", needs=("headers",))
 def test_binary_headers(bench: Bench) -> None:
     """The values of headers are bytes, and need not be text."""
     headers_kept(bench, (("binary", bytes(range(256))), ("latin", b"\xfc"), ("nul", b"\0")))
 
 
-@case(9, needs=("headers",))
+@case("HP-09", needs=("headers",))
 def test_reserved_names(bench: Bench) -> None:
     """No name is reserved: headers that look like the backend's own arrive, and change nothing else."""
     names = [
@@ -115,7 +115,7 @@ def test_reserved_names(bench: Bench) -> None:
         bench.equal((message.value, message.key, message.headers), (b"value", key, ((name, b"mine"),)))
 
 
-@case(10, needs=("headers",))
+@case("HP-10", needs=("headers",))
 def test_many_headers(bench: Bench) -> None:
     """A hundred headers, and one of 8 KiB, arrive; so much is declared."""
     able = bench.client.capabilities
@@ -123,7 +123,7 @@ def test_many_headers(bench: Bench) -> None:
     headers_kept(bench, tuple((f"name-{n}", b"%d" % n) for n in range(100)), (("long", bytes(8192)),))
 
 
-@case(11, needs=("headers",))
+@case("HP-11", needs=("headers",))
 def test_wrong_headers(bench: Bench) -> None:
     """Names of headers are str and values bytes or None; anything else is refused before it is sent."""
     topic = bench.topic()
@@ -134,7 +134,7 @@ def test_wrong_headers(bench: Bench) -> None:
     bench.equal(bench.read(topic), [])
 
 
-@case(12)
+@case("HP-12")
 def test_log_time(bench: Bench) -> None:
     """``log_time`` has a time zone, does not go back along the log, and is good enough to seek with."""
     topic = bench.topic()
@@ -150,7 +150,7 @@ def test_log_time(bench: Bench) -> None:
         bench.delivers(reader, [message.id for message in found if message.log_time >= times[3]])
 
 
-@case(13, hooks=("codecs",))
+@case("HP-13", hooks=("codecs",))
 def test_compressed(bench: Bench) -> None:
     """What is compressed on its way, with whatever codec, arrives as it was sent, for those who know of none, too."""
     values = [b"", b"x", bytes(100_000), bytes(range(256)) * 100, random.Random(3).randbytes(10_000)]
@@ -163,7 +163,7 @@ def test_compressed(bench: Bench) -> None:
         bench.equal([(message.id, message.value) for message in found], list(zip(ids, values, strict=True)), codec)
 
 
-@case(14)
+@case("HP-14")
 def test_buffers(bench: Bench) -> None:
     """A bytearray or memoryview, which could change on the way, is refused with a hint."""
     topic = bench.topic()
@@ -174,7 +174,7 @@ def test_buffers(bench: Bench) -> None:
     bench.equal(bench.read(topic), [])
 
 
-@case(15)
+@case("HP-15")
 def test_text(bench: Bench) -> None:
     """A str is refused as value and as key, with a hint."""
     topic = bench.topic()
@@ -186,7 +186,7 @@ def test_text(bench: Bench) -> None:
     bench.equal(bench.read(topic), [])
 
 
-@case(16)
+@case("HP-16")
 def test_messages(bench: Bench) -> None:
     """A message cannot be changed, and a pickled one is equal to it."""
     able = bench.client.capabilities

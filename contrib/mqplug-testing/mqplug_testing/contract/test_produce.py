@@ -12,12 +12,12 @@ from mqplug import Closed, MessageId, MessageTooLarge, OutcomeUnknown, QueueFull
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("PRO")
+case = Registry()
 
 LARGEST_TRIED = 64 * 1024 * 1024
 
 
-@case(1)
+@case("PRO-01")
 def test_id_of_send(bench: Bench) -> None:
     """Send returns the id under which the message is received."""
     topic = bench.topic()
@@ -28,7 +28,7 @@ def test_id_of_send(bench: Bench) -> None:
         bench.equal((message.id, message.value), (sent, b"%d" % number))
 
 
-@case(2)
+@case("PRO-02")
 def test_values(bench: Bench) -> None:
     """Values arrive as they were sent, byte by byte."""
     topic = bench.topic()
@@ -37,7 +37,7 @@ def test_values(bench: Bench) -> None:
     bench.equal([message.value for message in bench.read(topic)], sent)
 
 
-@case(3)
+@case("PRO-03")
 def test_visible(bench: Bench) -> None:
     """What send returned for is there for whoever opens a consumer then, from another client too."""
     topic = bench.topic()
@@ -46,7 +46,7 @@ def test_visible(bench: Bench) -> None:
         bench.equal(len(list(bench.connect().read(topic))), number)
 
 
-@case(4)
+@case("PRO-04")
 def test_ids_grow(bench: Bench) -> None:
     """The ids of what one producer sends to one partition grow strictly."""
     topic = bench.topic()
@@ -58,7 +58,7 @@ def test_ids_grow(bench: Bench) -> None:
     bench.that(all(one < other for one, other in pairwise(ids)), "each id lies above the one before")
 
 
-@case(5)
+@case("PRO-05")
 def test_batch_results(bench: Bench) -> None:
     """A batch returns one id for each record, in the order of the records."""
     topic = bench.topic()
@@ -68,7 +68,7 @@ def test_batch_results(bench: Bench) -> None:
     bench.equal([found[each] for each in ids], [b"%d" % number for number in range(30)])
 
 
-@case(6)
+@case("PRO-06")
 def test_bad_in_a_batch(bench: Bench) -> None:
     """A batch with a bad record is ``SendFailed``, whose results say which; the others are stored."""
     topic, large = bench.topic(), _too_large(bench)
@@ -88,7 +88,7 @@ def _too_large(bench: Bench) -> bytes:
     return bytes(largest + 1)
 
 
-@case(7)
+@case("PRO-07")
 def test_large_batch(bench: Bench) -> None:
     """A batch of as many records as the backend takes at once, or of more, is stored as a whole, and in order."""
     most = min(bench.client.capabilities.batch_max_messages, 20_000)
@@ -102,7 +102,7 @@ def test_large_batch(bench: Bench) -> None:
         bench.equal([message.id for message in found], ids)
 
 
-@case(8)
+@case("PRO-08")
 def test_empty_batch(bench: Bench) -> None:
     """An empty batch is nothing to do, and no error."""
     topic = bench.topic()
@@ -110,7 +110,7 @@ def test_empty_batch(bench: Bench) -> None:
     bench.equal(bench.read(topic), [])
 
 
-@case(9)
+@case("PRO-09")
 def test_handles(bench: Bench) -> None:
     """The handle of a submitted record is settled once, and says the same each time."""
     topic = bench.topic()
@@ -121,7 +121,7 @@ def test_handles(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], once)
 
 
-@case(10)
+@case("PRO-10")
 def test_close_flushes(bench: Bench) -> None:
     """Closing a producer stores all that it had accepted."""
     topic = bench.topic()
@@ -133,7 +133,7 @@ def test_close_flushes(bench: Bench) -> None:
     bench.equal([handle.result(0) for handle in handles], [message.id for message in found])
 
 
-@case(11)
+@case("PRO-11")
 def test_flush(bench: Bench) -> None:
     """Flush returns when all that was sent before is settled."""
     topic = bench.topic()
@@ -144,7 +144,7 @@ def test_flush(bench: Bench) -> None:
     bench.equal(len(bench.read(topic)), 200)
 
 
-@case(12)
+@case("PRO-12")
 def test_nothing_kept(bench: Bench) -> None:
     """What the caller does with a record and its headers after sending does not change the message."""
     topic = bench.topic()
@@ -161,7 +161,7 @@ def test_nothing_kept(bench: Bench) -> None:
         bench.equal([message.headers for message in found], [(("kind", b"first"),)] * 2)
 
 
-@case(13)
+@case("PRO-13")
 def test_too_large(bench: Bench) -> None:
     """A message that is too large is ``MessageTooLarge`` and not stored; later ones go on."""
     topic, large = bench.topic(), _too_large(bench)
@@ -173,7 +173,7 @@ def test_too_large(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], [sent])
 
 
-@case(14)
+@case("PRO-14")
 def test_after_close(bench: Bench) -> None:
     """Sending after close is ``Closed``."""
     topic = bench.topic()
@@ -188,7 +188,7 @@ def test_after_close(bench: Bench) -> None:
     bench.equal(len(bench.read(topic)), 1)
 
 
-@case(15)
+@case("PRO-15")
 def test_expired(bench: Bench) -> None:
     """A send whose time runs out is ``OutcomeUnknown``, not failed: its handle gets the result later."""
     topic = bench.topic()
@@ -205,7 +205,7 @@ def test_expired(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
-@case(17)
+@case("PRO-17")
 def test_two_producers(bench: Bench) -> None:
     """Two producers of one topic: all messages arrive, those of each in its own order."""
     topic = bench.topic()
@@ -223,7 +223,7 @@ def test_two_producers(bench: Bench) -> None:
         bench.equal([each for each in values if each[:1] == name], [b"%s%d" % (name, each) for each in range(200)])
 
 
-@case(19)
+@case("PRO-19")
 def test_back_pressure(bench: Bench) -> None:
     """A full queue holds submit back, or raises ``QueueFull`` when asked to: nothing is dropped."""
     topic = bench.topic()
@@ -240,7 +240,7 @@ def test_back_pressure(bench: Bench) -> None:
     bench.equal(len(handles) + refused, 600)
 
 
-@case(20, level="should")
+@case("PRO-20", level="should")
 def test_no_consumer_yet(bench: Bench) -> None:
     """What is sent to a topic that never had a consumer is there for the first one."""
     topic = bench.topic()
@@ -250,7 +250,7 @@ def test_no_consumer_yet(bench: Bench) -> None:
         bench.delivers(bench.member(topic, bench.name()), ids)
 
 
-@case(21, needs=("timestamps_producer",))
+@case("PRO-21", needs=("timestamps_producer",))
 def test_timestamps(bench: Bench) -> None:
     """The time that the producer gives is the message's timestamp, to the millisecond."""
     topic, now = bench.topic(), datetime.now(UTC)
@@ -263,7 +263,7 @@ def test_timestamps(bench: Bench) -> None:
         bench.filler(topic).send(b"x", timestamp=now.replace(tzinfo=None))
 
 
-@case(27, needs=("timestamps_producer",))
+@case("PRO-27", needs=("timestamps_producer",))
 def test_timestamp_zero(bench: Bench) -> None:
     """The timestamp 0 arrives as that, or is ``Unsupported`` where the backend takes it for none."""
     topic = bench.topic()
@@ -283,7 +283,7 @@ def test_timestamp_zero(bench: Bench) -> None:
     bench.equal(found, list(zip([first, zero, *many], [1, 0, 0, 2, 0], strict=True)))
 
 
-@case(22, needs=("transactions",))
+@case("PRO-22", needs=("transactions",))
 def test_given_up(bench: Bench) -> None:
     """Messages of a transaction that was given up are never seen, and what is sent after them is."""
     topic, name = bench.topic(), bench.name()

@@ -14,10 +14,10 @@ from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing._case_tools.wrong_servers import WRONG_SERVERS
 
-case = Registry("LIF")
+case = Registry()
 
 
-@case(5, hooks=("unreachable",), timed=True)
+@case("LIF-05", hooks=("unreachable",), timed=True)
 def test_unreachable(bench: Bench) -> None:
     """A server that refuses, is silent, or speaks another protocol is a ``ConnectError`` within the timeout."""
     connect_to, timeout = bench.harness.unreachable, bench.sized(quick=1, full=3) * bench.scale
@@ -34,7 +34,7 @@ def test_unreachable(bench: Bench) -> None:
         bench.that(str(port) in str(error), f"{name}: {error} names the address")
 
 
-@case(7)
+@case("LIF-07")
 def test_wrong_setting(bench: Bench) -> None:
     """A setting of the wrong type is a ``ConfigError`` that names it, before anything is opened."""
     for name in _settings(bench):
@@ -48,7 +48,7 @@ def _settings(bench: Bench) -> list[str]:
     return list(attrs.fields_dict(bench.client._backend.descriptor.settings))
 
 
-@case(9, needs=("exclusive_open",), hooks=("second_process",))
+@case("LIF-09", needs=("exclusive_open",), hooks=("second_process",))
 def test_open_elsewhere(bench: Bench) -> None:
     """What one process at a time may have open is ``AlreadyOpen`` for a second one, until the first has closed it."""
     topic, ids = bench.filled(2)

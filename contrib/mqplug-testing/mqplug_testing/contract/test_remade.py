@@ -8,7 +8,7 @@ from mqplug import Client, Consumer, Error, Message, MessageId, Producer, TopicE
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("TOP")
+case = Registry()
 
 Told = dict[MessageId, bytes | None]
 
@@ -16,7 +16,7 @@ SENDS = 10
 SEND_S = 2.0  # for a send to a topic that may be gone
 
 
-@case(19, needs=("delete_topic", "multi_client"), timeout=180)
+@case("TOP-19", needs=("delete_topic", "multi_client"), timeout=180)
 def test_deleted_by_another(bench: Bench) -> None:
     """When another client deletes a topic no send to it is called stored any more, and receive says so."""
     topic = bench.topic()
@@ -33,14 +33,14 @@ def test_deleted_by_another(bench: Bench) -> None:
         bench.wait(_tells(bench, consumer), "receive tells of it")
 
 
-@case(20, needs=("delete_topic", "multi_client"), timeout=180)
+@case("TOP-20", needs=("delete_topic", "multi_client"), timeout=180)
 def test_made_again_by_another(bench: Bench) -> None:
     """When another client makes a topic again, what is called stored is there, and whoever reads hears of it."""
     told, found = _made_again(bench)
     bench.equal(set(told.values()) - set(found.values()), set(), "what was called stored is there")
 
 
-@case(21, needs=("delete_topic", "multi_client"), timeout=180)
+@case("TOP-21", needs=("delete_topic", "multi_client"), timeout=180)
 def test_ids_of_what_was_made_again(bench: Bench) -> None:
     """Before long an open producer gives ids of the topic that another client made, or says that its own is gone."""
     topic = bench.topic()

@@ -11,12 +11,12 @@ from mqplug import EARLIEST, CloseIncomplete, Consumer, Error, MessageId, Positi
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("CON")
+case = Registry()
 
 PAUSE = 0.002  # seconds between two messages of the busy topic
 
 
-@case(17, needs=("delete_topic",))
+@case("CON-17", needs=("delete_topic",))
 def test_deleted_beside_a_busy_topic(bench: Bench) -> None:
     """That a topic was deleted is told although another topic of the same consumer is busy."""
     (doomed, ids), busy = bench.filled(3), bench.topic()
@@ -29,7 +29,7 @@ def test_deleted_beside_a_busy_topic(bench: Bench) -> None:
             _until_told(bench, consumer, doomed)
 
 
-@case(18, needs=("delete_topic",))
+@case("CON-18", needs=("delete_topic",))
 def test_made_again_beside_a_busy_topic(bench: Bench) -> None:
     """A topic that was made again is read by nobody as the old one, however busy, and a group misses nothing of it."""
     (doomed, old), busy, group = bench.filled(3), bench.topic(), bench.name()

@@ -10,7 +10,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import RECOVERY, check_values, patiently
 
-case = Registry("FLT")
+case = Registry()
 
 ROUNDS = 3
 AT_ONCE = 5  # records that are on their way together
@@ -18,19 +18,19 @@ WAITS_S = 2.0  # for a send whose answer does not come
 SLACK_S = 2.5  # that a busy machine may take beyond it
 
 
-@case(17, hooks=("drop_replies", "heal_network"), timeout=300, profile="full")
+@case("FLT-17", hooks=("drop_replies", "heal_network"), timeout=300, profile="full")
 def test_lost(bench: Bench) -> None:
     """When the answer to a send is lost its outcome is unknown, or told later; what is called failed is not there."""
     _trouble(bench, bench.harness.drop_replies)
 
 
-@case(18, hooks=("stall_replies", "heal_network"), timeout=300, profile="full")
+@case("FLT-18", hooks=("stall_replies", "heal_network"), timeout=300, profile="full")
 def test_late(bench: Bench) -> None:
     """Answers that come late belong to what was asked then: no send, receive or commit takes another's answer."""
     _trouble(bench, bench.harness.stall_replies)
 
 
-@case(19, hooks=("reset_replies", "heal_network"), timeout=300, profile="full")
+@case("FLT-19", hooks=("reset_replies", "heal_network"), timeout=300, profile="full")
 def test_reset(bench: Bench) -> None:
     """When a connection breaks between a request and its answer nothing is lost, invented, or put out of order."""
     _trouble(bench, bench.harness.reset_replies)

@@ -8,10 +8,10 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import BROKER, Sender, outage, send_more, settled
 
-case = Registry("PRO")
+case = Registry()
 
 
-@case(16, needs=("idempotent_producer", "persistent"), hooks=BROKER, timeout=300, profile="full")
+@case("PRO-16", needs=("idempotent_producer", "persistent"), hooks=BROKER, timeout=300, profile="full")
 def test_idempotent(bench: Bench) -> None:
     """When answers are lost because the broker dies, what the producers send again is stored once, and in order."""
     topics = [bench.topic() for _ in range(3)]

@@ -23,12 +23,12 @@ from mqplug import (
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("WM")
+case = Registry()
 
 LATER_MS = 3_600_000
 
 
-@case(25, timeout=180)
+@case("WM-25", timeout=180)
 def test_as_a_consumer_starts(bench: Bench) -> None:
     """A start is resolved to the position at which a consumer begins with it, in all partitions or the named ones."""
     wide = bench.client.capabilities.partitions
@@ -59,7 +59,7 @@ def _at(message_id: MessageId) -> Position:
     return Position(message_id.log, message_id.coordinates)
 
 
-@case(26, needs=("seek_time",))
+@case("WM-26", needs=("seek_time",))
 def test_times(bench: Bench) -> None:
     """A time is resolved to the first message at or after it; where there is none, to the high before the look-up."""
     topic, ids = bench.filled(4)
@@ -74,7 +74,7 @@ def test_times(bench: Bench) -> None:
     bench.that(bench.client.resolve(topic, later)[0] > high, "the high of now, not of then")
 
 
-@case(27)
+@case("WM-27")
 def test_leaves_no_trace(bench: Bench) -> None:
     """To resolve moves no consumer and no group, and leaves no group behind."""
     topic, ids = bench.filled(8)
@@ -97,7 +97,7 @@ def test_leaves_no_trace(bench: Bench) -> None:
         bench.equal(there, [group] if able.durable_groups else [], "the groups of the topic")
 
 
-@case(28, hooks=("trim_before",))
+@case("WM-28", hooks=("trim_before",))
 def test_trimmed_positions(bench: Bench) -> None:
     """A position of what was removed is ``PositionLost``, low with ``missing="next"``; beyond the end it is itself."""
     trimmed = bench.trimmed()
@@ -115,7 +115,7 @@ def test_trimmed_positions(bench: Bench) -> None:
     bench.equal(bench.client.resolve(topic, beyond, missing="next"), {0: beyond})
 
 
-@case(29, needs=("delete_topic",))
+@case("WM-29", needs=("delete_topic",))
 def test_strange_positions(bench: Bench) -> None:
     """An id or position of another topic, or of one that was deleted, is refused; a missing topic is
     ``TopicNotFound``.
@@ -134,7 +134,7 @@ def test_strange_positions(bench: Bench) -> None:
         bench.client.resolve(topic, before(old[1]))
 
 
-@case(30, needs=("advance",), timeout=180)
+@case("WM-30", needs=("advance",), timeout=180)
 def test_at_most_so_many(bench: Bench) -> None:
     """At most so many messages lie between a position and the one that is so many further on, and exactly so many where
     ids have no gaps.
@@ -194,7 +194,7 @@ def _reads_as_far(bench: Bench, topic: str, ids: list[MessageId]) -> None:
     bench.equal(found, ids, "all portions")
 
 
-@case(31, needs=("advance",))
+@case("WM-31", needs=("advance",))
 def test_beyond_the_end(bench: Bench) -> None:
     """A position can be moved beyond the end, and messages that are sent later lie before it."""
     topic, ids = bench.filled(3)
@@ -214,7 +214,7 @@ def test_beyond_the_end(bench: Bench) -> None:
         bench.equal(bench.client.resolve(topic, further), {0: further}, "a position that can be")
 
 
-@case(32, needs=("advance",))
+@case("WM-32", needs=("advance",))
 def test_no_positions_of_this_log(bench: Bench) -> None:
     """A position of another cluster, or that cannot be, is ``InvalidMessageId``; two logs have no distance; and nothing
     goes back.

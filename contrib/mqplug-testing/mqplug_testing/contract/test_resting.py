@@ -7,10 +7,10 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.lone_member import as_lone_member
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("CON")
+case = Registry()
 
 
-@case(14, needs=("groups", "durable_groups"))
+@case("CON-14", needs=("groups", "durable_groups"))
 def test_no_trace(bench: Bench) -> None:
     """Whoever reads without a group leaves no group behind, open or closed; a member's group is listed."""
     topic, ids = bench.filled(3)
@@ -27,7 +27,7 @@ def test_no_trace(bench: Bench) -> None:
     bench.equal([each.name for each in bench.client.groups(topic)], [group])
 
 
-@case(16, needs=("pause_resume", "partitions"))
+@case("CON-16", needs=("pause_resume", "partitions"))
 def test_pause(bench: Bench) -> None:
     """A paused partition delivers nothing while the others go on; resumed, it goes on where it was."""
     able = bench.client.capabilities

@@ -22,10 +22,10 @@ from mqplug import (
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("WM")
+case = Registry()
 
 
-@case(3, hooks=("trim_before",))
+@case("WM-03", hooks=("trim_before",))
 def test_all_trimmed(bench: Bench) -> None:
     """A topic whose messages were all trimmed is not as good as new: its watermarks and ids go on upward."""
     topic = bench.topic()
@@ -42,7 +42,7 @@ def test_all_trimmed(bench: Bench) -> None:
     bench.that(later[0] > ids[-1], "the next id lies above all that were")
 
 
-@case(5, hooks=("trim_before",))
+@case("WM-05", hooks=("trim_before",))
 def test_low_follows_trim(bench: Bench) -> None:
     """After a trim, low and the first bound are at the first message that is left."""
     trimmed = bench.trimmed()
@@ -63,7 +63,7 @@ def _trim_one_of_two(bench: Bench) -> None:
     bench.delivers(bench.reader(topic, EARLIEST, partitions=[0]), [*ids[0], kept[0]])
 
 
-@case(19, hooks=("trim_before",))
+@case("WM-19", hooks=("trim_before",))
 def test_overtaken(bench: Bench) -> None:
     """A reader that retention overtakes gets ``PositionLost`` from every receive, until it seeks."""
     topic = bench.topic()
@@ -95,7 +95,7 @@ def _read_until_lost(bench: Bench, reader: Consumer, last: MessageId) -> list[Me
     return delivered
 
 
-@case(20, needs=("delete_topic",))
+@case("WM-20", needs=("delete_topic",))
 def test_deleted_topic(bench: Bench) -> None:
     """Ids and positions of a deleted topic are refused by a new topic of the same name."""
     topic, old = bench.filled(3)
@@ -112,7 +112,7 @@ def test_deleted_topic(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(22, needs=("durable_groups",), hooks=("trim_before",))
+@case("WM-22", needs=("durable_groups",), hooks=("trim_before",))
 def test_behind_low(bench: Bench) -> None:
     """After a trim, high stands where it stood, and the lag of a group that stood behind low is what is left for it."""
     topic, behind, done = bench.topic(), bench.name(), bench.name()
@@ -134,7 +134,7 @@ def test_behind_low(bench: Bench) -> None:
     bench.equal(bench.client.lag(topic, group=done), {0: 0})
 
 
-@case(24, hooks=("trim_before",))
+@case("WM-24", hooks=("trim_before",))
 def test_just_behind(bench: Bench) -> None:
     """Low lies just behind the last message that was removed: where the backend can tell, nothing is lost there."""
     topic, ids = bench.dripped(4)

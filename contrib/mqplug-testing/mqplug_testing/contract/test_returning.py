@@ -11,7 +11,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.lone_member import as_lone_member
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ACK")
+case = Registry()
 
 FAR_OFF = 3600.0  # seconds
 AWAY = 1.2  # seconds; whoever takes nothing for longer than one is taken care of by mqplug
@@ -25,7 +25,7 @@ def again(bench: Bench, member: Consumer, message_id: MessageId, attempt: int) -
     return message
 
 
-@case(6, needs=("nack", "ordered"))
+@case("ACK-06", needs=("nack", "ordered"))
 def test_first_word(bench: Bench) -> None:
     """The first word on a message counts: ack after nack, and nack after ack, change nothing and are counted."""
     topic, ids = bench.dripped(3)
@@ -46,7 +46,7 @@ def test_first_word(bench: Bench) -> None:
         bench.delivers(bench.member(topic, group), [probe])
 
 
-@case(7, needs=("nack", "ordered", "durable_groups"))
+@case("ACK-07", needs=("nack", "ordered", "durable_groups"))
 def test_nack(bench: Bench) -> None:
     """What is given back comes again, to this member or to whoever takes its place, until it is acked."""
     topic, ids = bench.dripped(3)
@@ -67,7 +67,7 @@ def test_nack(bench: Bench) -> None:
     bench.stands(heir.committed()[0], ids, 3)
 
 
-@case(7, mode="shared", needs=("nack", "shared"))
+@case("ACK-07-shared", needs=("nack", "shared"))
 def test_nack_among_many(bench: Bench) -> None:
     """Where members share a log, what one gives back comes again, to any of them, as another attempt."""
     topic, ids = bench.dripped(1)
@@ -88,7 +88,7 @@ def test_nack_among_many(bench: Bench) -> None:
     bench.equal(came, [(ids[0], 2)])
 
 
-@case(8, needs=("nack", "ordered"))
+@case("ACK-08", needs=("nack", "ordered"))
 def test_held_back(bench: Bench) -> None:
     """In order, what is given back comes before all else of its partition, as one attempt more each time."""
     as_lone_member(bench, _held_back)
@@ -119,7 +119,7 @@ def _others_go_on(bench: Bench, topic: str, member: Consumer) -> None:
     bench.delivers(member, bench.fill(topic, 3, partition=1), "another partition goes on")
 
 
-@case(8, mode="shared", needs=("nack", "shared"))
+@case("ACK-08-shared", needs=("nack", "shared"))
 def test_nobody_held_back(bench: Bench) -> None:
     """Where members share a log, the others go on while a message that was given back waits for its time."""
     topic, ids = bench.dripped(4)
@@ -132,7 +132,7 @@ def test_nobody_held_back(bench: Bench) -> None:
     bench.only_new(member, topic)
 
 
-@case(11, needs=("ack_timeout", "ordered", "durable_groups"), timeout=180, profile="full")
+@case("ACK-11", needs=("ack_timeout", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_away_too_long(bench: Bench) -> None:
     """A member that takes nothing for longer than ``max_processing`` loses its work: another gets what is not acked."""
     topic, ids = bench.dripped(4)
@@ -151,7 +151,7 @@ def test_away_too_long(bench: Bench) -> None:
     bench.stands(other.committed()[0], ids, 4)
 
 
-@case(11, mode="shared", needs=("ack_timeout", "shared"), timeout=180)
+@case("ACK-11-shared", needs=("ack_timeout", "shared"), timeout=180)
 def test_kept_too_long(bench: Bench) -> None:
     """Where members share a log, a message is taken back from whoever has it for longer than ``max_processing``."""
     for mode in sharing_modes(bench):
@@ -182,7 +182,7 @@ def _take_back(bench: Bench, mode: Mode) -> None:
     bench.only_new(other, topic)
 
 
-@case(31, needs=("ack_timeout", "shared"), timeout=180)
+@case("ACK-31", needs=("ack_timeout", "shared"), timeout=180)
 def test_acked_in_time(bench: Bench) -> None:
     """An ack stops the clock of ``max_processing``: the message does not come again, however late it is committed."""
     for mode in sharing_modes(bench):
@@ -197,7 +197,7 @@ def test_acked_in_time(bench: Bench) -> None:
         bench.only_new(members[1], topic)
 
 
-@case(32, needs=("ack_timeout", "shared"), timeout=180)
+@case("ACK-32", needs=("ack_timeout", "shared"), timeout=180)
 def test_acked_too_late(bench: Bench) -> None:
     """An ack after ``max_processing`` counts if no other member took the message meanwhile, and else is a late one."""
     for mode in sharing_modes(bench):
@@ -220,7 +220,7 @@ def test_acked_too_late(bench: Bench) -> None:
         bench.only_new(other, topic)
 
 
-@case(18, needs=("dead_letter", "ordered", "headers", "durable_groups"))
+@case("ACK-18", needs=("dead_letter", "ordered", "headers", "durable_groups"))
 def test_dead_letter(bench: Bench) -> None:
     """When its attempts are used up a message goes to the dead letters, as it was and with the reason, and is acked."""
     topic, dead, able = bench.topic(), bench.topic(), bench.client.capabilities

@@ -9,13 +9,13 @@ from mqplug import MessageId, Record
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("ORD")
+case = Registry()
 
 ROUNDS = 135  # of one in twenty, one is found so with 99.9 percent
 SENDERS = 4
 
 
-@case(15, timeout=300)
+@case("ORD-15", timeout=300)
 def test_senders_at_once(bench: Bench) -> None:
     """What four producers send at the same moment is all stored, each under its own id, in 135 rounds."""
     topic = bench.topic()

@@ -18,10 +18,10 @@ from mqplug import (
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("SEEK")
+case = Registry()
 
 
-@case(1)
+@case("SEEK-01")
 def test_earliest(bench: Bench) -> None:
     """A seek to EARLIEST delivers the first retained message, and all that follow."""
     topic, ids = bench.filled(6)
@@ -30,7 +30,7 @@ def test_earliest(bench: Bench) -> None:
     bench.delivers(reader, ids)
 
 
-@case(2)
+@case("SEEK-02")
 def test_earliest_is_no_message(bench: Bench) -> None:
     """EARLIEST is a point, no message: an exclusive seek to it skips nothing."""
     topic, ids = bench.filled(4)
@@ -40,7 +40,7 @@ def test_earliest_is_no_message(bench: Bench) -> None:
         bench.delivers(reader, ids, f"inclusive={inclusive}")
 
 
-@case(3)
+@case("SEEK-03")
 def test_latest(bench: Bench) -> None:
     """A seek to LATEST delivers only what is sent afterwards."""
     topic, ids = bench.filled(6)
@@ -50,7 +50,7 @@ def test_latest(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(4)
+@case("SEEK-04")
 def test_latest_is_no_message(bench: Bench) -> None:
     """LATEST is a point, no message: an inclusive seek to it does not deliver the last message again."""
     topic, _ = bench.filled(4)
@@ -60,7 +60,7 @@ def test_latest_is_no_message(bench: Bench) -> None:
         bench.only_new(reader, topic, f"inclusive={inclusive}")
 
 
-@case(5)
+@case("SEEK-05")
 def test_inclusive(bench: Bench) -> None:
     """An inclusive seek to an id delivers that message first."""
     topic, ids = bench.filled(8)
@@ -70,7 +70,7 @@ def test_inclusive(bench: Bench) -> None:
         bench.delivers(reader, ids[index:], f"message {index}")
 
 
-@case(6)
+@case("SEEK-06")
 def test_exclusive(bench: Bench) -> None:
     """An exclusive seek to an id delivers the next message first."""
     topic, ids = bench.filled(8)
@@ -80,7 +80,7 @@ def test_exclusive(bench: Bench) -> None:
         bench.delivers(reader, ids[index + 1 :], f"after message {index}")
 
 
-@case(9)
+@case("SEEK-09")
 def test_exclusive_does_not_stick(bench: Bench) -> None:
     """An exclusive seek leaves nothing behind that makes a later inclusive one skip a message."""
     topic, ids = bench.filled(8)
@@ -94,7 +94,7 @@ def test_exclusive_does_not_stick(bench: Bench) -> None:
     bench.delivers(reader, ids[6:])
 
 
-@case(10)
+@case("SEEK-10")
 def test_beyond_the_end(bench: Bench) -> None:
     """A seek behind the last message returns at once, and waits for new ones."""
     topic, ids = bench.filled(4)
@@ -106,7 +106,7 @@ def test_beyond_the_end(bench: Bench) -> None:
         sent = bench.only_new(reader, topic, target)
 
 
-@case(11)
+@case("SEEK-11")
 def test_first_middle_last(bench: Bench) -> None:
     """Seeks to the first, a middle and the last message are exact, inclusive and exclusive."""
     topic, ids = bench.filled(9)
@@ -118,7 +118,7 @@ def test_first_middle_last(bench: Bench) -> None:
             bench.delivers(reader, ids[index + skip :], f"message {index}, inclusive={not skip}")
 
 
-@case(12)
+@case("SEEK-12")
 def test_backward(bench: Bench) -> None:
     """A seek backward delivers the same messages under the same ids again."""
     topic, ids = bench.filled(8)
@@ -128,7 +128,7 @@ def test_backward(bench: Bench) -> None:
     bench.equal(bench.take(reader, len(ids)), once)
 
 
-@case(15)
+@case("SEEK-15")
 def test_before_the_first_receive(bench: Bench) -> None:
     """A seek before the first receive holds, with and without a group."""
     topic, ids = bench.filled(6)
@@ -141,7 +141,7 @@ def test_before_the_first_receive(bench: Bench) -> None:
         bench.delivers(member, ids[3:])
 
 
-@case(17)
+@case("SEEK-17")
 def test_empty_topic(bench: Bench) -> None:
     """Seeks on an empty topic work, and the first message sent afterwards is delivered."""
     for start in (EARLIEST, LATEST):
@@ -151,7 +151,7 @@ def test_empty_topic(bench: Bench) -> None:
         bench.only_new(reader, topic, repr(start))
 
 
-@case(31, needs=("batch_index",))
+@case("SEEK-31", needs=("batch_index",))
 def test_inside_a_batch(bench: Bench) -> None:
     """A seek into the middle of a producer's batch is exact, inclusive and exclusive."""
     topic, ids = bench.filled(10)
@@ -164,7 +164,7 @@ def test_inside_a_batch(bench: Bench) -> None:
         bench.delivers(reader, ids[index + 1 : index + 3], f"after message {index}")
 
 
-@case(32)
+@case("SEEK-32")
 def test_id_read_back(bench: Bench) -> None:
     """A seek to an id that was read back from its text, or unpickled, is a seek to that id."""
     topic, ids = bench.filled(8)
@@ -176,7 +176,7 @@ def test_id_read_back(bench: Bench) -> None:
         bench.delivers(reader, ids[index + 1 :], "unpickled")
 
 
-@case(33)
+@case("SEEK-33")
 def test_to_its_own_position(bench: Bench) -> None:
     """A seek to the consumer's own position changes nothing."""
     topic, ids = bench.filled(8)
@@ -191,7 +191,7 @@ def test_to_its_own_position(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(34, timeout=300)
+@case("SEEK-34", timeout=300)
 def test_against_a_model(bench: Bench) -> None:
     """Any mix of seeks, sends and receives delivers what a list with an index would."""
     chance = bench.chance

@@ -9,16 +9,16 @@ from mqplug import Message, MessageId, Record
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("HP")
+case = Registry()
 
 
-@case(17, needs=("shared",))
+@case("HP-17", needs=("shared",))
 def test_shared(bench: Bench) -> None:
     """Where members share a log, odd values, keys and headers arrive as they were sent, each time they come."""
     arrive(bench, "shared")
 
 
-@case(18, needs=("key_shared",))
+@case("HP-18", needs=("key_shared",))
 def test_key_shared(bench: Bench) -> None:
     """Where members share a log by key, odd values, keys and headers arrive as they were sent, each time they come."""
     arrive(bench, "key_shared")

@@ -9,10 +9,10 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_handover import one_each
 
-case = Registry("GRP")
+case = Registry()
 
 
-@case(18, needs=("durable_groups", "ordered", "partitions"), timeout=180, profile="full")
+@case("GRP-18", needs=("durable_groups", "ordered", "partitions"), timeout=180, profile="full")
 def test_slow_handler(bench: Bench) -> None:
     """A handler that takes three times the poll limit keeps its partition, and does not hold up whoever joins."""
     (topic, ids), group, lost = bench.dripped(3), bench.name(), list[Log]()

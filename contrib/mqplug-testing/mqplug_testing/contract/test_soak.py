@@ -13,14 +13,14 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_order import WAYS
 
-case = Registry("CC")
+case = Registry()
 
 WRITERS: Final = 16
 READERS: Final = 4
 ROUNDS: Final = 6
 
 
-@case(11, hooks=("trim_before",), timeout=180)
+@case("CC-11", hooks=("trim_before",), timeout=180)
 def test_trimmed_while_read(bench: Bench) -> None:
     """While a topic is trimmed a reader gets every message that is there, or ``PositionLost``; never wrong data."""
     topic, ids = bench.filled(50)
@@ -83,7 +83,7 @@ def _send_and_trim(bench: Bench, topic: str, ids: list[MessageId]) -> None:
         bench.trim(topic, Position(new[0].log, new[0].coordinates))
 
 
-@case(12, timeout=900)
+@case("CC-12", timeout=900)
 def test_soak(bench: Bench) -> None:
     """Sixteen writers and four readers at once: nothing is lost, invented, doubled or out of order for any of them."""
     topic, each = bench.topic(), bench.sized(quick=20, full=200, soak=5_000)

@@ -24,7 +24,7 @@ from mqplug import (
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("STG")
+case = Registry()
 
 NEEDS = ("staged_ingest",)
 HUGE = 64 * 1024 * 1024  # a largest message beyond this is not tried
@@ -57,7 +57,7 @@ def partitions(bench: Bench) -> int:
     return 2 if bench.client.capabilities.partitions else 1
 
 
-@case(1, needs=NEEDS)
+@case("STG-01", needs=NEEDS)
 def test_unseen(bench: Bench) -> None:
     """What is staged is seen by nobody and counted nowhere, until it is taken in; then whoever waits gets it."""
     topic, ids = bench.filled(3)
@@ -71,7 +71,7 @@ def test_unseen(bench: Bench) -> None:
     bench.equal([message.value for message in bench.take(reader, 3)], [b"3", b"4", b"5"])
 
 
-@case(2, needs=NEEDS)
+@case("STG-02", needs=NEEDS)
 def test_in_order(bench: Bench) -> None:
     """What is taken in stands behind what was there, in each partition: as stages are named, and each was written."""
     count = partitions(bench)
@@ -97,7 +97,7 @@ def _mixed(these: Iterable[int], count: int) -> Iterable[Record]:
     return (Record(b"%d" % number, partition=partition) for number in these for partition in range(count))
 
 
-@case(3, needs=NEEDS)
+@case("STG-03", needs=NEEDS)
 def test_as_sent(bench: Bench) -> None:
     """What was taken in is as if it had been sent: partitions of its keys, headers, timestamps, tombstones and all."""
     able, count = bench.client.capabilities, partitions(bench)
@@ -127,7 +127,7 @@ def _fate(message: Message) -> tuple[Any, ...]:
     return message.partition, message.value, message.key, tuple(message.headers), message.attempt
 
 
-@case(4, needs=NEEDS)
+@case("STG-04", needs=NEEDS)
 def test_where_it_lies(bench: Bench) -> None:
     """An ingest tells the first and the last id in each log, which are those that readers see and can seek to."""
     count = partitions(bench)
@@ -153,7 +153,7 @@ def _ends(found: dict[Log, list[MessageId]]) -> dict[Log, tuple[MessageId, Messa
     return {log: (ids[0], ids[-1]) for log, ids in found.items()}
 
 
-@case(5, needs=NEEDS)
+@case("STG-05", needs=NEEDS)
 def test_stages_do_not_mix(bench: Bench) -> None:
     """Stages that are written by turns, by one client or by two, have each its own messages."""
     topic = bench.topic()
@@ -169,7 +169,7 @@ def test_stages_do_not_mix(bench: Bench) -> None:
     bench.equal(numbers(bench, topic), {0: [*range(1, 30, 3), *range(2, 30, 3), *range(0, 30, 3)]})
 
 
-@case(6, needs=NEEDS)
+@case("STG-06", needs=NEEDS)
 def test_left(bench: Bench) -> None:
     """A stage that is left without ``finish``, by an error or not, or discarded, leaves nothing, and is over."""
     topic = bench.topic()
@@ -189,7 +189,7 @@ def test_left(bench: Bench) -> None:
     bench.equal(numbers(bench, topic), {0: [15]})
 
 
-@case(7, needs=NEEDS)
+@case("STG-07", needs=NEEDS)
 def test_discarded(bench: Bench) -> None:
     """What was staged and discarded cannot be taken in; to discard it again is nothing, nor what was taken in."""
     topic, writer = bench.topic(), bench.name()
@@ -202,7 +202,7 @@ def test_discarded(bench: Bench) -> None:
     bench.equal(numbers(bench, topic), {0: [1]})
 
 
-@case(8, needs=NEEDS)
+@case("STG-08", needs=NEEDS)
 def test_refused_records(bench: Bench) -> None:
     """What is wrong with a record is raised before any of its batch is written, and the stage goes on."""
     topic, most = bench.topic(), bench.client.capabilities.message_max_bytes
@@ -220,7 +220,7 @@ def test_refused_records(bench: Bench) -> None:
     bench.equal(numbers(bench, topic), {0: [1]})
 
 
-@case(9, needs=NEEDS)
+@case("STG-09", needs=NEEDS)
 def test_no_such_topic(bench: Bench) -> None:
     """A stage for a missing topic is ``TopicNotFound``, and makes none; one of a closed client is ``Closed``."""
     _refuse(bench, TopicNotFound, lambda: bench.client.stage(bench.name()))

@@ -12,7 +12,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import patiently
 
-case = Registry("TO")
+case = Registry()
 
 SHORT_S = 1.0
 LONG_S = 4.0
@@ -22,7 +22,7 @@ EARLY_S = 0.05
 Call = Callable[[float], object]
 
 
-@case(10, needs=("persistent",), hooks=("pause", "unpause"), timeout=300, profile="full")
+@case("TO-10", needs=("persistent",), hooks=("pause", "unpause"), timeout=300, profile="full")
 def test_standstill(bench: Bench) -> None:
     """While the broker stands still every call ends with its timeout, neither late nor early: receive and close too."""
     assert bench.harness.pause is not None and bench.harness.unpause is not None

@@ -7,7 +7,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("GRP")
+case = Registry()
 
 TAKES_OVER_S = 120.0  # a backend takes its time to find out that somebody stands still
 
@@ -15,13 +15,13 @@ TAKES_OVER_S = 120.0  # a backend takes its time to find out that somebody stand
 STOPPED = ("durable_groups", "ordered", "persistent")
 
 
-@case(41, needs=STOPPED, hooks=("second_process",), timeout=400, profile="full")
+@case("GRP-41", needs=STOPPED, hooks=("second_process",), timeout=400, profile="full")
 def test_stopped_member(bench: Bench) -> None:
     """A member that stands still while another takes over and commits moves nothing back when it goes on."""
     _goes_on(bench, beside_the_heir=True)
 
 
-@case(42, needs=STOPPED, hooks=("second_process",), timeout=400, profile="full")
+@case("GRP-42", needs=STOPPED, hooks=("second_process",), timeout=400, profile="full")
 def test_stopped_for_long(bench: Bench) -> None:
     """Nor does it when the one that took over has left again: what nobody holds is not where it was, either."""
     _goes_on(bench, beside_the_heir=False)

@@ -10,13 +10,13 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_handover import Team, one_each
 
-case = Registry("GRP")
+case = Registry()
 
 PARTITIONS = 4
 HAND_OVERS = 20
 
 
-@case(22, needs=("durable_groups", "individual_ack", "ordered", "partitions"), timeout=300)
+@case("GRP-22", needs=("durable_groups", "individual_ack", "ordered", "partitions"), timeout=300)
 def test_gaps_after_a_hand_over(bench: Bench) -> None:
     """When a partition is handed over with gaps between its acks, only the gaps come again."""
     topic, group = bench.topic(partitions=2), bench.name()
@@ -93,7 +93,7 @@ class Workers:
                 self.twice.append(message_id)
 
 
-@case(23, needs=("durable_groups", "ordered", "partitions"), timeout=600, profile="full")
+@case("GRP-23", needs=("durable_groups", "ordered", "partitions"), timeout=600, profile="full")
 def test_members_on_threads(bench: Bench) -> None:
     """With a thread for each member nothing is lost in twenty hand-overs, and nothing that was acked comes again."""
     topic, group = bench.topic(PARTITIONS), bench.name()
@@ -117,7 +117,7 @@ def test_members_on_threads(bench: Bench) -> None:
         bench.equal(team.twice, [], "what was acked never comes again")
 
 
-@case(24, needs=("durable_groups",))
+@case("GRP-24", needs=("durable_groups",))
 def test_names_in_another_case(bench: Bench) -> None:
     """Two groups whose names differ in upper and lower case only are two groups."""
     topic, ids = bench.filled(6)
@@ -135,7 +135,7 @@ def test_names_in_another_case(bench: Bench) -> None:
     bench.delivers(bench.member(topic, lower), ids[4:])
 
 
-@case(25, needs=("durable_groups", "individual_ack", "ordered"))
+@case("GRP-25", needs=("durable_groups", "individual_ack", "ordered"))
 def test_reset_with_acks(bench: Bench) -> None:
     """A group that is set to where another one stands, with what that had acked behind it, gets the same gaps."""
     topic, ids = bench.dripped(8)

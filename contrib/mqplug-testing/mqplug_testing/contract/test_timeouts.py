@@ -15,7 +15,7 @@ from mqplug import EARLIEST, LATEST
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("TO")
+case = Registry()
 
 Call = Callable[[float | None], object]
 
@@ -42,7 +42,7 @@ def blocking_calls(bench: Bench, topic: str) -> list[Call]:
     return calls
 
 
-@case(2)
+@case("TO-02")
 def test_timeouts(bench: Bench) -> None:
     """Every blocking call takes a timeout; a negative one is ``ValueError``, what is no number ``TypeError``."""
     topic, ids = bench.filled(1)
@@ -56,7 +56,7 @@ def test_timeouts(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
-@case(8, timed=True, profile="full")
+@case("TO-08", timed=True, profile="full")
 def test_interrupted(bench: Bench) -> None:
     """Ctrl-C ends a receive that waits, at once, and the consumer goes on afterwards."""
     if threading.current_thread() is not threading.main_thread():

@@ -12,7 +12,7 @@ from mqplug import EARLIEST, Message, MessageId, Record, at_time
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("SEEK")
+case = Registry()
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -60,14 +60,14 @@ def check(bench: Bench, line: Timeline, *moments: datetime) -> None:
         bench.delivers(reader, line.ids[index:], f"{moment} of {line.moments}")
 
 
-@case(18, needs=("seek_time",))
+@case("SEEK-18", needs=("seek_time",))
 def test_before_all(bench: Bench) -> None:
     """A seek to a time before all messages delivers the first one."""
     line = timeline(bench, 50, 40, 30)
     check(bench, line, line.moments[0] - timedelta(days=1), datetime(1970, 1, 1, tzinfo=UTC))
 
 
-@case(19, needs=("seek_time",))
+@case("SEEK-19", needs=("seek_time",))
 def test_after_all(bench: Bench) -> None:
     """A seek to a time after all messages is a seek to the end: the next message sent is delivered."""
     line = timeline(bench, 50, 40, 30)
@@ -77,21 +77,21 @@ def test_after_all(bench: Bench) -> None:
     bench.only_new(reader, line.topic)
 
 
-@case(20, needs=("seek_time",))
+@case("SEEK-20", needs=("seek_time",))
 def test_exactly_at(bench: Bench) -> None:
     """A seek to the time of a message delivers that message."""
     line = timeline(bench, 50, 40, 30, 20)
     check(bench, line, *line.moments)
 
 
-@case(21, needs=("seek_time",))
+@case("SEEK-21", needs=("seek_time",))
 def test_between(bench: Bench) -> None:
     """A seek to a time between two messages delivers the later one."""
     line = timeline(bench, 50, 40, 30, 20)
     check(bench, line, *[moment + MILLISECOND for moment in line.moments[:-1]])
 
 
-@case(22, needs=("seek_time",))
+@case("SEEK-22", needs=("seek_time",))
 def test_equal_times(bench: Bench) -> None:
     """Of many messages with the same time, a seek to it delivers the first."""
     topic, now = bench.topic(), datetime.now(UTC).replace(microsecond=0)
@@ -105,7 +105,7 @@ def test_equal_times(bench: Bench) -> None:
     check(bench, line, *sorted(set(line.moments)))
 
 
-@case(23, needs=("seek_time",))
+@case("SEEK-23", needs=("seek_time",))
 def test_impossible_times(bench: Bench) -> None:
     """A negative time, one beyond the year 9999 and one without a time zone are refused, and nothing moves."""
     topic, ids = bench.filled(4)
@@ -120,7 +120,7 @@ def test_impossible_times(bench: Bench) -> None:
     bench.delivers(reader, ids[2:])
 
 
-@case(24, needs=("seek_time", "timestamps_producer"))
+@case("SEEK-24", needs=("seek_time", "timestamps_producer"))
 def test_times_that_go_back(bench: Bench) -> None:
     """With times that go up and down, a seek finds the first message in log order that is late enough."""
     minutes = random.Random(3).sample(range(1, 50), 12)

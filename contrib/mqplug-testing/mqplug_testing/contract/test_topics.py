@@ -21,10 +21,10 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.memory_use import MIB, resident_bytes
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("TOP")
+case = Registry()
 
 
-@case(1)
+@case("TOP-01")
 def test_create(bench: Bench) -> None:
     """A topic that was created is there, for this client and for others."""
     name = bench.name()
@@ -35,7 +35,7 @@ def test_create(bench: Bench) -> None:
     bench.equal(bench.connect().partitions(topic), bench.client.partitions(topic))
 
 
-@case(2)
+@case("TOP-02")
 def test_create_twice(bench: Bench) -> None:
     """A topic that exists is ``TopicExists``; ``exist_ok`` takes it as it is, but not with other settings."""
     topic, ids = bench.filled(1)
@@ -55,7 +55,7 @@ def test_create_twice(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
-@case(3, needs=("delete_topic",))
+@case("TOP-03", needs=("delete_topic",))
 def test_delete(bench: Bench) -> None:
     """A topic that was deleted is gone, with its messages."""
     topic, _ = bench.filled(3)
@@ -75,7 +75,7 @@ def _is_missing(bench: Bench, topic: str) -> bool:
     return False
 
 
-@case(4, needs=("delete_topic",))
+@case("TOP-04", needs=("delete_topic",))
 def test_delete_and_create(bench: Bench) -> None:
     """A topic that is made again starts empty, has none of the old ids, and takes none of them."""
     topic, old = bench.filled(3)
@@ -99,7 +99,7 @@ def test_delete_and_create(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], new)
 
 
-@case(5, needs=("list_topics",))
+@case("TOP-05", needs=("list_topics",))
 def test_listing(bench: Bench) -> None:
     """The list of topics is sorted, has what was created, once, and nothing of the backend's own."""
     topics = [bench.topic() for _ in range(3)]
@@ -109,7 +109,7 @@ def test_listing(bench: Bench) -> None:
     bench.equal([topic for topic in found if topic.startswith("__")], [])
 
 
-@case(6)
+@case("TOP-06")
 def test_missing(bench: Bench) -> None:
     """Whatever is asked of a missing topic is ``TopicNotFound``, and makes none; with ``create=True`` it is made."""
     name = bench.name()
@@ -143,7 +143,7 @@ def uses(bench: Bench, name: str) -> list[Callable[[], object]]:
     return calls
 
 
-@case(7)
+@case("TOP-07")
 def test_odd_names(bench: Bench) -> None:
     """Every legal name is a name of its own: dots, dashes, digits, upper and lower case, full length."""
     stem = bench.name()
@@ -157,7 +157,7 @@ def test_odd_names(bench: Bench) -> None:
         bench.equal([message.id for message in bench.read(name)], ids[name], name)
 
 
-@case(8)
+@case("TOP-08")
 def test_illegal_names(bench: Bench) -> None:
     """A name that is not legal everywhere cannot be created: ``InvalidName``; what is no str is a ``TypeError``."""
     client, stem = bench.client, bench.name()
@@ -182,7 +182,7 @@ def _create_by_use(bench: Bench) -> Callable[[str], object]:
     return lambda name: bench.client.producer(name, create=True)
 
 
-@case(9)
+@case("TOP-09")
 def test_isolated(bench: Bench) -> None:
     """Two topics have nothing to do with each other."""
     (one, ids), (other, others) = bench.filled(5), bench.filled(3)
@@ -193,7 +193,7 @@ def test_isolated(bench: Bench) -> None:
     bench.only_new(readers[1], other)
 
 
-@case(10)
+@case("TOP-10")
 def test_prefixes(bench: Bench) -> None:
     """Topics whose names begin alike have nothing to do with each other."""
     stem = bench.name()
@@ -206,7 +206,7 @@ def test_prefixes(bench: Bench) -> None:
         bench.equal([message.id for message in bench.read(name)], ids[name], name)
 
 
-@case(11, needs=("partitions",))
+@case("TOP-11", needs=("partitions",))
 def test_partitions(bench: Bench) -> None:
     """A topic has as many partitions as were asked for, numbered from 0; nonsense is refused."""
     topic = bench.topic(partitions=12)  # by their text, 10 would come before 2
@@ -221,7 +221,7 @@ def test_partitions(bench: Bench) -> None:
             bench.client.create_topic(bench.name(), partitions=odd)  # type: ignore[arg-type]
 
 
-@case(12, needs=("add_partitions", "partitions"))
+@case("TOP-12", needs=("add_partitions", "partitions"))
 def test_add_partitions(bench: Bench) -> None:
     """Partitions can be added, and never taken away; what was there stays, under its ids."""
     topic = bench.topic(partitions=2)
@@ -240,7 +240,7 @@ def test_add_partitions(bench: Bench) -> None:
         bench.client.add_partitions(bench.name(), 2)
 
 
-@case(13)
+@case("TOP-13")
 def test_many_at_once(bench: Bench) -> None:
     """Twenty topics that are filled at the same time are each complete, and in order."""
     topics = [bench.topic() for _ in range(20)]
@@ -257,7 +257,7 @@ def test_many_at_once(bench: Bench) -> None:
         bench.equal([message.value for message in bench.read(topic)], [b"%d" % number for number in range(100)])
 
 
-@case(14, level="should", timeout=600)
+@case("TOP-14", level="should", timeout=600)
 def test_many_topics(bench: Bench) -> None:
     """Hundreds of topics are opened together, read and sent to, in bounded time and memory."""
     topics = [bench.topic() for _ in range(bench.sized(quick=20, full=100, soak=500))]
@@ -275,7 +275,7 @@ def test_many_topics(bench: Bench) -> None:
     bench.that(took < most, f"{len(topics)} topics took {took / MIB:.0f} MiB")
 
 
-@case(15, needs=("delete_topic",))
+@case("TOP-15", needs=("delete_topic",))
 def test_deleted_under_a_consumer(bench: Bench) -> None:
     """A consumer whose topic is deleted gets an error, and does not wait for ever."""
     topic, ids = bench.filled(2)

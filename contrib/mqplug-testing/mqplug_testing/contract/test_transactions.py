@@ -26,7 +26,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.forked_child import in_child
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("TX")
+case = Registry()
 
 NEEDS = ("transactions",)
 GIVEN_UP = "the block was left by this error"
@@ -46,7 +46,7 @@ def values(bench: Bench, topic: str) -> list[bytes | None]:
     return [message.value for message in bench.read(topic)]
 
 
-@case(1, needs=NEEDS)
+@case("TX-01", needs=NEEDS)
 def test_commit(bench: Bench) -> None:
     """After the commit all of a transaction is there, on all topics, in order, under the ids that its handles have."""
     first, second, able = bench.topic(), bench.topic(), bench.client.capabilities
@@ -63,7 +63,7 @@ def test_commit(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(second)], [other.result(), many.result()[2]])
 
 
-@case(2, needs=NEEDS)
+@case("TX-02", needs=NEEDS)
 def test_abort(bench: Bench) -> None:
     """Nothing of an aborted transaction is ever there; its handles prove that, and the next step works."""
     first, second, name = bench.topic(), bench.topic(), bench.name()
@@ -90,7 +90,7 @@ def test_abort(bench: Bench) -> None:
         bench.equal([message.id for message in bench.read(topic)], [handle.result()])
 
 
-@case(3, needs=NEEDS)
+@case("TX-03", needs=NEEDS)
 def test_unseen(bench: Bench) -> None:
     """Readers get nothing of an open transaction, and all of it after the commit; till then handles have no result."""
     topic = bench.topic()
@@ -110,7 +110,7 @@ def test_unseen(bench: Bench) -> None:
     bench.delivers(reader, [handle.result() for handle in handles] + list(batch.result()))
 
 
-@case(4, needs=NEEDS)
+@case("TX-04", needs=NEEDS)
 def test_at_once(bench: Bench) -> None:
     """However many messages a transaction has, whoever reads meanwhile sees all of a partition's or none."""
     topic, count, ended = bench.topic(), bench.sized(10, 50), Event()
@@ -133,7 +133,7 @@ def test_at_once(bench: Bench) -> None:
     bench.equal(len(bench.read(topic)), 7 * count)
 
 
-@case(5, needs=NEEDS)
+@case("TX-05", needs=NEEDS)
 def test_beside_a_producer(bench: Bench) -> None:
     """What others send meanwhile is kept, each sender's messages in its order, and ids ascend as they are read."""
     topic, name = bench.topic(), bench.name()
@@ -151,7 +151,7 @@ def test_beside_a_producer(bench: Bench) -> None:
     bench.equal(inside, [b"t0", b"u0", b"t1", b"u1", b"t2", b"u2"])
 
 
-@case(6, needs=NEEDS)
+@case("TX-06", needs=NEEDS)
 def test_fenced(bench: Bench) -> None:
     """A newer holder of a name aborts what the older one left open; that one gets ``Fenced`` from then on."""
     topic, name = bench.topic(), bench.name()
@@ -176,7 +176,7 @@ def test_fenced(bench: Bench) -> None:
     bench.equal(values(bench, topic)[3:], [b"taken back"])
 
 
-@case(7, needs=NEEDS)
+@case("TX-07", needs=NEEDS)
 def test_one_at_a_time(bench: Bench) -> None:
     """A second step of an open name is ``ConcurrentUse``, and leaves the first as it is; other names are free."""
     topic, name = bench.topic(), bench.name()
@@ -198,7 +198,7 @@ def take(client: Client, name: str, topic: str, number: int, *sent: bytes) -> bo
         return step.repeated
 
 
-@case(8, needs=NEEDS)
+@case("TX-08", needs=NEEDS)
 def test_numbers(bench: Bench) -> None:
     """A step whose number, or a higher one, was committed is ``repeated`` and sends nothing, also by another client."""
     topic, other, name = bench.topic(), bench.topic(), bench.name()
@@ -225,7 +225,7 @@ def test_numbers(bench: Bench) -> None:
     bench.equal(values(bench, other), [b"1"])
 
 
-@case(24, needs=NEEDS)
+@case("TX-24", needs=NEEDS)
 def test_notes(bench: Bench) -> None:
     """The note of a step is stored with its number, and told to those who repeat it; only then is it stored."""
     topic, name, client = bench.topic(), bench.name(), bench.client
@@ -254,7 +254,7 @@ def test_notes(bench: Bench) -> None:
         step.note = "without a number"
 
 
-@case(25, needs=NEEDS)
+@case("TX-25", needs=NEEDS)
 def test_flushed(bench: Bench) -> None:
     """A flush makes room in a step for more than its queue holds, where that can be; nothing is seen before the commit.
 
@@ -281,7 +281,7 @@ def test_flushed(bench: Bench) -> None:
     bench.equal(values(bench, topic), [])
 
 
-@case(26, needs=(*NEEDS, "keys", "partitions"))
+@case("TX-26", needs=(*NEEDS, "keys", "partitions"))
 def test_partitioners(bench: Bench) -> None:
     """A step sends to the partitions that a producer with the same partitioner would choose."""
     topic, name = bench.topic(5), bench.name()
@@ -294,7 +294,7 @@ def test_partitioners(bench: Bench) -> None:
         bench.equal([handle.result().log.partition for handle in sent], wanted, chosen)
 
 
-@case(9, needs=NEEDS)
+@case("TX-09", needs=NEEDS)
 def test_numbers_outlive(bench: Bench) -> None:
     """The numbers are known when all clients were closed, and a step without messages uses up its number, too."""
     topic, name = bench.topic(), bench.name()
@@ -308,7 +308,7 @@ def test_numbers_outlive(bench: Bench) -> None:
     bench.equal(values(bench, topic), [b"4", b"last"])
 
 
-@case(10, needs=NEEDS)
+@case("TX-10", needs=NEEDS)
 def test_misused(bench: Bench) -> None:
     """Wrong arguments and messages are refused by typed errors that change nothing, and the step can go on."""
     client, topic, name = bench.client, bench.topic(), bench.name()
@@ -345,7 +345,7 @@ def test_misused(bench: Bench) -> None:
     bench.equal(values(bench, topic), [b"0", b"1", b"2", b"3"])
 
 
-@case(11, needs=(*NEEDS, "delete_topic"))
+@case("TX-11", needs=(*NEEDS, "delete_topic"))
 def test_failed_send(bench: Bench) -> None:
     """If a message of a transaction cannot be stored, nothing of it is: the commit raises a proven failure."""
     topic, doomed, name = bench.topic(), bench.topic(), bench.name()
@@ -364,7 +364,7 @@ def test_failed_send(bench: Bench) -> None:
     bench.equal(values(bench, topic), [b"1", b"5"])
 
 
-@case(12, needs=NEEDS)
+@case("TX-12", needs=NEEDS)
 def test_close(bench: Bench) -> None:
     """Closing a client with an open transaction aborts that, and its handles prove it; nobody waits for it then."""
     topic, name = bench.topic(), bench.name()
@@ -383,7 +383,7 @@ def test_close(bench: Bench) -> None:
     bench.equal(values(bench, topic), [b"y"])
 
 
-@case(13, needs=NEEDS)
+@case("TX-13", needs=NEEDS)
 def test_fork(bench: Bench) -> None:
     """In a forked child an open transaction raises ``ForkedClient``, and the parent's commit stores all of it."""
     topic, name = bench.topic(), bench.name()
@@ -397,7 +397,7 @@ def test_fork(bench: Bench) -> None:
     bench.equal(values(bench, topic), [b"1", b"3"])
 
 
-@case(14, needs=NEEDS)
+@case("TX-14", needs=NEEDS)
 def test_large(bench: Bench) -> None:
     """A transaction of very many messages on many partitions is stored whole, and in order."""
     count, size = bench.sized(2000, 20000), 100
@@ -414,7 +414,7 @@ def test_large(bench: Bench) -> None:
     bench.equal(max(handle.result() for handle in handles[::partitions]), handles[::partitions][-1].result())
 
 
-@case(16, needs=NEEDS)
+@case("TX-16", needs=NEEDS)
 def test_asyncio(bench: Bench) -> None:
     """In asyncio a transaction commits, aborts, and is aborted by a cancellation in its block, in the same way."""
     topic, name = bench.topic(), bench.name()

@@ -24,7 +24,7 @@ from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import RECOVERY
 from mqplug_testing.contract.test_transactions import GivenUp, give_up, values
 
-case = Registry("TX")
+case = Registry()
 
 NEEDS = ("transactions", "groups", "ordered")
 
@@ -49,7 +49,7 @@ def next_of(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> None:
     client.close()
 
 
-@case(17, needs=NEEDS)
+@case("TX-17", needs=NEEDS)
 def test_positions(bench: Bench) -> None:
     """A commit moves the group's positions, gaps included, and the consumer goes on behind them."""
     (topic, ids), target, group, name = bench.dripped(8), bench.topic(), bench.name(), bench.name()
@@ -75,7 +75,7 @@ def test_positions(bench: Bench) -> None:
     bench.equal(values(bench, target), [b"0", b"1", b"3", b"without acks"])
 
 
-@case(18, needs=NEEDS)
+@case("TX-18", needs=NEEDS)
 def test_given_back(bench: Bench) -> None:
     """After an abort all that the consumer was handed in vain comes again, first of all, as another attempt."""
     (topic, ids), target, group, name = bench.dripped(6), bench.topic(), bench.name(), bench.name()
@@ -102,7 +102,7 @@ def test_given_back(bench: Bench) -> None:
     bench.only_new(consumer, topic)
 
 
-@case(19, needs=NEEDS)
+@case("TX-19", needs=NEEDS)
 def test_nothing_outside(bench: Bench) -> None:
     """What is acked in a step is stored by its commit alone: no other commit and no close stores it."""
     (topic, ids), target, group = bench.dripped(4), bench.topic(), bench.name()
@@ -119,7 +119,7 @@ def test_nothing_outside(bench: Bench) -> None:
     bench.equal(values(bench, target), [])
 
 
-@case(20, needs=(*NEEDS, "partitions"), timeout=180)
+@case("TX-20", needs=(*NEEDS, "partitions"), timeout=180)
 def test_handed_over(bench: Bench) -> None:
     """If a partition went to another member before the commit, that raises ``NotAssigned``, and stores nothing."""
     topic, target, group, name = bench.topic(2), bench.topic(), bench.name(), bench.name()
@@ -147,7 +147,7 @@ def test_handed_over(bench: Bench) -> None:
     bench.equal(values(bench, target), [left.value])
 
 
-@case(21, needs=NEEDS)
+@case("TX-21", needs=NEEDS)
 def test_bound_once(bench: Bench) -> None:
     """A consumer is in one step at a time, and cannot seek meanwhile; one that cannot take part is refused."""
     (topic, ids), target = bench.dripped(3), bench.topic()
@@ -169,7 +169,7 @@ def test_bound_once(bench: Bench) -> None:
     bench.equal(values(bench, target), [b"0"])
 
 
-@case(22, needs=NEEDS)
+@case("TX-22", needs=NEEDS)
 def test_repeated(bench: Bench) -> None:
     """In a repeated step nothing is sent and acks count: it can be taken again with the messages of the first."""
     (topic, ids), target, group, name = bench.dripped(4), bench.topic(), bench.name(), bench.name()
@@ -181,7 +181,7 @@ def test_repeated(bench: Bench) -> None:
     bench.equal(values(bench, target), [b"0", b"2"])
 
 
-@case(23, needs=NEEDS)
+@case("TX-23", needs=NEEDS)
 def test_asyncio(bench: Bench) -> None:
     """In asyncio the positions move with the commit, and an abort gives the messages back, too."""
     (topic, ids), target, group, name = bench.dripped(4), bench.topic(), bench.name(), bench.name()
@@ -215,7 +215,7 @@ def test_asyncio(bench: Bench) -> None:
 POINTS = ("begun", "sent", "acked", "commit", "committed")
 
 
-@case(15, needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=600)
+@case("TX-15", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=600)
 def test_killed(bench: Bench) -> None:
     """A process that transforms a topic is killed between any two of its steps: each result is there exactly once."""
     count = bench.sized(60, 300)

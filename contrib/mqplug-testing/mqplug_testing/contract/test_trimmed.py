@@ -8,10 +8,10 @@ from mqplug import (
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("SEEK")
+case = Registry()
 
 
-@case(7, hooks=("trim_before",))
+@case("SEEK-07", hooks=("trim_before",))
 def test_exclusive_at_a_trimmed_message(bench: Bench) -> None:
     """An exclusive seek to a trimmed id is ``PositionLost``; ``missing="next"`` delivers the first one left."""
     trimmed = bench.trimmed()
@@ -24,7 +24,7 @@ def test_exclusive_at_a_trimmed_message(bench: Bench) -> None:
         bench.delivers(reader, trimmed.left)
 
 
-@case(8, hooks=("trim_before",))
+@case("SEEK-08", hooks=("trim_before",))
 def test_inclusive_at_a_trimmed_message(bench: Bench) -> None:
     """An inclusive seek to a trimmed id is ``PositionLost``; ``missing="next"`` delivers the first one left."""
     trimmed = bench.trimmed()

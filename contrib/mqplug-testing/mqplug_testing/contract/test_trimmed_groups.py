@@ -6,10 +6,10 @@ from mqplug import EARLIEST, last
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("GRP")
+case = Registry()
 
 
-@case(21, needs=("durable_groups",), hooks=("trim_before",))
+@case("GRP-21", needs=("durable_groups",), hooks=("trim_before",))
 def test_opened_on_a_trimmed_topic(bench: Bench) -> None:
     """A group opened at EARLIEST, or at the last messages, of a trimmed topic begins at the first retained message."""
     trimmed = bench.trimmed()

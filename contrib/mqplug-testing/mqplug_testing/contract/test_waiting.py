@@ -11,7 +11,7 @@ from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import OUTAGE, outage
 
-case = Registry("TO")
+case = Registry()
 
 SLACK = 1.0  # seconds that a busy machine may take beyond a timeout
 
@@ -45,7 +45,7 @@ def calls(bench: Bench, topic: str) -> dict[str, Call]:
     return found
 
 
-@case(1, timed=True, profile="full")
+@case("TO-01", timed=True, profile="full")
 def test_honoured(bench: Bench) -> None:
     """Every call that waits takes a timeout and ends with it, whether it was done or not."""
     topic = bench.topic()
@@ -69,7 +69,7 @@ def test_honoured(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(5, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full", timed=True)
+@case("TO-05", needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full", timed=True)
 def test_watermarks_of_the_dead(bench: Bench) -> None:
     """To ask for watermarks while the broker is away ends within the timeout, with a retryable error."""
     topic, _ = bench.filled(2)
@@ -84,7 +84,7 @@ def test_watermarks_of_the_dead(bench: Bench) -> None:
     bench.equal(bench.client.watermarks(topic, timeout=2 * bench.patience), before)
 
 
-@case(9, timed=True, profile="full")
+@case("TO-09", timed=True, profile="full")
 def test_one_type(bench: Bench) -> None:
     """What runs out of time raises ``Timeout``, which is an mqplug error and Python's own ``TimeoutError``."""
     topic = bench.topic()

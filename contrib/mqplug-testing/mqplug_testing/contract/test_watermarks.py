@@ -21,12 +21,12 @@ from mqplug import (
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.registry import Registry
 
-case = Registry("WM")
+case = Registry()
 
 ANSWERS = 200  # so many are looked at: high may go back for a moment only
 
 
-@case(1)
+@case("WM-01")
 def test_empty(bench: Bench) -> None:
     """An empty topic has ``low == high`` and no bounds, and so differs from one with a message."""
     topic = bench.topic()
@@ -39,7 +39,7 @@ def test_empty(bench: Bench) -> None:
     bench.that(bench.bounds(topic) != bounds, "the bounds of one message are not those of none")
 
 
-@case(2)
+@case("WM-02")
 def test_one_message(bench: Bench) -> None:
     """With one message the bounds are its id twice; low lies before it, and high behind it."""
     topic, ids = bench.filled(1)
@@ -49,7 +49,7 @@ def test_one_message(bench: Bench) -> None:
     bench.stands(marks.high, ids, 1)
 
 
-@case(4)
+@case("WM-04")
 def test_low_is_low(bench: Bench) -> None:
     """Low lies before every retained message, and reading from it delivers them all."""
     topic, ids = bench.filled(10)
@@ -58,7 +58,7 @@ def test_low_is_low(bench: Bench) -> None:
     bench.delivers(bench.reader(topic, low), ids)
 
 
-@case(6)
+@case("WM-06")
 def test_high_is_high(bench: Bench) -> None:
     """High is the position behind the last message: reading up to it ends with that message."""
     topic, ids = bench.filled(10)
@@ -69,7 +69,7 @@ def test_high_is_high(bench: Bench) -> None:
     bench.delivers(bench.reader(topic, high), more)
 
 
-@case(7)
+@case("WM-07")
 def test_last_bound(bench: Bench) -> None:
     """The last bound is the id that the last send returned."""
     topic = bench.topic()
@@ -78,7 +78,7 @@ def test_last_bound(bench: Bench) -> None:
         bench.equal(bench.bounds(topic).last_id, sent[-1])
 
 
-@case(8)
+@case("WM-08")
 def test_asking_moves_nothing(bench: Bench) -> None:
     """Asking for watermarks, bounds and lag needs no group and moves nobody's position."""
     topic, ids = bench.filled(8)
@@ -110,7 +110,7 @@ def _asking_moves_no_group(bench: Bench) -> None:
     bench.delivers(member, ids[2:])
 
 
-@case(9)
+@case("WM-09")
 def test_never_backward(bench: Bench) -> None:
     """While messages are sent, low and high never go back, and high ends behind the last message."""
     topic = bench.topic()
@@ -138,7 +138,7 @@ def test_never_backward(bench: Bench) -> None:
     bench.stands(seen[-1].high, ids, len(ids))
 
 
-@case(10)
+@case("WM-10")
 def test_bounded_read(bench: Bench) -> None:
     """A read from low to high as they were ends, with exactly the messages that were there."""
     topic, ids = bench.filled(20)
@@ -148,7 +148,7 @@ def test_bounded_read(bench: Bench) -> None:
     bench.equal([message.id for message in found], ids)
 
 
-@case(11, needs=("durable_groups",))
+@case("WM-11", needs=("durable_groups",))
 def test_lag(bench: Bench) -> None:
     """The lag of a group is 0 if, and only if, it has nothing before it."""
     topic, ids = bench.filled(6)
@@ -177,7 +177,7 @@ def _lag_of_each(bench: Bench) -> None:
         bench.equal(bench.client.lag(topic, group=group), left)
 
 
-@case(12, needs=("partitions",))
+@case("WM-12", needs=("partitions",))
 def test_each_partition(bench: Bench) -> None:
     """Each partition has watermarks and bounds of its own; asked alone or together, the answer is the same."""
     topic, other = bench.topic(partitions=3), bench.topic()
@@ -195,7 +195,7 @@ def test_each_partition(bench: Bench) -> None:
         bench.stands(alone[number].high, sent, len(sent))
 
 
-@case(13)
+@case("WM-13")
 def test_missing_topic(bench: Bench) -> None:
     """The watermarks, bounds and lag of a topic that does not exist are ``TopicNotFound``, not 0."""
     missing = bench.name()
@@ -208,7 +208,7 @@ def test_missing_topic(bench: Bench) -> None:
             bench.client.lag(missing, group=bench.name())
 
 
-@case(14, level="should", timed=True)
+@case("WM-14", level="should", timed=True)
 def test_many_topics(bench: Bench) -> None:
     """The watermarks of many topics at once cost less than a round trip for each."""
     topics = [bench.topic() for _ in range(30)]
@@ -223,7 +223,7 @@ def test_many_topics(bench: Bench) -> None:
     bench.that(ended - middle < max(0.7 * (middle - began), 0.03), "it was as slow as asking one after the other")
 
 
-@case(15, needs=("time_index", "seek_time"))
+@case("WM-15", needs=("time_index", "seek_time"))
 def test_by_time(bench: Bench) -> None:
     """A consumer that starts at a time begins where a seek to that time leads."""
     topic, _ = bench.filled(4)
@@ -235,7 +235,7 @@ def test_by_time(bench: Bench) -> None:
         bench.equal(bench.reader(topic, moment).position(), mover.position())
 
 
-@case(17, hooks=("restart",), profile="full")
+@case("WM-17", hooks=("restart",), profile="full")
 def test_after_a_restart(bench: Bench) -> None:
     """After a restart watermarks and bounds are the same."""
     topic, ids = bench.filled(6)
@@ -248,7 +248,7 @@ def test_after_a_restart(bench: Bench) -> None:
     bench.equal(bench.bounds(topic), bounds)
 
 
-@case(18)
+@case("WM-18")
 def test_count(bench: Bench) -> None:
     """The count says whether it is exact; one that is, is the number of messages."""
     topic, ids = bench.filled(7)
@@ -263,7 +263,7 @@ def test_count(bench: Bench) -> None:
             bench.equal(marks.count, sum(marks.low.precedes(each) for each in ids))
 
 
-@case(23, needs=("durable_groups",))
+@case("WM-23", needs=("durable_groups",))
 def test_count_behind_a_position(bench: Bench) -> None:
     """Where the count is exact, so is the lag of a group, wherever it stands; it is 0 only where none is left."""
     topic, group = bench.topic(), bench.name()
@@ -276,7 +276,7 @@ def test_count_behind_a_position(bench: Bench) -> None:
         bench.that(lag == left if exact else lag or not left, f"a lag of {lag}, and {left} are left after {start!r}")
 
 
-@case(21)
+@case("WM-21")
 def test_values_that_are_nothing(bench: Bench) -> None:
     """Messages with an empty value, and tombstones, count: in bounds and ``last(n)``, when read, and by time."""
     for nothing in (b"", None) if bench.client.capabilities.null_payload else (b"",):
@@ -302,7 +302,7 @@ def _found_by_time(bench: Bench, topic: str, messages: list[Message]) -> None:
         bench.delivers(reader, [first.id], "the first message of its time")
 
 
-@case(16, needs=("transactions",))
+@case("WM-16", needs=("transactions",))
 def test_behind_transactions(bench: Bench) -> None:
     """What transactions leave between the messages, or behind the last, is passed: a read to the end ends there."""
     topic, name = bench.topic(), bench.name()
