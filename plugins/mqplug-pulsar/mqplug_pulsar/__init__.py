@@ -30,7 +30,7 @@ from mqplug.spi import (
     hookimpl,
     unsupported,
 )
-from mqplug_pulsar._cluster.access_rights import CONSUME, EITHER, RIGHT_OF, naming_right
+from mqplug_pulsar._cluster.errors import CONSUME, EITHER, RIGHT_OF, naming_right
 from mqplug_pulsar._settings import PulsarSettings, from_url
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def mqplug_describe() -> Descriptor:
 
 @hookimpl
 def mqplug_connect(settings: PulsarSettings, timeout: float) -> PulsarConnection:
-    from mqplug_pulsar._cluster.connect import connect
+    from mqplug_pulsar._cluster.connection import connect
 
     return connect(settings, _CAPABILITIES, timeout)
 
@@ -140,7 +140,7 @@ def mqplug_administer(connection: PulsarConnection, action: Action, timeout: flo
 
 
 def _administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar._admin import brokers, group_cursors, group_description, group_listing, topic_patterns, topics
+    from mqplug_pulsar._admin import group_cursors, group_description, group_listing, topic_patterns, topics
 
     match action:
         case CreateTopic():
@@ -170,6 +170,6 @@ def _administer(connection: PulsarConnection, action: Action, timeout: float) ->
             group_listing.delete(connection, group, timeout)
             return True
         case DescribeCluster():
-            return brokers.describe(connection, timeout)
+            return connection.describe_cluster(timeout)
         case _:
             raise unsupported(action)

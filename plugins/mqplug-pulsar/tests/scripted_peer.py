@@ -7,7 +7,7 @@ import struct
 import threading
 from contextlib import contextmanager, suppress
 
-from mqplug_pulsar._format.protobuf import field
+from mqplug_pulsar._format.binary_protocol import field
 
 
 @contextmanager

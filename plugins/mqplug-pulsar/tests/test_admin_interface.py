@@ -12,7 +12,7 @@ import pytest
 import mqplug
 from mqplug.spi import Capabilities, Deadline
 from mqplug_pulsar import PulsarSettings
-from mqplug_pulsar._cluster import connect
+from mqplug_pulsar._cluster import connection
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.credentials import Credentials
 
@@ -93,7 +93,7 @@ def test_another_name_for_the_cluster_is_warned_of(caplog):
     for name, warned in (("east", True), ("west", False), ("standalone", False)):
         caplog.clear()
         with answering({"clusterName": name}) as admin:
-            facts = connect._ask_cluster(PulsarSettings(cluster="west"), admin, Capabilities(), Deadline(5))
+            facts = connection._ask_cluster(PulsarSettings(cluster="west"), admin, Capabilities(), Deadline(5))
         assert facts.cluster == "west"
         assert ("cluster=west replaces" in caplog.text) == warned
 

@@ -10,8 +10,7 @@ from threading import Event
 
 import pytest
 
-from mqplug_pulsar._cluster.at_exit import ExitCloser
-from mqplug_pulsar._cluster.native_calls import NativeCalls
+from mqplug_pulsar._cluster.client_calls import ClientCalls, ExitCloser
 
 ENDS_AT_ONCE = """
 import sys, mqplug
@@ -61,8 +60,8 @@ class Unmoved(Deaf):
 @pytest.mark.parametrize("kind", [Deaf, Unmoved])
 def test_a_client_that_cannot_be_closed_does_not_keep_the_process(monkeypatch, kind):
     """The end of the process waits for a moment, and no longer."""
-    monkeypatch.setattr("mqplug_pulsar._cluster.at_exit.EXIT_TIMEOUT_S", 0.05)
-    monkeypatch.setattr("mqplug_pulsar._cluster.at_exit.RETURN_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("mqplug_pulsar._cluster.client_calls.EXIT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("mqplug_pulsar._cluster.client_calls.RETURN_TIMEOUT_S", 0.05)
     until, exit_closer = Event(), ExitCloser()
     client = kind(until)
     exit_closer.add(client)
@@ -72,7 +71,7 @@ def test_a_client_that_cannot_be_closed_does_not_keep_the_process(monkeypatch, k
 
 def test_calls_under_way_end_before_clients_are_closed():
     """A producer that is just being opened is opened: a native client that is closed meanwhile never answers."""
-    ended, closed_after, exit_closer, calls = Event(), [], ExitCloser(), NativeCalls()
+    ended, closed_after, exit_closer, calls = Event(), [], ExitCloser(), ClientCalls()
 
     class Client:
         def close(self):

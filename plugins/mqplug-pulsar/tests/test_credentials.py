@@ -11,7 +11,7 @@ import pytest
 
 import mqplug
 from mqplug import LATEST
-from mqplug_pulsar._cluster.connect import METADATA_BYTES
+from mqplug_pulsar._cluster.connection import METADATA_BYTES
 
 SOON_S = 30.0  # an answer takes 0.1 s; the native client, without a handshake, waits for the timeout
 LONG_S = 60.0

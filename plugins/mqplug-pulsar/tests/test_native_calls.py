@@ -15,8 +15,8 @@ import mqplug
 from mqplug.spi import Capabilities
 from mqplug_pulsar import PulsarSettings
 from mqplug_pulsar._admin.topics import describe_all
+from mqplug_pulsar._cluster.client_calls import CALL_THREADS, ClientCalls
 from mqplug_pulsar._cluster.connection import ClusterFacts, PulsarConnection
-from mqplug_pulsar._cluster.native_calls import CALL_THREADS, NativeCalls
 from mqplug_pulsar._format.topic_names import NamespaceTopics
 
 pytestmark = pytest.mark.python
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.python
 @pytest.fixture
 def calls():
     """A pool of threads."""
-    made = NativeCalls()
+    made = ClientCalls()
     yield made
     made.close()
 
@@ -113,17 +113,17 @@ def test_an_answer_that_never_comes(calls):
 
 STUCK = """
 from threading import Event
-from mqplug_pulsar._cluster import at_exit
-from mqplug_pulsar._cluster.native_calls import NativeCalls
+from mqplug_pulsar._cluster import client_calls
+from mqplug_pulsar._cluster.client_calls import ClientCalls
 class Client:
     def close(self):
         calls.start(lambda: print("ended"))
     def shutdown(self):
         pass
-client, calls = Client(), NativeCalls()
+client, calls = Client(), ClientCalls()
 calls.start(Event().wait)
-at_exit.EXIT_TIMEOUT_S = at_exit.RETURN_TIMEOUT_S = 0.2
-at_exit.close_at_exit(client)
+client_calls.EXIT_TIMEOUT_S = client_calls.RETURN_TIMEOUT_S = 0.2
+client_calls.close_at_exit(client)
 """
 
 

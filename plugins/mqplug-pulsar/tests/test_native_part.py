@@ -11,7 +11,7 @@ from compiled_parts import compiled_part
 
 from mqplug import ConfigError
 from mqplug_pulsar import PulsarSettings
-from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._cluster import compiled_part as part
 
 AUTO, OFF, REQUIRED = (PulsarSettings(native=native) for native in ("auto", "off", "required"))
 
@@ -19,10 +19,10 @@ AUTO, OFF, REQUIRED = (PulsarSettings(native=native) for native in ("auto", "off
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch):
     """Begin without what this process found out, and end so."""
-    monkeypatch.setattr(native_part, "_given_up", {})
-    native_part._load.cache_clear()
+    monkeypatch.setattr(part, "_given_up", {})
+    part._load.cache_clear()
     yield
-    native_part._load.cache_clear()
+    part._load.cache_clear()
 
 
 @pytest.fixture
@@ -33,23 +33,21 @@ def not_installed(monkeypatch):
 
 def test_off_is_the_plain_path():
     """With ``native = "off"`` the compiled part is not used, and the note says so."""
-    assert native_part.find(OFF, "reading") is None
-    assert native_part.notes(OFF) == [
-        f"reads and sends through pulsar-client {pulsar.__version__} alone: native is off"
-    ]
+    assert part.find(OFF, "reading") is None
+    assert part.notes(OFF) == [f"reads and sends through pulsar-client {pulsar.__version__} alone: native is off"]
 
 
 def test_not_installed_is_no_log_line(not_installed, caplog):
     """Without the distribution the plain path serves, and only the note says that more is to be had."""
-    assert native_part.find(AUTO, "reading") is None
-    assert native_part.notes(AUTO)[0].endswith("alone: mqplug-pulsar-native is not installed")
+    assert part.find(AUTO, "reading") is None
+    assert part.notes(AUTO)[0].endswith("alone: mqplug-pulsar-native is not installed")
     assert caplog.records == []
 
 
 def test_required_names_what_to_install(not_installed):
     """With ``native = "required"`` a missing distribution is an error that names it."""
     with pytest.raises(ConfigError, match="mqplug-pulsar-native is not installed") as caught:
-        native_part.find(REQUIRED, "sending")
+        part.find(REQUIRED, "sending")
     assert "pip install 'mqplug-pulsar[native]'" in str(caught.value.fix)
 
 
@@ -57,7 +55,7 @@ def test_an_unknown_client_is_the_plain_path(monkeypatch, caplog):
     """With a release of pulsar-client that was not tested, the plain path serves, and one log line says so."""
     monkeypatch.setattr(pulsar, "__version__", "4.0.0")
     with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
-        assert [native_part.find(AUTO, kind) for kind in ("reading", "sending", "reading")] == [None] * 3
+        assert [part.find(AUTO, kind) for kind in ("reading", "sending", "reading")] == [None] * 3
     assert [record.getMessage() for record in caplog.records] == [
         "the plain client reads and sends, not mqplug-pulsar-native: it is not tested with pulsar-client 4.0.0"
     ]
@@ -74,7 +72,7 @@ def test_a_library_that_does_not_fit_is_the_plain_path(monkeypatch, caplog):
     monkeypatch.delitem(sys.modules, "mqplug_pulsar_native", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Refusing(), *sys.meta_path])
     with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
-        assert native_part.notes(AUTO)[0].endswith("alone: libpulsar lacks the function pulsar_x")
+        assert part.notes(AUTO)[0].endswith("alone: libpulsar lacks the function pulsar_x")
     assert len(caplog.records) == 1
 
 
@@ -82,15 +80,15 @@ def test_reading_and_sending_are_given_up_apart(caplog):
     """One that is given up is logged once, and its reason noted; the other one goes on."""
     compiled_part("mqplug_pulsar_native")
     with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
-        native_part.give_up("reading", "its keys differ")
-        native_part.give_up("reading", "its values differ")
+        part.give_up("reading", "its keys differ")
+        part.give_up("reading", "its values differ")
     assert [record.getMessage() for record in caplog.records] == [
         "the plain client reads from now on, not mqplug-pulsar-native: its keys differ"
     ]
-    assert native_part.find(AUTO, "reading") is None
-    assert native_part.find(AUTO, "sending") is not None
-    sends, reads = native_part.notes(AUTO)
+    assert part.find(AUTO, "reading") is None
+    assert part.find(AUTO, "sending") is not None
+    sends, reads = part.notes(AUTO)
     assert sends.startswith("sends through mqplug-pulsar-native 0.1.0 over pulsar-client 3.13")
     assert reads.endswith("alone: its keys differ")
     with pytest.raises(ConfigError, match="its keys differ"):
-        native_part.find(REQUIRED, "reading")
+        part.find(REQUIRED, "reading")

@@ -11,7 +11,7 @@ import pytest
 from compiled_parts import compiled_part
 
 import mqplug
-from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._cluster import compiled_part as part
 from mqplug_pulsar._consume.leased_messages import LeasedRun
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 
@@ -271,7 +271,7 @@ def test_large_batches(both, foreign, topic):
 def test_a_difference_is_given_up(pulsar_server, mq, topic, monkeypatch, caplog):
     """If the first messages differ from the plain client's, these are delivered, and one log line says so."""
     monkeypatch.setattr(native_reading, "_agreed", None)
-    monkeypatch.setattr(native_part, "_given_up", {})
+    monkeypatch.setattr(part, "_given_up", {})
     monkeypatch.setattr(native_reading.NativeRows, "keys", lambda rows: [b"another"] * len(rows))
     with mq.producer(topic) as out:
         out.send(b"x", key=b"k")

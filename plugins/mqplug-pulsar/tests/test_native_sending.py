@@ -18,7 +18,7 @@ from compiled_parts import compiled_part
 
 import mqplug
 from mqplug import Log, Record
-from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._cluster import compiled_part as part
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._produce import native_reports, reports
 from mqplug_pulsar._produce.native_reports import NativeReports
@@ -355,7 +355,7 @@ class Row:
 def given_up(monkeypatch):
     """What was given up, and why."""
     found = {}
-    monkeypatch.setattr(native_part, "_given_up", found)
+    monkeypatch.setattr(part, "_given_up", found)
     return found
 
 

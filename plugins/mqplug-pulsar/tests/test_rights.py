@@ -9,8 +9,8 @@ import pytest
 
 import mqplug
 from mqplug import EARLIEST
-from mqplug_pulsar._cluster.access_rights import CONSUME, EITHER, LISTING, PRODUCE, TENANT_ADMIN
 from mqplug_pulsar._cluster.broker_statistics import AckProgress
+from mqplug_pulsar._cluster.errors import CONSUME, EITHER, LISTING, PRODUCE, TENANT_ADMIN
 
 TOPIC, GROUP = "rights", "rights-group"
 DOOMED_TOPIC, DOOMED_GROUP = "rights-doomed", "rights-doomed-group"

@@ -113,7 +113,7 @@ def test_wrong_settings(settings):
 
 def test_the_largest_message_can_be_said():
     """The broker says how large a message may be; settings may say less, or say it where the broker does not."""
-    from mqplug_pulsar._cluster.connect import _limited
+    from mqplug_pulsar._cluster.connection import _limited
     from mqplug_pulsar._cluster.handshake import Greeting
 
     silent, speaking = Greeting("", None), Greeting("", 20 * 1024)

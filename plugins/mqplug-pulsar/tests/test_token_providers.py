@@ -7,7 +7,7 @@ import pytest
 
 import mqplug
 from mqplug_pulsar import PulsarSettings
-from mqplug_pulsar._cluster.token_providers import TokenSource
+from mqplug_pulsar._cluster.credentials import TokenSource
 
 
 @pytest.fixture(autouse=True)

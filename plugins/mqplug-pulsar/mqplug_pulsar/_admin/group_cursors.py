@@ -25,8 +25,8 @@ from mqplug_pulsar._cluster.broker_statistics import (
     Skipped,
     cursor_of_group,
 )
+from mqplug_pulsar._cluster.client_calls import retry_while_cursor_moves
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.batch_acks import BatchAcks
 

@@ -12,8 +12,8 @@ import _pulsar
 from mqplug import Bounds, Log, MessageId, Position, Timeout, Watermarks
 from mqplug.spi import AtTime, Deadline, Earliest, Last, Latest, Numbers, SymbolicStart
 from mqplug_pulsar._cluster.broker_statistics import Ledgers
+from mqplug_pulsar._cluster.client_calls import retry_while_cursor_moves
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
 from mqplug_pulsar._format import message_ids
 
 T = TypeVar("T")

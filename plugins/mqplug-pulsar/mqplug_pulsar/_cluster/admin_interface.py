@@ -15,8 +15,7 @@ from urllib.parse import quote, unquote
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import mqplug
-from mqplug_pulsar._cluster.credentials import Credentials
-from mqplug_pulsar._cluster.tls import tls_context
+from mqplug_pulsar._cluster.credentials import Credentials, tls_context
 from mqplug_pulsar._settings import PulsarSettings
 
 ADMIN_URL_FIX = "Say admin_url=, the broker's HTTP address, as in admin_url='http://host:8080'"

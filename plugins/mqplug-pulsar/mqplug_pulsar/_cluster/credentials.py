@@ -1,24 +1,30 @@
-"""The credentials for the broker and for the admin interface, from the settings.
+"""The credentials for the broker and for the admin interface, from the settings: tokens, passwords and certificates.
 
-A token may be renewed: each time one is needed, its file is read, or its function or provider asked, again.
+A token may be renewed: each time one is needed, its file is read, or its function or provider asked, again. A provider
+is a function that another distribution offers under a name. Settings name it and do not hold it, so they reach other
+processes as they are.
 """
 
 from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Callable
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mqplug
-from mqplug_pulsar._cluster.token_providers import TokenSource
+from mqplug import AuthError, ConfigError
 from mqplug_pulsar._settings import PulsarSettings
 
 if TYPE_CHECKING:
     import pulsar
 
-Token = str | Callable[[], str]
 
 logger = logging.getLogger("mqplug.pulsar")
 
@@ -142,3 +148,113 @@ def _from_function(function: Callable[[], object]) -> str:
 
 def _is_one_line(token: str) -> bool:
     return bool(token) and token.isprintable()
+
+
+ENTRY_POINTS = "mqplug.pulsar_tokens"
+RENEWED_AT = 0.75  # of a token's life
+
+
+class Token(NamedTuple):
+    """A token of a provider. ``expires_at`` is in seconds since 1970."""
+
+    value: str
+    expires_at: float
+
+
+Provider = Callable[[PulsarSettings], Token]
+
+
+class TokenSource:
+    """The tokens of a provider, each of which is used until it gets old."""
+
+    def __init__(self, settings: PulsarSettings, name: str) -> None:
+        self._name = name
+        self._provider = find_provider(name)
+        self._settings = settings
+        self._lock = Lock()
+        self._value = ""
+        self._renew_at = 0.0
+
+    def __call__(self) -> str:
+        """Return a token that is valid for a while. Raise ``AuthError`` if the provider has none."""
+        with self._lock:
+            now = time.time()
+            if now >= self._renew_at:
+                self._value, expires_at = self._fetch()
+                self._renew_at = now + RENEWED_AT * (expires_at - now)
+            return self._value
+
+    def _fetch(self) -> tuple[str, float]:
+        fix = "Check its settings, and what it needs in its environment"
+        try:
+            value, expires_at = self._provider(self._settings)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise AuthError(f"the token provider {self._name!r} failed: {said}", fix=fix) from error
+        return _checked(self._name, value, expires_at)
+
+
+def _checked(name: str, value: Any, expires_at: Any) -> tuple[str, float]:
+    if not isinstance(value, str) or not value.isprintable() or not value or not isinstance(expires_at, int | float):
+        raise AuthError(
+            f"the token provider {name!r} returned no token with the time of its end",
+            fix="Return a text, and the time in seconds since 1970",
+        )
+    if expires_at <= time.time():
+        raise AuthError(
+            f"the token provider {name!r} returned a token that expired {time.time() - expires_at:.0f} s ago",
+            fix="Return the time of its end in seconds since 1970, and check the clocks",
+        )
+    return value, expires_at
+
+
+def find_provider(name: str) -> Provider:
+    """Return the provider of this name, among those that installed distributions offer."""
+    found = entry_points(group=ENTRY_POINTS)
+    if name not in found.names:
+        known = ", ".join(sorted(found.names)) or "none"
+        raise ConfigError(
+            f"token_provider: no installed distribution offers {name!r}",
+            fix=f"Install the one that offers it in the entry points {ENTRY_POINTS}; offered are: {known}",
+        )
+    try:
+        provider: Any = found[name].load()
+    except Exception as error:
+        raise ConfigError(
+            f"token_provider: {name!r} cannot be loaded: {type(error).__name__}: {error}",
+            fix="Repair or update its distribution",
+        ) from error
+    if not callable(provider):
+        raise ConfigError(f"token_provider: {name!r} is not a function", fix="Name a function in the entry point")
+    return provider  # type: ignore[no-any-return]
+
+
+def tls_context(settings: PulsarSettings, *, trusted: str | None = None) -> ssl.SSLContext:
+    """Return the context for TLS. ``trusted`` is the file of authorities if ``tls_ca`` names none.
+
+    Raise ``ConfigError`` if a file cannot be used.
+    """
+    with _naming(settings, "tls_ca"):
+        context = ssl.create_default_context(cafile=settings.tls_ca or trusted)
+    if settings.tls_allow_insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    elif not settings.tls_validate_hostname:
+        context.check_hostname = False
+    if settings.tls_certificate is not None:
+        with _naming(settings, "tls_certificate", "tls_key"):
+            # The password keeps OpenSSL from asking for one at the terminal.
+            context.load_cert_chain(settings.tls_certificate, settings.tls_key, password="")
+    return context
+
+
+@contextmanager
+def _naming(settings: PulsarSettings, *names: str) -> Iterator[None]:
+    """Name the settings whose files cannot be used."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        files = " and ".join(f"{getattr(settings, name)!r} of {name}" for name in names)
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        raise mqplug.ConfigError(
+            f"cannot use {files}: {reason}", fix="Give files in PEM, with a key that is not encrypted"
+        ) from error

@@ -18,10 +18,9 @@ import certifi
 
 import mqplug
 from mqplug.spi import Address, Deadline
-from mqplug_pulsar._cluster.credentials import Credentials
-from mqplug_pulsar._cluster.tls import tls_context
-from mqplug_pulsar._format import handshake_commands as commands
-from mqplug_pulsar._format.protobuf import Fields
+from mqplug_pulsar._cluster.credentials import Credentials, tls_context
+from mqplug_pulsar._format import binary_protocol as commands
+from mqplug_pulsar._format.binary_protocol import Fields
 from mqplug_pulsar._settings import PORT, TLS_PORT, PulsarSettings
 
 HANDSHAKE_S = 10.0  # at most, with a broker that does not answer

@@ -21,7 +21,7 @@ import pulsar
 
 import mqplug
 from mqplug.spi import Deadline
-from mqplug_pulsar._cluster.native_calls import CLOSED_CHECK_S, raise_unless_ok
+from mqplug_pulsar._cluster.client_calls import CLOSED_CHECK_S, raise_unless_ok
 
 Begin = Callable[[Callable[[Any, Any], None]], None]
 """Begins to open a reader or consumer; the callback gets the result, and the opened object."""
@@ -77,7 +77,7 @@ class _Attempts:
             if not self._over:
                 self._ended.put((result, opened))
                 return
-        _let_go(result, opened)
+        _close_on_thread(result, opened)
 
     def next(self, wait_s: float, closed: Event) -> tuple[Any, Any] | None:
         """Return the next result; None if none comes in time."""
@@ -94,7 +94,7 @@ class _Attempts:
         with self._lock:
             self._over = True
         while not self._ended.empty():
-            _let_go(*self._ended.get())
+            _close_on_thread(*self._ended.get())
 
 
 def open_with_retries(begin: Begin, closed: Event) -> Any:
@@ -121,7 +121,7 @@ def open_with_retries(begin: Begin, closed: Event) -> Any:
     return opened
 
 
-def _let_go(result: Any, opened: Any) -> None:
+def _close_on_thread(result: Any, opened: Any) -> None:
     """Close it on a thread, for the native client's own thread must not wait."""
     if result == _pulsar.Result.Ok:
         Thread(target=_close, args=(opened,), name="mqplug-pulsar-closing", daemon=True).start()

@@ -18,8 +18,8 @@ from mqplug_pulsar._admin import batch_acks, group_cursors
 from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask, ack_and_wait
 from mqplug_pulsar._admin.cursor_writes import CursorWrites
 from mqplug_pulsar._cluster.broker_statistics import Cursor
+from mqplug_pulsar._cluster.client_calls import retry_while_unreachable
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._cluster.native_calls import retry_while_unreachable
 from mqplug_pulsar._consume.unacked import Unacked
 from mqplug_pulsar._format.batch_acks import NOTHING_ACKED, BatchAcks, Entry
 

@@ -10,7 +10,7 @@ import _pulsar
 
 import mqplug_pulsar_native
 from mqplug.spi import Headers
-from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._consume.leased_messages import LeasedRun
 from mqplug_pulsar._consume.native_rows import NativeRows
 from mqplug_pulsar._consume.received_messages import (
@@ -112,7 +112,7 @@ def _agrees(plain: ReceivedMessages) -> bool:
     if _agreed is None and len(plain):
         difference = _difference(plain)
         if difference is not None:
-            native_part.give_up("reading", difference)
+            compiled_part.give_up("reading", difference)
         _agreed = difference is None
     return bool(_agreed)
 

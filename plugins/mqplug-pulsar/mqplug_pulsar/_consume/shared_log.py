@@ -21,9 +21,9 @@ from mqplug.spi import Deadline, Numbers, Settlement
 from mqplug_pulsar._admin import group_notes
 from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask, ack_and_wait
 from mqplug_pulsar._admin.group_notes import GroupNotes
+from mqplug_pulsar._cluster.client_calls import retry_while_unreachable
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
-from mqplug_pulsar._cluster.native_calls import retry_while_unreachable
 from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages
 from mqplug_pulsar._consume.permit_feed import PermitFeed
 from mqplug_pulsar._consume.taking import handing_out

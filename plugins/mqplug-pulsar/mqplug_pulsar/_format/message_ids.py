@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any
 
 from mqplug.spi import Numbers
-from mqplug_pulsar._format.protobuf import fields
+from mqplug_pulsar._format.binary_protocol import fields
 
 LOG_BEGIN: Numbers = (0, 0, -1)
 MAX_LEDGER = 2**63 - 1

@@ -15,7 +15,7 @@ from _pulsar import Result
 
 import mqplug
 from mqplug.spi import Run, Sending
-from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._format.escapes import headers_to_properties, key_to_text
 from mqplug_pulsar._produce.plain_reports import SentRecord, SentRun
 from mqplug_pulsar._produce.sent import Lane, Sent, settle_duplicate, settle_failed
@@ -98,7 +98,7 @@ class NativeReports:
             self._is_checked = True
             if (reason := doubt(spans, count, in_order=self._in_order)) is not None:
                 self._is_trusted = False
-                native_part.give_up("sending", f"its first reports make no sense: {reason}")
+                compiled_part.give_up("sending", f"its first reports make no sense: {reason}")
 
     def ring(self) -> None:
         self._box.ring()

@@ -12,8 +12,7 @@ import _pulsar
 
 import mqplug
 from mqplug import Log
-from mqplug_pulsar._cluster.access_rights import PRODUCE, named
-from mqplug_pulsar._cluster.errors import error_from_exception, error_from_result
+from mqplug_pulsar._cluster.errors import PRODUCE, error_from_exception, error_from_result, named
 from mqplug_pulsar._produce.sent import Sent
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mqplug.spi import Run, Sending
-from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._produce.native_reports import NativeReports
 from mqplug_pulsar._produce.plain_reports import PlainReports
 from mqplug_pulsar._produce.sent import Lane, Sent
@@ -35,5 +35,5 @@ class Reports(Protocol):
 
 def open_reports(settings: PulsarSettings) -> Reports:
     """Return the reports of a new producer; ``ConfigError`` if the settings require what cannot be used."""
-    native = native_part.find(settings, "sending")
+    native = compiled_part.find(settings, "sending")
     return PlainReports() if native is None else NativeReports(native, in_order=settings.batching != "by_key")
