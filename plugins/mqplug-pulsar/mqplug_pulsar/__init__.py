@@ -140,7 +140,7 @@ def mqplug_administer(connection: PulsarConnection, action: Action, timeout: flo
 
 
 def _administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar._admin import group_cursors, group_description, group_listing, topic_patterns, topics
+    from mqplug_pulsar._admin import group_cursors, groups, topic_patterns, topics
 
     match action:
         case CreateTopic():
@@ -163,11 +163,11 @@ def _administer(connection: PulsarConnection, action: Action, timeout: float) ->
         case DescribeGroup(group, logs):
             return group_cursors.subscription_positions(connection, logs, group, timeout)
         case DescribeGroupMembers(group):
-            return group_description.describe(connection, group, timeout)
+            return groups.describe_group(connection, group, timeout)
         case ListGroups(topic):
-            return group_listing.groups(connection, topic, timeout)
+            return groups.list_groups(connection, topic, timeout)
         case DeleteGroup(group):
-            group_listing.delete(connection, group, timeout)
+            groups.delete_group(connection, group, timeout)
             return True
         case DescribeCluster():
             return connection.describe_cluster(timeout)

@@ -16,7 +16,7 @@ from pulsar_driver import ack_two_of_three, check_exactly, fill, prefetched, tak
 
 import mqplug
 from mqplug import EARLIEST
-from mqplug_pulsar._admin import batch_acks, group_cursors
+from mqplug_pulsar._admin import group_cursors, group_notes
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.credentials import Credentials
 from mqplug_pulsar._settings import PulsarSettings
@@ -132,7 +132,7 @@ def test_members_that_note_acks_at_once(mq, topic):
     log = mq.positions(topic, group="g")[0].position.log
 
     def note(entry):
-        batch_acks.add(mq._connection, "g", log, {(2**40, entry): 1}, (-1, -1), 60)
+        group_notes.add_batch_acks(mq._connection, "g", log, {(2**40, entry): 1}, (-1, -1), 60)
 
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(note, range(12)))

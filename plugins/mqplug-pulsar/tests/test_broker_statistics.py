@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY, AckProgress, Cursor, Ledgers
+from mqplug_pulsar._cluster.broker_statistics import AckProgress, Cursor, Ledgers
+from mqplug_pulsar._format.note_texts import BATCH_ACKS_PROPERTY
 
 
 def stats(last, *ledgers):

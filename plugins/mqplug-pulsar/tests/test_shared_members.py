@@ -14,7 +14,7 @@ from pulsar_driver import fill, take
 
 import mqplug
 from mqplug import Retry
-from mqplug_pulsar._admin import group_notes
+from mqplug_pulsar._admin import group_notes, groups
 from mqplug_pulsar._consume import permit_feed, shared_log, shared_member
 
 LIMIT_S = 30
@@ -154,8 +154,8 @@ def test_a_nacked_message_holds_back_its_key(mq, topic):
 def test_a_member_that_gets_nothing_takes_no_keys(mq, topic, rest, monkeypatch):
     """In key_shared the keys stay with their members while one of these waits for messages."""
     monkeypatch.setattr(shared_log, "STUCK_S", 0.1)
-    looks, look = [], group_notes.may_be_stuck
-    monkeypatch.setattr(group_notes, "may_be_stuck", lambda *args: (looks.append(args), look(*args))[1])
+    looks, look = [], groups.may_be_stuck
+    monkeypatch.setattr(groups, "may_be_stuck", lambda *args: (looks.append(args), look(*args))[1])
     with (
         mq.consumer(topic, group="g", mode="key_shared") as one,
         mq.consumer(topic, group="g", mode="key_shared") as other,

@@ -1,36 +1,47 @@
-"""The cursors of groups: where they stand, and how they are moved."""
+"""The cursors of groups: where they stand, and how they are moved, with members or without.
+
+Through the admin interface a move outlives a kill of the broker. When a broker moves a cursor, it first writes down the
+new position, together with the acks after it that it is about to forget. If it is killed then, it begins with these
+acks, and skips their messages. So it is asked twice: when it writes the second time, it has forgotten them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import pulsar
 
-import mqplug
 from mqplug import Log, Position
-from mqplug.spi import Deadline, GroupPosition
+from mqplug.spi import Deadline, GroupPosition, Numbers
 from mqplug.spi.groups import tidy
-from mqplug_pulsar._admin import subscription_properties
-from mqplug_pulsar._admin.cursor_resets import TIMES, reset_cursor
-from mqplug_pulsar._admin.subscription_properties import Properties
-from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX
+from mqplug_pulsar._admin.group_notes import Properties, change_properties, locked, read_properties
+from mqplug_pulsar._cluster.admin_interface import (
+    AdminInterface,
+    AdminRefused,
+    error_from_refusal,
+    group_path,
+)
 from mqplug_pulsar._cluster.broker_statistics import (
-    ATTEMPTS_PROPERTY,
-    BATCH_ACKS_PROPERTY,
-    BEYOND_PROPERTY,
     Cursor,
     Ledgers,
-    Skipped,
     cursor_of_group,
 )
 from mqplug_pulsar._cluster.client_calls import retry_while_cursor_moves
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.batch_acks import BatchAcks
+from mqplug_pulsar._format.note_texts import (
+    BATCH_ACKS_PROPERTY,
+    BEYOND_PROPERTY,
+    POSITION_PROPERTIES,
+    SEEK_PROPERTY,
+    BatchAcks,
+    Skipped,
+    skipped_to_text,
+)
 
-NOTED_PROPERTIES = {ATTEMPTS_PROPERTY, BATCH_ACKS_PROPERTY, BEYOND_PROPERTY}
 END_OF_LOG = 2**63 - 1  # as ledger and entry: behind all messages
 
 
@@ -42,16 +53,13 @@ def cursors(connection: PulsarConnection, logs: Sequence[Log], group: str, timeo
 
 def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Cursor | None:
     """Return the group's cursor on one log, or None."""
-    if connection.admin is None:
-        raise mqplug.Unsupported(
-            "groups", "reading the stored position of a group needs Pulsar's admin interface", fix=ADMIN_URL_FIX
-        )
+    admin = connection.required_admin("groups", "reading the stored position of a group")
     topic = connection.native_topic(log)
-    stats = connection.admin.stats(topic, timeout)
+    stats = admin.stats(topic, timeout)
     found = cursor_of_group(stats, group)
     if found is None:
         return None
-    properties = subscription_properties.read(connection, connection.admin, log, group, timeout)
+    properties = read_properties(connection, admin, log, group, timeout)
     return Cursor.read(found, properties, Ledgers.read(stats))
 
 
@@ -78,7 +86,7 @@ def move_cursor(
     end = message_ids.LOG_BEGIN if last is None else message_ids.position_behind(*last)
     skipped = (end, position.coordinates) if position.coordinates > end else None
     if connection.admin is None:
-        for _ in range(TIMES):
+        for _ in range(MOVES):
             retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), deadline)
         return skipped
     _note(connection, group, position.log, {}, deadline)  # what was noted is not true any more
@@ -93,8 +101,7 @@ def note_position(
     """Note a position inside a batch, which the broker keeps but does not report, or one beyond the end."""
     deadline = Deadline(timeout)
     if skipped is not None:
-        (ledger, entry, *_), beyond = skipped
-        noted = {BEYOND_PROPERTY: f"{ledger}:{entry}..{':'.join(map(str, beyond[:3]))}"}
+        noted = {BEYOND_PROPERTY: skipped_to_text(skipped)}
         _note(connection, group, position.log, noted, deadline)
         return
     acks = acked_before(position)
@@ -116,12 +123,46 @@ def _note(connection: PulsarConnection, group: str, log: Log, noted: Properties,
         return
 
     def edit(there: Properties) -> Properties:
-        return {name: text for name, text in there.items() if name not in NOTED_PROPERTIES} | dict(noted)
+        return {name: text for name, text in there.items() if name not in POSITION_PROPERTIES} | dict(noted)
 
     left = max(0.05, deadline.remaining())
-    subscription_properties.change(connection, connection.admin, log, group, edit, left)
+    change_properties(connection, connection.admin, log, group, edit, left)
 
 
 def _group_position(log: Log, cursor: Cursor) -> GroupPosition:
     entries = [((*first, -1), (*last, END_OF_LOG)) for first, last in cursor.ranges]
     return tidy(GroupPosition(Position(log, cursor.position), tuple(sorted([*entries, *cursor.acks.ranges()]))))
+
+
+MOVES = 2
+
+
+def reset_cursor(
+    connection: PulsarConnection, admin: AdminInterface, log: Log, group: str, to: Numbers, deadline: Deadline
+) -> None:
+    """Move the cursor to a position, which may lie inside a batch. Members are disconnected."""
+    path = f"{group_path(connection.native_topic(log), group)}/resetcursor"
+    body = place_for_admin(*message_ids.start_of(to))
+    for _ in range(MOVES):
+        try:
+            admin.post(path, body, max(0.05, deadline.remaining()))
+        except AdminRefused as error:
+            raise error_from_refusal(error, log.topic) from error
+
+
+def place_for_admin(ledger: int, entry: int, index: int) -> dict[str, int]:
+    """Return a position as the admin interface takes it."""
+    return {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": index}
+
+
+def seek_together(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
+    """Move the group's position in a log, with members. They are disconnected, and all that they had is free."""
+    admin = connection.required_admin("shared", "a seek of members that share a log")
+    deadline, log = Deadline(timeout), position.log
+    noted = {SEEK_PROPERTY: uuid4().hex[:16]}
+    if position.coordinates[2] > 0:  # the broker keeps it, but does not report it
+        noted[BATCH_ACKS_PROPERTY] = acked_before(position).text()
+
+    with locked(connection, log, group, deadline):
+        _note(connection, group, log, noted, deadline)
+        reset_cursor(connection, admin, log, group, position.coordinates, deadline)

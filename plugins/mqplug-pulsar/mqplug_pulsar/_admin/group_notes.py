@@ -1,37 +1,163 @@
-"""What members that share a log note about their group: its last seek, and acks of batches that are acked in part.
+"""What is noted about a group on one log, in properties of its subscription, which the broker stores with it.
 
-The native client does not tell a member that the group was moved: it connects again, as after any other disturbance.
-The broker forgets acks inside a batch when it unloads the topic. Both are noted in properties of the subscription.
+The broker forgets acks inside a batch when it unloads the topic, and writes them down only with later ones; it keeps no
+position beyond the end of a log. The client library does not tell a member that shares a log that the group was moved:
+it connects again, as after any other disturbance. All this is noted here; ``note_texts`` has the texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from typing import Any
 
+import _pulsar
 import attrs
+import pulsar
 
 import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline, Numbers
-from mqplug_pulsar._admin import batch_acks, subscription_properties
-from mqplug_pulsar._admin.group_lock import locked
-from mqplug_pulsar._admin.subscription_properties import Properties
-from mqplug_pulsar._cluster.admin_interface import AdminRefused, topic_path
+from mqplug_pulsar._cluster.admin_interface import (
+    AdminInterface,
+    AdminRefused,
+    error_from_refusal,
+    group_path,
+)
 from mqplug_pulsar._cluster.broker_statistics import (
-    ATTEMPTS_PROPERTY,
-    BATCH_ACKS_PROPERTY,
     Cursor,
     Ledgers,
     cursor_of_group,
 )
-from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._format.batch_acks import BatchAcks, Entry, in_mask
+from mqplug_pulsar._cluster.connection import PROBE_NAME, UNSUBSCRIBE_S, PulsarConnection
+from mqplug_pulsar._cluster.errors import error_from_exception
+from mqplug_pulsar._format.note_texts import (
+    ATTEMPTS_PROPERTY,
+    BATCH_ACKS_PROPERTY,
+    SEEK_PROPERTY,
+    BatchAcks,
+    Entry,
+    attempts_from_text,
+    attempts_to_text,
+    in_mask,
+)
 
-MAX_ATTEMPTS = 500  # messages that are noted
-FREE_TIMEOUT_S = 2.0
-SEEK_PROPERTY = "mqplug.seek"  # a property of the subscription: a new text for each seek
+Properties = Mapping[str, str]
+Edit = Callable[[Properties], Properties]
+
+ABSENT = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}  # the group was deleted, or the broker is older
+CONFLICT_PAUSE_S = 0.1  # at most
+
+
+def read_properties(
+    connection: PulsarConnection, admin: AdminInterface, log: Log, group: str, timeout: float
+) -> Properties:
+    """Return the properties; none if there is no such subscription, or no such request."""
+    path = f"{group_path(connection.native_topic(log), group)}/properties"
+    try:
+        found: Properties = admin.get(path, timeout) or {}
+    except AdminRefused as error:
+        if error.status not in ABSENT:  # else a change would remove what could not be read
+            raise error_from_refusal(error, log.topic) from error
+        return {}
+    return found
+
+
+def change_properties(
+    connection: PulsarConnection,
+    admin: AdminInterface,
+    log: Log,
+    group: str,
+    edit: Edit,
+    timeout: float,
+) -> None:
+    """Change the properties, until ``edit`` finds nothing to change: another member may change them meanwhile."""
+    deadline = Deadline(timeout)
+    path = f"{group_path(connection.native_topic(log), group)}/properties"
+    while True:
+        there = read_properties(connection, admin, log, group, max(0.05, deadline.remaining()))
+        wanted = edit(there)
+        if wanted == there:
+            return
+        if deadline.expired:
+            raise mqplug.Timeout(
+                f"the properties of the group {group!r} could not be changed in time: other members change them",
+                topic=log.topic, fix="Try again",
+            )  # fmt: skip
+        try:
+            admin.put(path, wanted, max(0.05, deadline.remaining()))
+        except AdminRefused as error:
+            if not _changed_meanwhile(error):
+                raise error_from_refusal(error, log.topic) from error
+            time.sleep(random.uniform(0, CONFLICT_PAUSE_S))  # noqa: S311  # no secret
+
+
+def _changed_meanwhile(error: AdminRefused) -> bool:
+    """Return whether the broker wrote the subscription for another request, or moved its cursor, at the same time."""
+    return error.status in {HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.CONFLICT} and "BadVersion" in error.reason
+
+
+LOCK_RETRY_S = 0.05  # at most
+
+
+@contextmanager
+def locked(connection: PulsarConnection, log: Log, group: str, deadline: Deadline) -> Iterator[None]:
+    """Be the only one in here, of all members of this group in all processes, on this log.
+
+    The broker replaces the properties of a subscription as a whole, and compares no versions: of two that change them
+    at the same time, one would overwrite what the other has read again and found right. The lock is an exclusive
+    consumer of a subscription of its own, which the broker gives to one at a time and takes from a process that dies.
+    """
+    held = _take_lock(connection, log, group, deadline)
+    try:
+        yield
+    finally:
+        try:
+            connection.unsubscribe(held, max(UNSUBSCRIBE_S, deadline.remaining()))
+        except (_pulsar.PulsarException, mqplug.Error):  # the topic was unloaded: the next one takes it over
+            with suppress(_pulsar.PulsarException):
+                held.close()
+
+
+def _take_lock(connection: PulsarConnection, log: Log, group: str, deadline: Deadline) -> Any:
+    while True:
+        try:
+            return connection.opener.consumer(
+                connection.native_topic(log),
+                f"{PROBE_NAME}-lock-{group}",
+                consumer_type=pulsar.ConsumerType.Exclusive,
+                receiver_queue_size=0,
+                initial_position=pulsar.InitialPosition.Latest,
+            )
+        except _pulsar.PulsarException as error:  # another one has it, or is just leaving
+            translated = error_from_exception(error, log.topic)
+            if isinstance(translated, mqplug.AccessDenied | mqplug.AuthError | mqplug.TopicNotFound):
+                raise translated from error
+            if deadline.expired:
+                raise mqplug.Timeout(
+                    f"what is noted about the group {group!r} could not be changed in time: other members change it",
+                    topic=log.topic, fix="Try again",
+                ) from error  # fmt: skip
+        time.sleep(random.uniform(0, LOCK_RETRY_S))  # noqa: S311  # no secret
+
+
+def add_batch_acks(
+    connection: PulsarConnection, group: str, log: Log, masks: Mapping[Entry, int], mark: Entry, timeout: float
+) -> None:
+    """Store acks, in addition to those that are stored. Up to ``mark``, an entry, the group had acked all."""
+
+    def edit(there: Properties) -> Properties:
+        stored = BatchAcks.parse(there.get(BATCH_ACKS_PROPERTY, ""))
+        if stored.mark > mark:
+            stored = BatchAcks()  # written before the group was moved back
+        return {**there, BATCH_ACKS_PROPERTY: stored.joined(masks).behind(mark).text()}
+
+    if connection.admin is not None:
+        with suppress(mqplug.AccessDenied, mqplug.AuthError):  # then ``ack_granularity`` is ``entry``
+            change_properties(connection, connection.admin, log, group, edit, timeout)
 
 
 @attrs.frozen
@@ -62,13 +188,13 @@ def read(connection: PulsarConnection, log: Log, group: str, timeout: float) -> 
         return GroupNotes()
     deadline = Deadline(timeout)
     try:
-        there = subscription_properties.read(connection, connection.admin, log, group, timeout)
+        there = read_properties(connection, connection.admin, log, group, timeout)
         acks = BatchAcks.parse(there.get(BATCH_ACKS_PROPERTY, ""))
         cursor = _cursor(connection, log, group, deadline)  # later than the acks, for it moves on while others ack
     except (mqplug.AccessDenied, mqplug.AuthError):
         return GroupNotes()
     valid = cursor is not None and acks.mark <= cursor.mark
-    attempts = _attempts(there.get(ATTEMPTS_PROPERTY, ""))
+    attempts = attempts_from_text(there.get(ATTEMPTS_PROPERTY, ""))
     return GroupNotes(there.get(SEEK_PROPERTY, ""), acks if valid else BatchAcks(), cursor, attempts)
 
 
@@ -76,7 +202,7 @@ def last_seek(connection: PulsarConnection, log: Log, group: str, timeout: float
     """Return what tells the last seek from earlier ones; always the same text if that cannot be read."""
     if connection.admin is not None:
         with suppress(mqplug.AccessDenied, mqplug.AuthError):
-            there = subscription_properties.read(connection, connection.admin, log, group, timeout)
+            there = read_properties(connection, connection.admin, log, group, timeout)
             return there.get(SEEK_PROPERTY, "")
     return ""
 
@@ -90,51 +216,11 @@ def note_attempts(
         return
 
     def edit(there: Properties) -> Properties:
-        known = {**_attempts(there.get(ATTEMPTS_PROPERTY, "")), **attempts}
-        text = ";".join(f"{':'.join(map(str, at))}={known[at]}" for at in sorted(known)[-MAX_ATTEMPTS:])
-        return {**there, ATTEMPTS_PROPERTY: text}
+        known = {**attempts_from_text(there.get(ATTEMPTS_PROPERTY, "")), **attempts}
+        return {**there, ATTEMPTS_PROPERTY: attempts_to_text(known)}
 
     with suppress(mqplug.Error), locked(connection, log, group, deadline):
-        subscription_properties.change(connection, admin, log, group, edit, max(0.1, deadline.remaining()))
-
-
-def _attempts(text: str) -> dict[Numbers, int]:
-    found: dict[Numbers, int] = {}
-    for each in filter(None, text.split(";")):
-        place, _, count = each.partition("=")
-        found[tuple(map(int, place.split(":")))] = int(count)
-    return found
-
-
-def is_free(connection: PulsarConnection, log: Log, group: str, member: str, deadline: Deadline) -> bool:
-    """Return whether all members but this one have no message of a log; False if that cannot be read."""
-    there = _subscription(connection, log, group, deadline.remaining(FREE_TIMEOUT_S))
-    members = () if there is None else there.get("consumers", ())
-    return there is not None and not any(
-        each["unackedMessages"] for each in members if each["consumerName"] != member
-    )  # fmt: skip
-
-
-def may_be_stuck(connection: PulsarConnection, log: Log, group: str, timeout: float) -> bool:
-    """Return whether a log has messages that no member has, and no key waits for acks; True if that cannot be read."""
-    there = _subscription(connection, log, group, timeout)
-    if not there:
-        return there is None
-    members = there["consumers"]
-    held = sum(-(-each["unackedMessages"] // max(1, each["avgMessagesPerEntry"])) for each in members)  # in entries
-    return there["msgBacklog"] > held and not any(each.get("drainingHashesCount") for each in members)
-
-
-def _subscription(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Mapping[str, Any] | None:
-    """Return what the broker tells of a group, nothing if there is no such group; None if that cannot be read."""
-    if connection.admin is None:
-        return None
-    try:
-        stats = connection.admin.get(f"{topic_path(connection.native_topic(log))}/stats", max(0.1, timeout))
-    except (mqplug.Error, AdminRefused):
-        return None
-    found: Mapping[str, Any] = stats["subscriptions"].get(group, {})
-    return found
+        change_properties(connection, admin, log, group, edit, max(0.1, deadline.remaining()))
 
 
 def add_acks(
@@ -146,7 +232,7 @@ def add_acks(
     with suppress(mqplug.AccessDenied, mqplug.AuthError), locked(connection, log, group, deadline):
         cursor = _cursor(connection, log, group, deadline)
         if cursor is not None and last_seek(connection, log, group, max(0.1, deadline.remaining())) == seek:
-            batch_acks.add(connection, group, log, masks, cursor.mark, max(0.1, deadline.remaining()))
+            add_batch_acks(connection, group, log, masks, cursor.mark, max(0.1, deadline.remaining()))
 
 
 def _cursor(connection: PulsarConnection, log: Log, group: str, deadline: Deadline) -> Cursor | None:

@@ -12,8 +12,7 @@ import pulsar
 import mqplug
 from mqplug import Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, Earliest, GroupPosition, Latest, Mode
-from mqplug_pulsar._admin.cursor_resets import place
-from mqplug_pulsar._admin.group_cursors import END_OF_LOG, cursors, move_cursor, note_position
+from mqplug_pulsar._admin.group_cursors import END_OF_LOG, cursors, move_cursor, note_position, place_for_admin
 from mqplug_pulsar._admin.log_positions import start_positions
 from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminRefused, error_from_refusal, group_path
 from mqplug_pulsar._cluster.connection import PulsarConnection
@@ -103,11 +102,13 @@ def _create(connection: PulsarConnection, group: str, position: Position, timeou
     if position.coordinates >= high:
         ledger = entry = END_OF_LOG
     try:
-        connection.admin.put(group_path(topic, group), place(ledger, entry, index), timeout)
+        connection.admin.put(group_path(topic, group), place_for_admin(ledger, entry, index), timeout)
         if position.coordinates > high:
             note_position(connection, group, position, timeout, (high, position.coordinates))
         elif index > 0:
-            connection.admin.post(f"{group_path(topic, group)}/resetcursor", place(ledger, entry, index), timeout)
+            connection.admin.post(
+                f"{group_path(topic, group)}/resetcursor", place_for_admin(ledger, entry, index), timeout
+            )
             note_position(connection, group, position, timeout)
     except AdminRefused as error:
         if error.status != HTTPStatus.CONFLICT:

@@ -39,10 +39,7 @@ def candidates(connection: PulsarConnection, pattern: str, timeout: float) -> li
     """Return the topics that a pattern may match: plain names, or full ones if it begins with ``persistent://``."""
     if not pattern.startswith(FULL):
         return topics.names(connection, timeout)
-    admin, deadline = (
-        topics.required_admin(connection, "topic_patterns", "reading topics by a pattern"),
-        Deadline(timeout),
-    )
+    admin, deadline = connection.required_admin("topic_patterns", "reading topics by a pattern"), Deadline(timeout)
     namespaces = {each for scope in scopes(pattern) for each in _namespaces(admin, scope, deadline)}
     lists = {each: partial(_topics, admin, each, deadline) for each in namespaces}
     found = connection.calls.each(lists, max(0.1, deadline.remaining()))

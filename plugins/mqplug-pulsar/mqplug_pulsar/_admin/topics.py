@@ -1,11 +1,13 @@
-"""Creates, alters, grows, describes, deletes and lists topics, through the admin interface."""
+"""Creates, alters, grows, describes, deletes and lists topics, with their schemas, through the admin interface."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import quote
 
 import attrs
@@ -13,9 +15,7 @@ import attrs
 import mqplug
 from mqplug.spi import AlterTopic, CreateTopic, Deadline, TopicInfo
 from mqplug_pulsar._admin.retention import change_retention, retention_from_policies, set_retention
-from mqplug_pulsar._admin.topic_schemas import schema_option, upload_schema
 from mqplug_pulsar._cluster.admin_interface import (
-    ADMIN_URL_FIX,
     AdminInterface,
     AdminRefused,
     error_from_refusal,
@@ -32,7 +32,7 @@ def create(connection: PulsarConnection, action: CreateTopic, timeout: float) ->
     """Create a partitioned topic, with its retention for acked and unacked messages, and its schema if it has one."""
     deadline = Deadline(timeout)
     schema = schema_option(action.options)
-    admin = required_admin(connection, "auto_create_topics", "creating topics")
+    admin = connection.required_admin("auto_create_topics", "creating topics")
     path = topic_path(connection.names.full(action.topic))
     name = connection.names.canonical(action.topic)
     _refuse_existing(connection, action.topic, path, timeout)
@@ -59,7 +59,7 @@ def alter(connection: PulsarConnection, action: AlterTopic, timeout: float) -> T
     """Change a topic's retention, and give it a new version of its schema."""
     deadline = Deadline(timeout)
     schema = schema_option(action.options)
-    admin = required_admin(connection, "alter_topic", "altering topics")
+    admin = connection.required_admin("alter_topic", "altering topics")
     full = connection.names.full(action.topic)
     connection.describe(action.topic, timeout)
     if schema is not None:
@@ -80,17 +80,12 @@ def alter(connection: PulsarConnection, action: AlterTopic, timeout: float) -> T
 def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
     """Grow the topic to ``partitions`` partitions. The broker adds them to the topic's groups, from their start."""
     deadline = Deadline(timeout)
-    if connection.admin is None:
-        raise mqplug.Unsupported(
-            "add_partitions", "adding partitions needs Pulsar's admin interface", fix=ADMIN_URL_FIX
-        )
+    admin = connection.required_admin("add_partitions", "adding partitions")
     there = len(connection.describe(topic, timeout).logs)
     if partitions <= there:
         raise ValueError(f"the topic {topic!r} already has {there} partitions: {partitions} would not be more")
     try:
-        connection.admin.post(
-            f"{topic_path(connection.names.full(topic))}/partitions", partitions, deadline.remaining()
-        )
+        admin.post(f"{topic_path(connection.names.full(topic))}/partitions", partitions, deadline.remaining())
     except AdminRefused as error:
         if error.status == HTTPStatus.CONFLICT:
             raise mqplug.Unsupported(
@@ -123,7 +118,7 @@ def describe(connection: PulsarConnection, topic: str, timeout: float) -> TopicI
 
 def delete(connection: PulsarConnection, topic: str, timeout: float) -> None:
     """Delete a topic, partitioned or not, even if it is in use."""
-    admin = required_admin(connection, "delete_topic", "deleting topics")
+    admin = connection.required_admin("delete_topic", "deleting topics")
     path = topic_path(connection.names.full(topic))
     try:
         admin.delete(f"{path}/partitions?force=true", timeout)
@@ -139,7 +134,7 @@ def names(connection: PulsarConnection, timeout: float) -> list[str]:
     home = connection.names
     try:
         found = full_names(
-            required_admin(connection, "list_topics", "listing topics"), home.tenant, home.namespace, timeout
+            connection.required_admin("list_topics", "listing topics"), home.tenant, home.namespace, timeout
         )
     except AdminRefused as error:
         raise mqplug.Error(f"the topics of {home.tenant}/{home.namespace} cannot be listed: {error}") from error
@@ -161,17 +156,10 @@ def describe_all(connection: PulsarConnection, topics: Sequence[str], timeout: f
     return [found[topic] for topic in topics]
 
 
-def required_admin(connection: PulsarConnection, capability: str, what: str) -> AdminInterface:
-    """Return the admin interface. Raise ``Unsupported`` if there is none."""
-    if connection.admin is None:
-        raise mqplug.Unsupported(capability, f"{what} needs Pulsar's admin interface", fix=ADMIN_URL_FIX)
-    return connection.admin
-
-
 def _refuse_existing(connection: PulsarConnection, topic: str, path: str, timeout: float) -> None:
     """Raise ``TopicExists``. Pulsar itself accepts a partitioned topic beside an unpartitioned one of the same name."""
     try:
-        required_admin(connection, "auto_create_topics", "creating topics").get(f"{path}/internalStats", timeout)
+        connection.required_admin("auto_create_topics", "creating topics").get(f"{path}/internalStats", timeout)
     except AdminRefused as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return
@@ -184,3 +172,41 @@ def _delete_unpartitioned(admin: AdminInterface, path: str, topic: str, timeout:
         admin.delete(f"{path}?force=true", timeout)
     except AdminRefused as error:
         raise error_from_refusal(error, topic) from error
+
+
+SCHEMA_OPTION = "schema"
+SCHEMA_KEYS = {"type", "schema", "properties"}
+
+
+def schema_option(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the schema in the options of a topic, checked as far as possible without a broker."""
+    if unknown := options.keys() - {SCHEMA_OPTION}:
+        raise mqplug.ConfigError(
+            f"Pulsar topics have no option {min(unknown)!r}", fix=f"Leave it out: the only option is {SCHEMA_OPTION!r}"
+        )
+    if SCHEMA_OPTION not in options:
+        return None
+    given = options[SCHEMA_OPTION]
+    try:
+        schema = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        schema = None
+    if not isinstance(schema, Mapping) or not schema.keys() <= SCHEMA_KEYS or not isinstance(schema.get("type"), str):
+        raise mqplug.ConfigError(
+            "the option schema is not a schema as pulsar-admin uploads it",
+            fix='Write {"type": "AVRO", "schema": "...", "properties": {}}, as JSON or a mapping',
+        )
+    definition = schema.get("schema", "")
+    text = definition if isinstance(definition, str) else json.dumps(definition)
+    return {"type": schema["type"], "schema": text, "properties": dict(schema.get("properties") or {})}
+
+
+def upload_schema(admin: AdminInterface, full: str, schema: dict[str, Any], timeout: float) -> None:
+    """Give a topic its first schema, or a new version of it."""
+    path = "/".join(quote(part, safe="") for part in full.partition("://")[2].split("/", 2))
+    try:
+        admin.post(f"schemas/{path}/schema", schema, timeout)
+    except AdminRefused as error:
+        raise mqplug.ConfigError(
+            f"Pulsar refuses the schema: {error.reason}", topic=full, fix="Correct the option schema"
+        ) from error

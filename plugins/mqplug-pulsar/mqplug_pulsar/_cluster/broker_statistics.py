@@ -12,14 +12,15 @@ from urllib.parse import quote
 import attrs
 
 from mqplug.spi import Numbers
-from mqplug_pulsar._format.batch_acks import BatchAcks, Entry
+from mqplug_pulsar._format.note_texts import (
+    BATCH_ACKS_PROPERTY,
+    BEYOND_PROPERTY,
+    BatchAcks,
+    Entry,
+    Skipped,
+    skipped_from_text,
+)
 
-BATCH_ACKS_PROPERTY = "mqplug.acks"  # a property of the subscription: acks of batches that are acked in part
-ATTEMPTS_PROPERTY = "mqplug.attempts"  # likewise: how often messages were handed out that members had for too long
-BEYOND_PROPERTY = "mqplug.beyond"  # likewise: a group's position beyond the end, and the end at that time
-Skipped = tuple[Numbers, Numbers]
-"""What a group skips: from the end of the log at the time to a position beyond it."""
-_BEYOND = re.compile(r"(\d+):(\d+)\.\.(\d+):(\d+):(-?\d+)")
 _FIRST = itemgetter(0)
 _RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
@@ -113,14 +114,12 @@ class Cursor:
 
         None if it was not, has come there, or was moved elsewhere since.
         """
-        noted = _BEYOND.fullmatch(self.properties.get(BEYOND_PROPERTY, ""))
+        noted = skipped_from_text(self.properties.get(BEYOND_PROPERTY, ""))
         if noted is None:
             return None
-        ledger, entry, *beyond = map(int, noted.groups())
+        end, beyond = noted
         behind = (self.mark[0], self.mark[1] + 1)
-        if not (ledger, entry) <= max(behind, self.next) < tuple(beyond):
-            return None
-        return (ledger, entry, -1), tuple(beyond)
+        return noted if end[:2] <= max(behind, self.next) < beyond else None
 
     @property
     def position(self) -> Numbers:

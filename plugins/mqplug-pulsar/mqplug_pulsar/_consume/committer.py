@@ -14,14 +14,13 @@ import _pulsar
 import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline, GroupPosition, Numbers
-from mqplug_pulsar._admin import batch_acks, group_cursors
-from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask, ack_and_wait
-from mqplug_pulsar._admin.cursor_writes import CursorWrites
+from mqplug_pulsar._admin import group_cursors, group_notes
+from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, CursorWrites, ack_and_ask, ack_and_wait
 from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.client_calls import retry_while_unreachable
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.unacked import Unacked
-from mqplug_pulsar._format.batch_acks import NOTHING_ACKED, BatchAcks, Entry
+from mqplug_pulsar._format.note_texts import NOTHING_ACKED, BatchAcks, Entry
 
 LEARN_TIMEOUT_S = 2.0
 LEARN_INTERVAL_S = 0.5
@@ -136,7 +135,7 @@ class Committer:
             CursorWrites.of(self._connection, log, self._group, deadline).wait([])
         if unacked.changed:
             left = max(0.1, deadline.remaining())
-            batch_acks.add(self._connection, self._group, log, unacked.changed, mark, left)
+            group_notes.add_batch_acks(self._connection, self._group, log, unacked.changed, mark, left)
         if unacked.whole or unacked.changed:
             self._written[log] = mark
 

@@ -25,7 +25,7 @@ from mqplug_pulsar._consume.taking import taking_by_member
 from mqplug_pulsar._consume.unacked import Unacked
 from mqplug_pulsar._consume.unwanted_messages import MemberFeed, wanted_by_member, without_acked
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.batch_acks import BatchAcks
+from mqplug_pulsar._format.note_texts import BatchAcks
 
 HAND_OVER_MESSAGES = 100
 """What is prefetched of a partition, and taken in one poll: delivered even after another member became active."""

@@ -18,7 +18,7 @@ from typing import Any
 from mqplug.spi import Numbers
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.batch_acks import Entry
+from mqplug_pulsar._format.note_texts import Entry
 
 NATIVE_RETURN_S = 0.12  # the native client returns a nacked message so much later, or a little more
 MAX_GIVEN_AWAY = 10_000  # messages that are remembered after they were in hand for too long

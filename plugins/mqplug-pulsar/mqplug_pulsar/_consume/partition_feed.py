@@ -20,8 +20,8 @@ import _pulsar
 
 from mqplug import Log
 from mqplug.spi import Numbers
-from mqplug_pulsar._cluster.broker_statistics import Skipped
 from mqplug_pulsar._consume.received_messages import Received
+from mqplug_pulsar._format.note_texts import Skipped
 
 Native = Any  # a pulsar.Reader or a pulsar.Consumer
 R = TypeVar("R", bound=Received)

@@ -18,7 +18,7 @@ import pulsar
 import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import Deadline, Numbers, Settlement
-from mqplug_pulsar._admin import group_notes
+from mqplug_pulsar._admin import group_notes, groups
 from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask, ack_and_wait
 from mqplug_pulsar._admin.group_notes import GroupNotes
 from mqplug_pulsar._cluster.client_calls import retry_while_unreachable
@@ -29,7 +29,7 @@ from mqplug_pulsar._consume.permit_feed import PermitFeed
 from mqplug_pulsar._consume.taking import handing_out
 from mqplug_pulsar._consume.topic_checks import unreachable
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.batch_acks import Entry
+from mqplug_pulsar._format.note_texts import Entry
 
 NOTES_LOOK_S = 5.0  # for finding out whether the group was moved, and what is acked
 OPEN_S = 5.0  # for opening a native consumer through which to ack
@@ -267,7 +267,7 @@ class SharedLog:
 
     def _take_back(self, gone: list[Lease], deadline: Deadline) -> list[Lease]:
         """Ack messages that went back to the broker, if no other member has any. Return those that were acked."""
-        if not gone or not group_notes.is_free(self._connection, self.log, self._group, self._member, deadline):
+        if not gone or not groups.is_free(self._connection, self.log, self._group, self._member, deadline):
             return []
         with self._changed:
             if self._changed.wait_for(lambda: not self._moving, deadline.remaining(OPEN_S)) and self._feed is None:
@@ -401,7 +401,7 @@ class SharedLog:
 
     def _open_if_stuck(self) -> None:
         """Open the native consumer anew if messages may wait for that. Else not: it would move keys of others."""
-        if group_notes.may_be_stuck(self._connection, self.log, self._group, NOTES_LOOK_S):
+        if groups.may_be_stuck(self._connection, self.log, self._group, NOTES_LOOK_S):
             self._open()
 
     def _move(self, call: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ import pulsar
 from mqplug.spi import GroupPosition, Numbers
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.batch_acks import BatchAcks, Entry, in_mask
+from mqplug_pulsar._format.note_texts import BatchAcks, Entry, in_mask
 
 _END = 2**63  # greater than any index
 _LAST = itemgetter(1)

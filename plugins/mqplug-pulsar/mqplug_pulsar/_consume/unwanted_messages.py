@@ -10,12 +10,13 @@ from operator import ge, le
 import mqplug
 from mqplug import Position, PositionLost
 from mqplug.spi import Numbers
-from mqplug_pulsar._cluster.broker_statistics import Cursor, Skipped
+from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
 from mqplug_pulsar._consume.received_messages import Received, ReceivedMessages
 from mqplug_pulsar._consume.unacked import Unacked
 from mqplug_pulsar._format import message_ids
+from mqplug_pulsar._format.note_texts import Skipped
 
 LEDGERS_TIMEOUT_S = 10.0
 MemberFeed = PartitionFeed[ReceivedMessages]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqplug_pulsar._format.batch_acks import MAX_TEXT, BatchAcks
+from mqplug_pulsar._format.note_texts import MAX_TEXT, BatchAcks
 
 
 def test_round_trip():

@@ -1,17 +1,17 @@
-"""Lists groups with their number of members, and deletes a group, through the admin interface."""
+"""Lists, describes and deletes groups, and what the broker tells of their members, through the admin interface."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 import mqplug
+from mqplug import GroupDescription, GroupMember, Log
 from mqplug.spi import Deadline, GroupInfo
 from mqplug_pulsar._admin import topics
 from mqplug_pulsar._cluster.admin_interface import (
-    ADMIN_URL_FIX,
     AdminRefused,
     error_from_refusal,
     group_path,
@@ -28,7 +28,7 @@ MembersByGroup = dict[str, set[str]]
 """The names of the members of each group."""
 
 
-def groups(connection: PulsarConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
+def list_groups(connection: PulsarConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
     """Return the groups of a topic, or of all topics of the namespace."""
     found: MembersByGroup = {}
     for members in _by_topic(connection, topic, Deadline(timeout)).values():
@@ -37,7 +37,7 @@ def groups(connection: PulsarConnection, topic: str | None, timeout: float) -> l
     return [GroupInfo(group, len(names)) for group, names in sorted(found.items())]
 
 
-def delete(connection: PulsarConnection, group: str, timeout: float) -> None:
+def delete_group(connection: PulsarConnection, group: str, timeout: float) -> None:
     """Delete a group on all topics of the namespace. Brokers refuse that while it has members."""
     deadline = Deadline(timeout)
     members_of = {
@@ -54,10 +54,7 @@ def delete(connection: PulsarConnection, group: str, timeout: float) -> None:
 
 
 def _by_topic(connection: PulsarConnection, topic: str | None, deadline: Deadline) -> dict[str, MembersByGroup]:
-    if connection.admin is None:
-        raise mqplug.Unsupported(
-            "groups", "listing and deleting groups needs Pulsar's admin interface", fix=ADMIN_URL_FIX
-        )
+    connection.required_admin("groups", "listing and deleting groups")
     if topic is not None:
         return {topic: _members(connection, topic, deadline)}
     return on_each_topic(connection, lambda name: _members(connection, name, deadline), deadline)
@@ -99,7 +96,7 @@ def member_name(consumer: Statistics) -> str:
 
 def partition_statistics(connection: PulsarConnection, topic: str, deadline: Deadline) -> dict[str, Statistics]:
     """Return the statistics of each partition, by its native topic."""
-    admin = topics.required_admin(connection, "groups", "listing groups")
+    admin = connection.required_admin("groups", "listing groups")
     full = connection.names.full(topic)
     path = topic_path(full)
     try:
@@ -118,7 +115,7 @@ def partition_statistics(connection: PulsarConnection, topic: str, deadline: Dea
 def _delete(connection: PulsarConnection, log: mqplug.Log, group: str, deadline: Deadline) -> None:
     path = group_path(connection.native_topic(log), group)
     try:
-        topics.required_admin(connection, "groups", "deleting groups").delete(path, _left(deadline))
+        connection.required_admin("groups", "deleting groups").delete(path, _left(deadline))
     except AdminRefused as error:
         if error.status == HTTPStatus.PRECONDITION_FAILED:
             raise _busy(group) from error
@@ -132,3 +129,84 @@ def _busy(group: str) -> mqplug.ConsumerBusy:
 
 def _left(deadline: Deadline) -> float:
     return max(0.01, deadline.remaining())
+
+
+SINGLE_ACTIVE = {"Failover", "Exclusive"}  # the types of subscriptions whose messages go to one consumer
+
+Subscriptions = Mapping[Log, Statistics]
+"""What the broker reports of a group, for each log that has it."""
+
+
+def describe_group(connection: PulsarConnection, group: str, timeout: float) -> GroupDescription:
+    """Return the topics of the namespace that have the group, and its members; ``GroupNotFound`` if none has it."""
+    connection.required_admin("groups", "describing groups")
+    deadline = Deadline(timeout)
+    by_topic = on_each_topic(connection, lambda topic: _subscriptions_of(connection, topic, group, deadline), deadline)
+    found = {log: each for logs in by_topic.values() for log, each in logs.items()}
+    if not found:
+        raise mqplug.GroupNotFound(f"no topic of the namespace has the group {group!r}")
+    return GroupDescription(group, tuple(sorted({log.topic for log in found})), tuple(_described_members(found)))
+
+
+def _subscriptions_of(connection: PulsarConnection, topic: str, group: str, deadline: Deadline) -> Subscriptions:
+    statistics = partition_statistics(connection, topic, deadline)
+    there = {name: each["subscriptions"].get(group) for name, each in statistics.items()}
+    if not any(each is not None and is_group(group, each) for each in there.values()):
+        return {}
+    logs = connection.describe(topic, max(0.01, deadline.remaining())).logs
+    found = {log: there.get(connection.native_topic(log)) for log in logs}
+    return {log: each for log, each in found.items() if each is not None}
+
+
+def _described_members(subscriptions: Subscriptions) -> Iterable[GroupMember]:
+    hosts: dict[str, str | None] = {}
+    held: dict[str, set[Log]] = {}
+    for log, subscription in subscriptions.items():
+        for consumer in subscription["consumers"]:
+            name = member_name(consumer)
+            hosts[name] = _host(consumer)
+            mine = held.setdefault(name, set())  # it may have several consumers on a log
+            if subscription["type"] not in SINGLE_ACTIVE or name == subscription.get("activeConsumerName"):
+                mine.add(log)
+    for name, logs in sorted(held.items()):
+        yield GroupMember(name, hosts[name], tuple(sorted(logs, key=lambda log: (log.topic, log.partition))))
+
+
+def _host(consumer: Statistics) -> str | None:
+    """Return the host in an address as Java writes it, ``/10.0.0.1:40000``."""
+    address = str(consumer.get("address") or "").rpartition("/")[2]
+    return address.rpartition(":")[0].strip("[]") or None
+
+
+FREE_TIMEOUT_S = 2.0
+
+
+def is_free(connection: PulsarConnection, log: Log, group: str, member: str, deadline: Deadline) -> bool:
+    """Return whether all members but this one have no message of a log; False if that cannot be read."""
+    there = _subscription(connection, log, group, deadline.remaining(FREE_TIMEOUT_S))
+    members = () if there is None else there.get("consumers", ())
+    return there is not None and not any(
+        each["unackedMessages"] for each in members if each["consumerName"] != member
+    )  # fmt: skip
+
+
+def may_be_stuck(connection: PulsarConnection, log: Log, group: str, timeout: float) -> bool:
+    """Return whether a log has messages that no member has, and no key waits for acks; True if that cannot be read."""
+    there = _subscription(connection, log, group, timeout)
+    if not there:
+        return there is None
+    members = there["consumers"]
+    held = sum(-(-each["unackedMessages"] // max(1, each["avgMessagesPerEntry"])) for each in members)  # in entries
+    return there["msgBacklog"] > held and not any(each.get("drainingHashesCount") for each in members)
+
+
+def _subscription(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Mapping[str, Any] | None:
+    """Return what the broker tells of a group, nothing if there is no such group; None if that cannot be read."""
+    if connection.admin is None:
+        return None
+    try:
+        stats = connection.admin.get(f"{topic_path(connection.native_topic(log))}/stats", max(0.1, timeout))
+    except (mqplug.Error, AdminRefused):
+        return None
+    found: Mapping[str, Any] = stats["subscriptions"].get(group, {})
+    return found

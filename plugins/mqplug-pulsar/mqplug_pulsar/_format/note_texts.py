@@ -1,11 +1,12 @@
-"""The acked messages of batches that are acked in part, as text for a property of the subscription.
+"""What is noted about a group, as texts of properties of its subscription, and back.
 
-A broker reports such acks nowhere, and forgets them when it unloads the topic. The text names the entry up to which
-all was acked when it was written, and each batch with a mask of its acked messages: ``5:2;5:3=1d;5:9=4``.
+A broker reports acks inside a batch nowhere, and forgets them when it unloads the topic. Their text names the entry up
+to which all was acked when it was written, and each batch with a mask of its acked messages: ``5:2;5:3=1d;5:9=4``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
@@ -14,9 +15,20 @@ import attrs
 from mqplug.spi import Numbers
 
 Entry = tuple[int, int]  # ledger and number
+Skipped = tuple[Numbers, Numbers]
+"""What a group skips: from the end of the log at the time to a position beyond it."""
+
+BATCH_ACKS_PROPERTY = "mqplug.acks"  # acks of batches that are acked in part
+ATTEMPTS_PROPERTY = "mqplug.attempts"  # how often messages were handed out that members had for too long
+BEYOND_PROPERTY = "mqplug.beyond"  # a group's position beyond the end, and the end at that time
+SEEK_PROPERTY = "mqplug.seek"  # a new text for each seek
+POSITION_PROPERTIES = {ATTEMPTS_PROPERTY, BATCH_ACKS_PROPERTY, BEYOND_PROPERTY}
+"""What is true only until the group is moved."""
 
 MAX_TEXT = 64 * 1024
+MAX_ATTEMPTS = 500  # messages that are noted
 NOTHING_ACKED: Entry = (-1, -1)
+_BEYOND = re.compile(r"(\d+):(\d+)\.\.(\d+):(\d+):(-?\d+)")
 
 
 @attrs.frozen
@@ -86,3 +98,32 @@ def _name(entry: Entry) -> str:
 def _entry(text: str) -> Entry:
     ledger, number = text.split(":")
     return int(ledger), int(number)
+
+
+def skipped_to_text(skipped: Skipped) -> str:
+    """Return the text of a position beyond the end: ``5:9..7:0:-1``."""
+    (ledger, entry, *_), beyond = skipped
+    return f"{ledger}:{entry}..{':'.join(map(str, beyond[:3]))}"
+
+
+def skipped_from_text(text: str) -> Skipped | None:
+    """Return what a text says that the group skips; None from any other text."""
+    noted = _BEYOND.fullmatch(text)
+    if noted is None:
+        return None
+    ledger, entry, *beyond = map(int, noted.groups())
+    return (ledger, entry, -1), tuple(beyond)
+
+
+def attempts_to_text(attempts: Mapping[Numbers, int]) -> str:
+    """Return the text of attempts, those of the last messages: ``5:3:0=2;5:9:-1=4``."""
+    return ";".join(f"{':'.join(map(str, at))}={attempts[at]}" for at in sorted(attempts)[-MAX_ATTEMPTS:])
+
+
+def attempts_from_text(text: str) -> dict[Numbers, int]:
+    """Return how often each message was handed out."""
+    found: dict[Numbers, int] = {}
+    for each in filter(None, text.split(";")):
+        place, _, count = each.partition("=")
+        found[tuple(map(int, place.split(":")))] = int(count)
+    return found
