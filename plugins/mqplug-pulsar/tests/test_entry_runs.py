@@ -9,8 +9,7 @@ import pulsar
 import pytest
 
 import mqplug
-from mqplug_pulsar._consume.entry_runs import entry_runs
-from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._consume.received_messages import ReceivedMessages, entry_runs
 from mqplug_pulsar._format import message_ids
 
 DEADLINE_MS = 20_000

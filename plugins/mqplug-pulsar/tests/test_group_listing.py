@@ -9,7 +9,7 @@ import mqplug
 from mqplug import spi
 from mqplug_pulsar import mqplug_move_group
 from mqplug_pulsar._admin import topics
-from mqplug_pulsar._consume import added_partitions
+from mqplug_pulsar._consume import topic_checks
 
 
 def test_groups_are_listed_with_their_members(mq, name):
@@ -102,7 +102,7 @@ def test_an_exclusive_consumer_seeks_and_acks(mq, topic):
 
 def test_added_partitions_belong_to_live_members(mq, name, monkeypatch):
     """A member that lives reads partitions that come to be from their beginning; old ids stay readable."""
-    monkeypatch.setattr(added_partitions, "PARTITION_CHECK_S", 0.1)
+    monkeypatch.setattr(topic_checks, "PARTITION_CHECK_S", 0.1)
     mq.create_topic(name)
     old = fill(mq, name, 3)
     with Seam(mq, name, "g", start=mqplug.LATEST) as member:

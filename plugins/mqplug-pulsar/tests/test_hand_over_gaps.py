@@ -8,8 +8,8 @@ from pulsar_driver import UnansweredReads, fill, take_all
 
 import mqplug
 from mqplug_pulsar._admin import group_cursors
-from mqplug_pulsar._consume import hand_over_gaps
-from mqplug_pulsar._consume.partition_feed import PartitionFeed
+from mqplug_pulsar._consume import member_filter
+from mqplug_pulsar._consume.partition_feeds import PartitionFeed
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, e
 @pytest.mark.usefixtures("skipping")
 def test_missing_messages_are_requested_again(single, topic, monkeypatch):
     """A broker that does not send missing messages in time is asked again; later ones still wait for them."""
-    monkeypatch.setattr(hand_over_gaps, "REQUEST_AGAIN_S", 0.1)
+    monkeypatch.setattr(member_filter, "REQUEST_AGAIN_S", 0.1)
     redeliver, requests = pulsar.Consumer.redeliver_unacknowledged_messages, []
 
     def ignored_once(native):

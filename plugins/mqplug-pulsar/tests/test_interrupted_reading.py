@@ -9,7 +9,7 @@ import pytest
 from pulsar_driver import fill
 
 import mqplug
-from mqplug_pulsar._consume.partition_feed import PartitionFeed
+from mqplug_pulsar._consume.partition_feeds import PartitionFeed
 
 EACH = 200
 INTERRUPTED = {2, 5, 11, 23, 47}

@@ -12,12 +12,11 @@ from compiled_parts import compiled_part
 
 import mqplug
 from mqplug_pulsar._cluster import compiled_part as part
-from mqplug_pulsar._consume.leased_messages import LeasedRun
-from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._consume.received_messages import LeasedRun, ReceivedMessages
 
 compiled_part("mqplug_pulsar_native")
-native_reading = import_module("mqplug_pulsar._consume.native_reading")
-CollectedLeases = native_reading.CollectedLeases
+compiled_reading = import_module("mqplug_pulsar._consume.compiled_reading")
+CollectedLeases = compiled_reading.CollectedLeases
 
 CODECS = ("NONE", "LZ4", "ZLib", "ZSTD", "SNAPPY")
 TEXTS = (
@@ -248,7 +247,7 @@ def test_redelivery_counts(foreign, topic):
     for attempt in (1, 2, 3):
         message = consumer.receive(20_000)
         plain = ReceivedMessages([message._message])
-        assert native_reading.CollectedMessages(plain.messages).attempts() == plain.attempts() == [attempt]
+        assert compiled_reading.CollectedMessages(plain.messages).attempts() == plain.attempts() == [attempt]
         consumer.negative_acknowledge(message)
 
 
@@ -270,9 +269,9 @@ def test_large_batches(both, foreign, topic):
 
 def test_a_difference_is_given_up(pulsar_server, mq, topic, monkeypatch, caplog):
     """If the first messages differ from the plain client's, these are delivered, and one log line says so."""
-    monkeypatch.setattr(native_reading, "_agreed", None)
+    monkeypatch.setattr(compiled_reading, "_agreed", None)
     monkeypatch.setattr(part, "_given_up", {})
-    monkeypatch.setattr(native_reading.NativeRows, "keys", lambda rows: [b"another"] * len(rows))
+    monkeypatch.setattr(compiled_reading.CompiledRows, "keys", lambda rows: [b"another"] * len(rows))
     with mq.producer(topic) as out:
         out.send(b"x", key=b"k")
     with mqplug.connect(pulsar_server.url) as client, caplog.at_level(logging.WARNING, "mqplug.pulsar"):
@@ -288,7 +287,7 @@ def test_the_compiled_part_is_used(both, topic):
     plain, native = both
     with plain.producer(topic) as out:
         out.send(b"x")
-    for client, kind in ((plain, ReceivedMessages), (native, native_reading.NativeRows)):
+    for client, kind in ((plain, ReceivedMessages), (native, compiled_reading.CompiledRows)):
         read(client, topic, 1, start=mqplug.EARLIEST)  # the first messages of a process are compared
         with client.consumer(topic, start=mqplug.EARLIEST) as consumer:
             assert isinstance(consumer.receive_many(1, timeout=20)._columns, kind)

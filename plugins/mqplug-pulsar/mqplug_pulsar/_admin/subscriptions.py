@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -17,6 +17,10 @@ from mqplug_pulsar._admin.log_positions import start_positions
 from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminRefused, error_from_refusal, group_path
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format import message_ids
+
+Listen = Callable[[Any, Any], None]
+SharedSubscribe = Callable[[Log, Listen | None], Any]
+"""Opens a native consumer of a log, with a listener; without one, it asks for nothing."""
 
 _TYPES = {"ordered": pulsar.ConsumerType.Failover, "exclusive": pulsar.ConsumerType.Exclusive}
 
@@ -42,6 +46,28 @@ def subscribe(
         start_message_id_inclusive=True,
         batch_index_ack_enabled=True,
     )
+
+
+def shared_subscriber(
+    connection: PulsarConnection, group: str, member: str, *, latest: bool, by_key: bool
+) -> SharedSubscribe:
+    """Return a function that opens native consumers of this group."""
+    begin = pulsar.InitialPosition.Latest if latest else pulsar.InitialPosition.Earliest
+
+    def subscribe(log: Log, listener: Listen | None) -> Any:
+        return connection.opener.consumer(
+            connection.native_topic(log),
+            group,
+            consumer_type=pulsar.ConsumerType.KeyShared if by_key else pulsar.ConsumerType.Shared,
+            consumer_name=member,
+            message_listener=listener,
+            receiver_queue_size=0 if listener is None else 1,
+            initial_position=begin,
+            negative_ack_redelivery_delay_ms=1,  # the client takes 100
+            batch_index_ack_enabled=True,
+        )
+
+    return subscribe
 
 
 def prepare_group(connection: PulsarConnection, options: ConsumerOptions, timeout: float) -> None:

@@ -12,20 +12,17 @@ from uuid import uuid4
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener
 from mqplug_pulsar._admin import group_cursors, subscriptions
-from mqplug_pulsar._cluster.broker_statistics import Cursor
+from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._consume.added_partitions import AddedPartitions
 from mqplug_pulsar._consume.committer import Committer
-from mqplug_pulsar._consume.hand_over_gaps import HandOverGaps
-from mqplug_pulsar._consume.partition_feeds import MAX_QUEUE_MESSAGES, PartitionFeeds, queue_length
-from mqplug_pulsar._consume.received_messages import ReceivedMessages
-from mqplug_pulsar._consume.taking import taking_by_member
-from mqplug_pulsar._consume.unacked import Unacked
-from mqplug_pulsar._consume.unwanted_messages import MemberFeed, wanted_by_member, without_acked
+from mqplug_pulsar._consume.member_filter import MemberFilter
+from mqplug_pulsar._consume.partition_feeds import MAX_QUEUE_MESSAGES, PartitionFeeds, TakeNow, queue_length
+from mqplug_pulsar._consume.received_messages import ReceivedMessages, take_by_member
+from mqplug_pulsar._consume.topic_checks import AddedPartitions
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.note_texts import BatchAcks
+from mqplug_pulsar._settings import PulsarSettings
 
 HAND_OVER_MESSAGES = 100
 """What is prefetched of a partition, and taken in one poll: delivered even after another member became active."""
@@ -47,14 +44,11 @@ class PulsarGroupMember:
         self._name = f"mqplug-{time.time_ns() // 1_000_000:012x}-pid-{os.getpid()}-{uuid4().hex[:8]}"
         self._most = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
         self._queue = queue_length(options, self._most)
-        self._feeds = PartitionFeeds(connection, taking_by_member(connection.settings), self._receive, self._reopen)
         self._committer = Committer(connection, group)
+        self._filter = MemberFilter(connection, self._committer, ordered=options.mode == "ordered")
+        self._feeds = PartitionFeeds(connection, _taking(connection.settings), self._filter, self._reopen)
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
-        self._unjudged: dict[Log, ReceivedMessages] = {}  # came again, and no broker tells whether they are acked
-        self._rewound: dict[Log, list[Any]] = {}  # messages from before the last delivery that came again
-        self._given_back: set[Log] = set()  # of those: are to be assigned again
-        self._delivered: dict[Log, Numbers] = {}  # the last message that was, before the log was given back
-        self._gaps = HandOverGaps(self._committer)
+        self._given_back: set[Log] = set()  # of those whose messages came again: are to be assigned again
         deadline = Deadline(timeout)
         subscriptions.prepare_group(connection, options, timeout)
         self._join(options.logs, deadline)
@@ -112,9 +106,9 @@ class PulsarGroupMember:
             for log, native in opened.items():
                 self._add(log, native)
             self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
-        for log in [log for log in self._unjudged if log in self._feeds and self._committer.can_learn(log)]:
-            self._feeds[log].put_back(self._unjudged.pop(log))
-        for log in [log for log in self._rewound if log in self._feeds]:
+        for log in [log for log in self._filter.unjudged if log in self._feeds and self._committer.can_learn(log)]:
+            self._feeds[log].put_back(self._filter.unjudged.pop(log))
+        for log in [log for log in self._filter.rewound if log in self._feeds]:
             self._begin_again(log)
 
     def _begin_again(self, log: Log) -> None:
@@ -134,64 +128,9 @@ class PulsarGroupMember:
         if self._committer.is_unanswered(log):
             return
         self._given_back.remove(log)
-        feed, unacked = self._feeds[log], self._committer.unacked(log)
-        messages = {message_ids.coordinates(each.message_id()): each for each in self._rewound.pop(log)}
-        last = max(messages)
-        for each in unacked.messages():
-            if (place := message_ids.coordinates(each.message_id())) < last:  # those behind it are still to come
-                messages[place] = each
-        begin = Position(log, message_ids.position_before(min(messages)))
-        self._delivered[log] = max(unacked.last or last, self._delivered.get(log, last))
-        self._committer.opened(log, feed.native)
-        self._committer.take_over(log, BatchAcks() if cursor is None else cursor.acks)
-        run = ReceivedMessages([messages[place] for place in sorted(messages)])
-        left = without_acked(feed, run, self._committer.unacked(log), cursor)  # some were acked since they came
+        begin = self._filter.begin_again(self._feeds[log], cursor)
         self._feeds.resume([log])
-        feed.wanted = None
-        feed.put_back(left)
         self._listener.assigned({log: GroupPosition(begin)})
-
-    def _receive(self, feed: MemberFeed, most: int) -> ReceivedMessages | None:
-        if feed.log in self._unjudged or feed.log in self._rewound:
-            return None
-        received = feed.take(most)
-        if received is None:
-            return None
-        unacked = self._committer.unacked(feed.log)
-        run = wanted_by_member(feed, received, unacked)
-        if run is not None:
-            again = self._was_delivered(feed.log, run.coordinates()[0], unacked)
-            cursor = self._committer.learn(feed.log) if again else self._learn(feed, run, unacked)
-            if again and self._committer.is_unanswered(feed.log):
-                self._unjudged[feed.log] = run
-                return None
-            if self._connection.admin is not None and self._options.mode == "ordered":
-                run, cursor = self._gaps.without_gap(feed, run, cursor)
-            if run is not None:
-                run = without_acked(feed, run, unacked, cursor)
-        if run is not None and unacked.last is not None and run.coordinates()[0] <= unacked.last:
-            self._rewound[feed.log] = run.messages
-            return None
-        if run is not None:
-            unacked.add(run)
-        return run
-
-    def _learn(self, feed: MemberFeed, run: ReceivedMessages, unacked: Unacked) -> Cursor | None:
-        """Read what is acked, unless these are just the next messages: other members may have been active meanwhile.
-
-        What was read before may be wrong by now, if the group was moved back: nothing is dropped because of it.
-        """
-        places = run.coordinates()
-        if self._connection.admin is None:
-            return None
-        if message_ids.follows(places[0], feed.wanted) or self._committer.learnt_lately(feed.log):
-            drops = unacked.knows_parts and any(map(unacked.was_acked, places))
-            return self._committer.learn(feed.log) if drops else None
-        return self._committer.learn(feed.log)
-
-    def _was_delivered(self, log: Log, place: Numbers, unacked: Unacked) -> bool:
-        """Return whether this message was delivered before, and so may be acked."""
-        return place <= max(filter(None, (unacked.last, self._delivered.get(log))), default=(-1,))
 
     # positions ---------------------------------------------------------------------------------------------
 
@@ -257,7 +196,15 @@ class PulsarGroupMember:
 
     def _add(self, log: Log, native: Any) -> None:
         self._given_back.discard(log)
-        for former in (self._unjudged, self._rewound, self._delivered):
-            former.pop(log, None)
+        self._filter.forget(log)
         self._committer.opened(log, native)
         self._feeds.add(log, native)
+
+
+def _taking(settings: PulsarSettings) -> TakeNow[ReceivedMessages]:
+    """Return what takes messages: the compiled part, or the plain path."""
+    if compiled_part.find(settings, "reading") is None:
+        return take_by_member
+    from mqplug_pulsar._consume.compiled_reading import take_collected
+
+    return take_collected

@@ -9,14 +9,13 @@ There is no lock in here: the member has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
 from mqplug.spi import Numbers
-from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.note_texts import Entry
 
@@ -363,14 +362,3 @@ class LeasedMessages:
         if len(self._ends) > 2 * len(self._leases) + 1000:
             self._ends = [each for each in self._ends if self._ends_then(*each)]
             heapify(self._ends)
-
-
-class LeasedRun(ReceivedMessages):
-    """Messages that are handed out. Their attempts are those of the leases, as the broker does not count all."""
-
-    def __init__(self, messages: list[Any], attempts: Sequence[int]) -> None:
-        super().__init__(messages)
-        self._attempts = attempts
-
-    def attempts(self) -> Sequence[int]:
-        return self._attempts

@@ -1,27 +1,153 @@
-"""The partitions of a consumer: one feed for each, a queue of those that have messages, and those that are paused."""
+"""The partitions of a consumer: one feed for each, a queue of those that have messages, and those that are paused.
+
+A feed is a reader or consumer of the client library, and the messages that have arrived from it. While none has
+arrived, a thread waits for the next message, so that the consumer waits for all partitions at once. After a message has
+come, the others are taken without waiting. The client prefetches up to the length of its queue.
+
+The client's asynchronous receive would need no thread, but it does not keep the order: a message that arrives during
+the call may be skipped, and is then received only after the next one.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Lock
-from typing import Any, Generic
+from threading import Lock, Semaphore, Thread
+from typing import Any, Generic, Protocol, TypeVar
+
+import _pulsar
 
 import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions, Numbers
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._consume.partition_feed import PartitionFeed, R, TakeNow
+from mqplug_pulsar._consume.received_messages import Received
 from mqplug_pulsar._consume.topic_checks import TopicChecks
+from mqplug_pulsar._format.note_texts import Skipped
+
+Native = Any  # a pulsar.Reader or a pulsar.Consumer
+R = TypeVar("R", bound=Received)
+R_co = TypeVar("R_co", bound=Received, covariant=True)
+
+NATIVE_WAIT_MS = 30_000  # a close ends the native wait at once, if the client can close
+
+
+class TakeNow(Protocol[R_co]):
+    """Takes messages from the inner part of a native reader or consumer, without waiting."""
+
+    def __call__(self, native: Any, arrived: list[Any], most: int, /) -> tuple[R_co, int]:
+        """Return up to ``most`` messages, those that have arrived first, and the native result.
+
+        It is Ok if more may be there, Timeout if none are, else why the reader is of no use any more.
+        """
+        ...
+
+
+class PartitionFeed(Generic[R]):
+    """Messages of one log, from a native reader or consumer. One thread at a time takes them."""
+
+    def __init__(
+        self,
+        log: Log,
+        native: Native,
+        wanted: Numbers | None,
+        ready: Callable[[PartitionFeed[R]], None],
+        take_now: TakeNow[R],
+    ) -> None:
+        self.log = log
+        self.native = native
+        self.wanted = wanted
+        """The next coordinates to deliver; earlier messages are dropped. None if not known yet."""
+        self.skipped: Skipped | None = None
+        """With a group at a position beyond the end: messages in between are not delivered, but count as acked."""
+        self.closed = False
+        self.interrupted = False
+        """Whether messages were lost on their way to the caller, by Ctrl-C. They are there again if it is reopened."""
+        self._kept: deque[R] = deque()
+        self._arrived: list[Any] = []
+        self._ready = ready
+        self._take_now = take_now
+        # The wrappers of pulsar.Reader and pulsar.Consumer would double the cost of the call.
+        self._inner = getattr(native, "_reader", None) or native._consumer
+        self._receive: Callable[[int], Any] = getattr(self._inner, "receive", None) or self._inner.read_next
+        self._waiting = True  # True: only the thread receives messages; False: only the caller
+        self._wait = Semaphore()
+        Thread(target=self._run, name=f"mqplug-pulsar-{log.topic}-{log.partition}", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self.closed:
+            self._wait.acquire()
+            if (message := self._next()) is not None:
+                self._arrived.append(message)
+                self._waiting = False
+                self._ready(self)
+
+    def _next(self) -> Any | None:
+        """Wait for the next message and return it; None once the feed is closed."""
+        while not self.closed:
+            try:
+                return self._receive(NATIVE_WAIT_MS)
+            except _pulsar.Timeout:
+                continue
+            except _pulsar.PulsarException:
+                self.closed = True
+        return None
+
+    def take(self, most: int) -> R | None:
+        """Return up to ``most`` messages that have arrived. If there are no more, make the thread wait for the next."""
+        if self._kept:
+            return self._take_kept(most)
+        if self._waiting:
+            return None
+        arrived, self._arrived = self._arrived, []
+        try:
+            received, result = self._take_now(self._inner, arrived, most)
+        except BaseException:
+            self.interrupt()
+            raise
+        if result == _pulsar.Result.Ok.value:
+            self._ready(self)
+        elif result == _pulsar.Result.Timeout.value:
+            self._waiting = True
+            self._wait.release()
+        else:
+            self.closed = True
+        return received if len(received) else None
+
+    def _take_kept(self, most: int) -> R:
+        received = self._kept.popleft()
+        if len(received) > most:
+            self._kept.appendleft(received.only(range(most, len(received))))
+            received = received.only(range(most))
+        self._ready(self)
+        return received
+
+    def put_back(self, received: R | None) -> None:
+        """Return these messages again from the next ``take``, before all others: they cannot be judged yet."""
+        if received is not None and len(received):
+            self._kept.appendleft(received)
+        self._ready(self)
+
+    def interrupt(self) -> None:
+        """Deliver nothing more: messages before it may be lost."""
+        self.interrupted = self.closed = True
+
+    def close(self) -> None:
+        """Close the native reader or consumer, and drop the messages that have arrived."""
+        self.closed = True
+        self._wait.release()
+        self._arrived = []
+        with suppress(_pulsar.PulsarException, ValueError):  # already closed, with its client or by the broker
+            self.native.close()
+
 
 ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a native queue, which counts messages
 MAX_QUEUE_MESSAGES = 1000
 REOPEN_S = 5.0
 
-Receive = Callable[[PartitionFeed[R], int], R | None]
-"""Returns up to so many messages of a feed that are to be delivered; None if there are none."""
 Reopen = Callable[[Sequence[Log], float], None]
 """Reads logs on from where their feeds are, in a time, through new feeds."""
 
@@ -32,13 +158,23 @@ def queue_length(options: ConsumerOptions, most: int = MAX_QUEUE_MESSAGES) -> in
     return max(1, min(most, share))
 
 
+class MessageFilter(Protocol[R]):
+    """Decides which messages of a feed are delivered."""
+
+    def take(self, feed: PartitionFeed[R], most: int, /) -> R | None:
+        """Take up to so many messages of a feed that are to be delivered; None if there are none."""
+        ...
+
+
 class PartitionFeeds(Generic[R]):
     """The feeds of a consumer. One thread at a time polls."""
 
-    def __init__(self, connection: PulsarConnection, take_now: TakeNow[R], receive: Receive[R], reopen: Reopen) -> None:
+    def __init__(
+        self, connection: PulsarConnection, take_now: TakeNow[R], message_filter: MessageFilter[R], reopen: Reopen
+    ) -> None:
         self._connection = connection
         self._take_now = take_now
-        self._receive = receive
+        self._filter = message_filter
         self._reopen = reopen
         self._reopening = Lock()
         self._feeds: dict[Log, PartitionFeed[R]] = {}
@@ -141,7 +277,7 @@ class PartitionFeeds(Generic[R]):
                 return feed
 
     def _batch(self, feed: PartitionFeed[R], most: int) -> Batch | None:
-        run = self._receive(feed, min(most, MAX_QUEUE_MESSAGES))
+        run = self._filter.take(feed, min(most, MAX_QUEUE_MESSAGES))
         if run is None:
             return None
         feed.wanted = run.behind

@@ -13,7 +13,6 @@ from threading import Condition
 from typing import Any
 
 import _pulsar
-import pulsar
 
 import mqplug
 from mqplug import Batch, Log, Position
@@ -21,15 +20,18 @@ from mqplug.spi import Deadline, Numbers, Settlement
 from mqplug_pulsar._admin import group_notes, groups
 from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask, ack_and_wait
 from mqplug_pulsar._admin.group_notes import GroupNotes
+from mqplug_pulsar._admin.subscriptions import SharedSubscribe
+from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.client_calls import retry_while_unreachable
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
 from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages
 from mqplug_pulsar._consume.permit_feed import PermitFeed
-from mqplug_pulsar._consume.taking import handing_out
+from mqplug_pulsar._consume.received_messages import LeasedRun
 from mqplug_pulsar._consume.topic_checks import unreachable
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.note_texts import Entry
+from mqplug_pulsar._settings import PulsarSettings
 
 NOTES_LOOK_S = 5.0  # for finding out whether the group was moved, and what is acked
 OPEN_S = 5.0  # for opening a native consumer through which to ack
@@ -41,10 +43,6 @@ RETURN_S = 0.25  # after which the native client has returned nacked messages
 RETURN_SPACING_S = 0.05  # between returns: the native client sends none while they come faster than each 0.033 s
 
 logger = logging.getLogger("mqplug.pulsar")
-
-Listen = Callable[[Any, Any], None]
-SharedSubscribe = Callable[[Log, "Listen | None"], Any]
-"""Opens a native consumer of a log, with a listener; without one, it asks for nothing."""
 
 
 class SharedLog:
@@ -74,7 +72,7 @@ class SharedLog:
         self._subscribe = subscribe
         self._by_key = by_key
         self._leases = LeasedMessages(by_key=by_key)
-        self._hand_out = handing_out(connection.settings)
+        self._hand_out = _handing_out(connection.settings)
         self._feed: PermitFeed | None = None
         self._place: Any = None  # a native consumer that only counts as a member
         self._moving = False  # whether a native consumer is being opened or closed
@@ -417,26 +415,13 @@ class SharedLog:
             self._changed.notify_all()
 
 
-def shared_subscriber(
-    connection: PulsarConnection, group: str, member: str, *, latest: bool, by_key: bool
-) -> SharedSubscribe:
-    """Return a function that opens native consumers of this group."""
-    begin = pulsar.InitialPosition.Latest if latest else pulsar.InitialPosition.Earliest
+def _handing_out(settings: PulsarSettings) -> Callable[[list[Any], Sequence[int]], LeasedRun]:
+    """Return what makes columns of messages that are handed out, with their attempts."""
+    if compiled_part.find(settings, "reading") is None:
+        return LeasedRun
+    from mqplug_pulsar._consume.compiled_reading import hand_out_collected
 
-    def subscribe(log: Log, listener: Listen | None) -> Any:
-        return connection.opener.consumer(
-            connection.native_topic(log),
-            group,
-            consumer_type=pulsar.ConsumerType.KeyShared if by_key else pulsar.ConsumerType.Shared,
-            consumer_name=member,
-            message_listener=listener,
-            receiver_queue_size=0 if listener is None else 1,
-            initial_position=begin,
-            negative_ack_redelivery_delay_ms=1,  # the client takes 100
-            batch_index_ack_enabled=True,
-        )
-
-    return subscribe
+    return hand_out_collected
 
 
 def _not_acked(_: Numbers) -> bool:

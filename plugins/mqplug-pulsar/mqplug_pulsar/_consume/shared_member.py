@@ -22,9 +22,8 @@ from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listene
 from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._admin.group_cursors import seek_together
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._consume.added_partitions import AddedPartitions
-from mqplug_pulsar._consume.shared_log import SharedLog, shared_subscriber
-from mqplug_pulsar._consume.topic_checks import TopicChecks
+from mqplug_pulsar._consume.shared_log import SharedLog
+from mqplug_pulsar._consume.topic_checks import AddedPartitions, TopicChecks
 from mqplug_pulsar._format import message_ids
 
 CHECK_LASTS_S = 1.0  # from the check of a message to the poll that hands it out, which may be the next one
@@ -56,7 +55,7 @@ class PulsarSharedMember:
         self._join(options.logs, deadline)
 
     def _shared(self, log: Log) -> SharedLog:
-        subscribe = shared_subscriber(
+        subscribe = subscriptions.shared_subscriber(
             self._connection, self._group, self._name,
             latest=isinstance(self._options.start, Latest), by_key=self._by_key,
         )  # fmt: skip

@@ -1,27 +1,100 @@
-"""Takes messages through the compiled part. The first ones of a process are taken by the plain path, and compared."""
+"""Takes messages through the compiled part, as columns. Bytes are copied out of them when asked for.
+
+The first messages of a process are taken by the plain path, and compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import _pulsar
 
 import mqplug_pulsar_native
-from mqplug.spi import Headers
+from mqplug.spi import Headers, Numbers
 from mqplug_pulsar._cluster import compiled_part
-from mqplug_pulsar._consume.leased_messages import LeasedRun
-from mqplug_pulsar._consume.native_rows import NativeRows
 from mqplug_pulsar._consume.received_messages import (
+    EntryRun,
+    LeasedRun,
     Received,
     ReceivedMessages,
     take_by_member,
     take_by_reader,
 )
+from mqplug_pulsar._format.escapes import headers_from_properties, key_from_text, with_schema_version
+from mqplug_pulsar_native import ODD_HEADERS, ODD_KEY, Rows
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+class CompiledRows:
+    """Messages of one partition, in order, that were never Python objects."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def only(self, numbers: Sequence[int]) -> Self:
+        """Return these rows."""
+        return type(self)(self._rows.only(numbers))
+
+    @cached_property
+    def runs(self) -> list[EntryRun]:
+        """These messages by entry."""
+        return [EntryRun(*run) for run in self._rows.runs()]
+
+    @property
+    def behind(self) -> Numbers:
+        """The position behind the last message."""
+        return self.runs[-1].behind
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return self._rows.coordinates()
+
+    def details(self) -> Sequence[Numbers]:
+        return self._rows.details()
+
+    def keys(self) -> Sequence[bytes | None]:
+        keys = self._rows.keys()
+        if self._rows.any & ODD_KEY:
+            return [key_from_text(key) if isinstance(key, str) else key for key in keys]
+        return cast("list[bytes | None]", keys)
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._rows.values()
+
+    def headers(self) -> Sequence[Headers]:
+        found = self._rows.headers()
+        if not self._rows.any & ODD_HEADERS:
+            return cast("list[Headers]", found)
+        versions = self._numbers("schema_version", "q")
+        return [
+            with_schema_version(headers_from_properties(each), version) if isinstance(each, dict) else each
+            for each, version in zip(found, versions, strict=True)
+        ]
+
+    def timestamps(self) -> Sequence[int]:
+        return self._numbers("timestamp", "Q")
+
+    def log_times(self) -> Sequence[int]:
+        return self._numbers("published", "Q")
+
+    def attempts(self) -> Sequence[int]:
+        return self._numbers("attempt", "i")
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        from mqplug_pulsar._consume import compiled_arrow
+
+        return compiled_arrow.arrays(self._rows, names)
+
+    def _numbers(self, column: str, kind: str) -> list[int]:
+        numbers: list[int] = memoryview(self._rows.buffer(column)).cast("B").cast(kind).tolist()  # type: ignore[call-overload]
+        return numbers
+
 
 _COLUMNS: dict[str, Callable[[Received], Any]] = {
     "ids": lambda run: run.coordinates(),
@@ -45,7 +118,7 @@ def take_rows(native: Any, arrived: list[Any], most: int) -> tuple[Received, int
         return plain, result
     # The client puts each message into this one; an old one would keep its whole batch.
     rows, result = mqplug_pulsar_native.take(native, arrived, _pulsar.Message(), most)
-    return NativeRows(rows), result
+    return CompiledRows(rows), result
 
 
 def take_collected(native: Any, arrived: list[Any], most: int) -> tuple[ReceivedMessages, int]:
@@ -67,8 +140,8 @@ class CollectedMessages(ReceivedMessages):
         return self.messages[row].message_id()  # few are needed: a batch that is acked whole needs none
 
     @cached_property
-    def _rows(self) -> NativeRows:
-        return NativeRows(mqplug_pulsar_native.collect(self.messages))
+    def _rows(self) -> CompiledRows:
+        return CompiledRows(mqplug_pulsar_native.collect(self.messages))
 
     @cached_property
     def _coordinates(self) -> list[tuple[int, ...]]:
@@ -120,7 +193,7 @@ def _agrees(plain: ReceivedMessages) -> bool:
 def _difference(plain: ReceivedMessages) -> str | None:
     """Return how the columns of the same messages differ; None if they agree."""
     try:
-        rows = NativeRows(mqplug_pulsar_native.collect(plain.messages))
+        rows = CompiledRows(mqplug_pulsar_native.collect(plain.messages))
         different = [name for name, column in _COLUMNS.items() if column(plain) != column(rows)]
     except Exception as error:  # noqa: BLE001 - whatever it is, the plain path serves
         return f"its first messages cannot be compared: {type(error).__name__}: {error}"
