@@ -20,10 +20,9 @@ import mqplug
 from mqplug import Log, Record
 from mqplug_pulsar._cluster import compiled_part as part
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._produce import native_reports, reports
-from mqplug_pulsar._produce.native_reports import NativeReports
-from mqplug_pulsar._produce.plain_reports import PlainReports, SentRun
-from mqplug_pulsar._produce.sent_spans import coordinates, details, doubt
+from mqplug_pulsar._produce.client_sender import ClientSender
+from mqplug_pulsar._produce.compiled_sender import NOT_REPORTED, CompiledSender, coordinates, details, doubt
+from mqplug_pulsar._produce.producer import open_sender
 from mqplug_pulsar._settings import PulsarSettings
 
 compiled_part("mqplug_pulsar_native")
@@ -304,8 +303,11 @@ class Lane:
 
     log = LOG
 
-    def take(self, sent):
-        sent.settle()
+    def begin(self, pending):
+        pass
+
+    def take(self, pending):
+        pending.settle()
 
     def error_of(self, result):
         return True, mqplug.Error(result.name)
@@ -359,16 +361,16 @@ def given_up(monkeypatch):
     return found
 
 
-def reports_of(box, *, in_order=True):
-    """Reports that come from this box."""
-    return NativeReports(SimpleNamespace(ReportBox=lambda *functions: box), in_order=in_order)
+def sender_over(box, *, in_order=True):
+    """A sender whose reports come from this box."""
+    return CompiledSender(SimpleNamespace(ReportBox=lambda *functions: box), in_order=in_order)
 
 
-def settled(found, rows=None):
+def settled(sender):
     """What becomes of a run that is sent."""
-    rows = rows or Rows()
-    found.run(rows, Lane()).hand_over(None)
-    found.wait(0)
+    rows = Rows()
+    sender.send_run(rows, None, Lane())
+    sender.wait(0)
     return rows.outcomes
 
 
@@ -390,54 +392,59 @@ def settled(found, rows=None):
 def test_reports_without_sense(given_up, spans):
     """Where the first reports make no sense, the run is unknown, and everything goes the plain way from then on."""
     box = WrongBox(spans)
-    found = reports_of(box)
-    (outcome,) = settled(found)
+    sender = sender_over(box)
+    (outcome,) = settled(sender)
     assert isinstance(outcome, mqplug.OutcomeUnknown)
     assert "make no sense" in given_up["sending"]
-    assert type(found.run(Rows(), Lane())) is SentRun
-    assert isinstance(reports.open_reports(PulsarSettings()), PlainReports)
+    client = SimpleNamespace(send_async=lambda message, report: plain.append(message.data()))
+    plain = []
+    sender.send_run(Rows(), client, Lane())
+    assert (plain, box.sent) == ([b"a", b"b"], [2])
+    assert isinstance(open_sender(PulsarSettings()), ClientSender)
 
 
 def test_what_is_on_its_way_when_sense_is_lost(given_up):
     """Runs that were handed over before the first report is found to make no sense are unknown, too."""
-    found, first, second = reports_of(WrongBox([])), Rows(), Rows()
-    found.run(first, Lane()).hand_over(None)
-    found.run(second, Lane()).hand_over(None)
-    found.wait(0)
+    sender, first, second = sender_over(WrongBox([])), Rows(), Rows()
+    sender.send_run(first, None, Lane())
+    sender.send_run(second, None, Lane())
+    sender.wait(0)
     assert [type(each) for each in first.outcomes + second.outcomes] == [mqplug.OutcomeUnknown] * 2
 
 
 def test_reports_with_sense(given_up):
     """The ids of the first reports are taken as they are; batches by key may be out of order, and in pieces."""
-    assert settled(reports_of(WrongBox(GOOD))) == [((5, 6, 0), (2,)), ((5, 6, 1), (2,))]
+    assert settled(sender_over(WrongBox(GOOD))) == [((5, 6, 0), (2,)), ((5, 6, 1), (2,))]
     apart = [(0, 1, 5, 7, 0, 1), (1, 1, 5, 6, -1, 0)]
-    assert settled(reports_of(WrongBox(apart), in_order=False)) == [((5, 7, 0), (1,)), ((5, 6, -1), ())]
+    assert settled(sender_over(WrongBox(apart), in_order=False)) == [((5, 7, 0), (1,)), ((5, 6, -1), ())]
     assert not given_up
 
 
 def test_rows_that_fail(given_up):
     """Each row that was not stored has the error of its own result, also one that nobody knows or reported."""
-    failed = [(0, int(_pulsar.Result.MessageTooBig)), (1, native_reports.NOT_REPORTED)]
-    assert settled(reports_of(WrongBox([], failed))) == ["MessageTooBig", "AlreadyClosed"]
-    assert settled(reports_of(WrongBox([(0, 1, -1, -1, -1, 0)], [(1, 98765)]))) == ["unknown", "UnknownError"]
+    failed = [(0, int(_pulsar.Result.MessageTooBig)), (1, NOT_REPORTED)]
+    assert settled(sender_over(WrongBox([], failed))) == ["MessageTooBig", "AlreadyClosed"]
+    assert settled(sender_over(WrongBox([(0, 1, -1, -1, -1, 0)], [(1, 98765)]))) == ["unknown", "UnknownError"]
     assert not given_up
 
 
 def test_an_interrupt_between_reports_loses_none(given_up):
     """Reports that were taken when an interrupt came are settled by the next call."""
-    found, first, second = reports_of(WrongBox(GOOD)), Rows(), Rows()
+    sender, first, second = sender_over(WrongBox(GOOD)), Rows(), Rows()
 
-    class Interrupted(Lane):
-        def take(self, sent):
-            raise KeyboardInterrupt
+    class InterruptedOnce(Lane):
+        interrupts = iter([KeyboardInterrupt])
 
-    interrupted = found.run(first, Interrupted())
-    interrupted.hand_over(None)
-    found.run(second, Lane()).hand_over(None)
+        def take(self, pending):
+            for interrupt in self.interrupts:
+                raise interrupt
+            super().take(pending)
+
+    sender.send_run(first, None, InterruptedOnce())
+    sender.send_run(second, None, Lane())
     with pytest.raises(KeyboardInterrupt):
-        found.wait(0)
-    interrupted.lane = Lane()
-    found.wait(0)
+        sender.wait(0)
+    sender.wait(0)
     assert first.outcomes == second.outcomes == [((5, 6, 0), (2,)), ((5, 6, 1), (2,))]
 
 

@@ -1,4 +1,8 @@
-"""What is sent to one partition, in order. It waits here until its native producer is open."""
+"""The client's producer of one partition: opened as the settings say, and what is sent with it, in order.
+
+Values are bytes that the application has encoded. With the topic's schema, brokers take them where a namespace enforces
+schemas, and note the schema's version with each message.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,14 @@ from threading import Lock
 from typing import Any
 
 import _pulsar
+from _pulsar import SchemaType
 
 import mqplug
 from mqplug import Log
+from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.errors import PRODUCE, error_from_exception, error_from_result, named
-from mqplug_pulsar._produce.sent import Sent
+from mqplug_pulsar._produce.client_sender import HandOver, Pending, R
+from mqplug_pulsar._settings import PulsarSettings
 
 
 class PartitionProducer:
@@ -26,22 +33,22 @@ class PartitionProducer:
         self._on_settled = on_settled
         self._lock = Lock()
         self._native: Any = None
-        self._waiting: list[Sent] = []
-        self._unsettled: set[Sent] = set()
-        self._late: list[Sent] = []  # some of their reports came after the last one, or are yet to come
+        self._waiting: list[tuple[Any, HandOver[Any]]] = []
+        self._unsettled: set[Pending] = set()
+        self._late: list[Pending] = []  # some of their reports came after the last one, or are yet to come
         self._closed = False
         self._ending = False
         self._topic_error: mqplug.Error | None = None
 
     # sending -----------------------------------------------------------------------------------------------
 
-    def send(self, sent: Sent) -> None:
-        """Hand this to the native producer, or keep it until that is open."""
+    def send(self, records: R, hand_over: HandOver[R]) -> None:
+        """Hand a record or a run over to the client's producer, or keep it until that is open."""
         with self._lock:
             if self._native is None:
-                self._waiting.append(sent)
+                self._waiting.append((records, hand_over))
             else:
-                self._hand_over(sent)
+                hand_over(records, self._native, self)
 
     def opened(self, opening: Future[Any]) -> None:
         """Hand what waits to the opened native producer, or settle it as failed."""
@@ -50,43 +57,47 @@ class PartitionProducer:
             waiting, self._waiting = self._waiting, []
             if error is None and not self._closed:
                 self._native = opening.result()
-                for sent in waiting:
-                    self._hand_over(sent)
+                for records, hand_over in waiting:
+                    hand_over(records, self._native, self)
                 return
             self.failed = True
         if error is None:
             close_quietly(opening.result())
-        for sent in waiting:
-            sent.failed(_opening_error(error or mqplug.Closed("the producer was closed"), self.log.topic))
+        for records, _ in waiting:
+            records.failed(_opening_error(error or mqplug.Closed("the producer was closed"), self.log.topic))
         self._on_settled()
 
-    def _hand_over(self, sent: Sent) -> None:
-        self._unsettled.add(sent)
-        sent.hand_over(self._native)
+    def begin(self, pending: Pending) -> None:
+        """Note what is about to be handed over."""
+        self._unsettled.add(pending)
+
+    def withdraw(self, pending: Pending) -> None:
+        """Forget what was not handed over."""
+        self._unsettled.discard(pending)
 
     # reports -----------------------------------------------------------------------------------------------
 
-    def reported(self, sent: Sent) -> None:
+    def reported(self, pending: Pending) -> None:
         """Settle what was sent if all reports are in, and ring. Runs on the native client's thread."""
-        self.take(sent)
+        self.take(pending)
         self._on_settled()
 
-    def take(self, sent: Sent) -> None:
+    def take(self, pending: Pending) -> None:
         """Settle what was sent if all reports are in. No error must reach the native client's thread."""
         try:
-            if not sent.is_complete:
-                self._late.append(sent)
+            if not pending.is_complete:
+                self._late.append(pending)
             elif not self._ending:
-                self._settle(sent)
+                self._settle(pending)
         except Exception as error:  # noqa: BLE001
-            sent.unknown(mqplug.OutcomeUnknown(f"the report on the message could not be read: {error}"))
+            pending.unknown(mqplug.OutcomeUnknown(f"the report on the message could not be read: {error}"))
 
     def settle_late(self) -> bool:
         """Settle what had not all its reports when the last one came. Return whether something still has not."""
         if self._late and not self._ending:
             late, self._late = self._late, []
-            for sent in late:
-                self.take(sent)
+            for pending in late:
+                self.take(pending)
         return bool(self._late)
 
     def error_of(self, result: Any) -> tuple[bool, mqplug.Error]:
@@ -96,9 +107,9 @@ class PartitionProducer:
         proven, error = error_from_result(result)
         return proven, named(error, PRODUCE) if proven else error
 
-    def _settle(self, sent: Sent) -> None:
-        sent.settle()
-        self._unsettled.discard(sent)
+    def _settle(self, pending: Pending) -> None:
+        pending.settle()
+        self._unsettled.discard(pending)
 
     # ending ------------------------------------------------------------------------------------------------
 
@@ -128,8 +139,8 @@ class PartitionProducer:
                 "the topic was deleted", topic=self.log.topic, fix="Create it with create_topic"
             )
         self._ending = False
-        for sent in tuple(self._unsettled):
-            self._settle(sent)
+        for pending in tuple(self._unsettled):
+            self._settle(pending)
         self._on_settled()
 
     def close(self) -> None:
@@ -155,3 +166,67 @@ def _opening_error(error: BaseException, topic: str) -> mqplug.Error:
     made = mqplug.Error(f"the native client could not open a producer: {error}", topic=topic)
     made.__cause__ = error
     return made
+
+
+NO_LIMIT = 0
+NEWEST = -1  # version of a schema
+COMPRESSIONS = {
+    "none": _pulsar.CompressionType.NONE,
+    "lz4": _pulsar.CompressionType.LZ4,
+    "zlib": _pulsar.CompressionType.ZLib,
+    "zstd": _pulsar.CompressionType.ZSTD,
+    "snappy": _pulsar.CompressionType.SNAPPY,
+}
+ADOPTED = frozenset({"AVRO", "JSON", "STRING", "PROTOBUF", "PROTOBUF_NATIVE"})
+"""Schemas whose messages the native client takes as bytes. With KEY_VALUE it would crash, the others it leaves out."""
+
+
+def open_client_producer(connection: PulsarConnection, log: Log) -> Any:
+    """Open the native producer of a partition. Raise ``ConfigError`` if the topic's schema rules it out."""
+    topic, client = connection.native_topic(log), connection.client._client
+    options = _options(connection.settings)
+    schema = _newest_schema(client, topic)
+    kind = None if schema is None else schema.schema_type().name
+    if kind in ADOPTED:
+        options.schema(schema)
+    try:
+        return client.create_producer(topic, options)
+    except _pulsar.IncompatibleSchema as error:
+        raise _schema_error(log.topic, kind) from error
+
+
+def _newest_schema(client: Any, topic: str) -> Any:
+    """Return the topic's schema; None if it has none, or if the broker does not show it."""
+    try:
+        schema = client.get_schema_info(topic, NEWEST)
+    except (_pulsar.TopicNotFound, _pulsar.AuthorizationError):
+        return None
+    return None if schema.schema_type() in {SchemaType.NONE, SchemaType.BYTES} else schema
+
+
+def _schema_error(topic: str, kind: str | None) -> mqplug.ConfigError:
+    if kind is None or kind in ADOPTED:
+        return mqplug.ConfigError(
+            f"the namespace of the topic {topic!r} refuses the schema of this producer as incompatible: "
+            f"{kind or 'none'}, the topic's own",
+            topic=topic, fix="Upload a schema that the namespace's compatibility strategy allows",
+        )  # fmt: skip
+    return mqplug.ConfigError(
+        f"the topic {topic!r} has a schema of type {kind} and refuses bytes without it, but pulsar-client for Python "
+        f"cannot send bytes of this type",
+        topic=topic, fix=f"Use a schema of type {', '.join(sorted(ADOPTED))}, or do not enforce schemas there",
+    )  # fmt: skip
+
+
+def _options(settings: PulsarSettings) -> Any:
+    options = _pulsar.ProducerConfiguration()
+    options.max_pending_messages(NO_LIMIT)  # the core has a limit
+    options.block_if_queue_full(False)
+    options.compression_type(COMPRESSIONS[settings.compression])
+    options.batching_enabled(settings.batching != "none")
+    if settings.batching == "by_key":
+        options.batching_type(_pulsar.BatchingType.KeyBased)
+    options.batching_max_publish_delay_ms(round(settings.batch_delay * 1000))
+    options.batching_max_messages(settings.batch_messages)
+    options.batching_max_allowed_size_in_bytes(settings.batch_bytes)
+    return options

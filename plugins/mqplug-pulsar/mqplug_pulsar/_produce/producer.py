@@ -1,4 +1,4 @@
-"""The producer: one native producer for each partition, opened for its first message."""
+"""The producer: one of the client's producers for each partition, opened for its first message."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 
+import _pulsar
+
 import mqplug
 from mqplug.spi import Run, Sending
+from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._produce.deleted_topics import end_deleted
-from mqplug_pulsar._produce.native_producers import open_native
-from mqplug_pulsar._produce.partition_producer import PartitionProducer
-from mqplug_pulsar._produce.reports import open_reports
+from mqplug_pulsar._produce.client_sender import ClientSender, Sender
+from mqplug_pulsar._produce.compiled_sender import CompiledSender
+from mqplug_pulsar._produce.partition_producer import PartitionProducer, open_client_producer
+from mqplug_pulsar._settings import PulsarSettings
 
 LINGER_S = 0.002  # for which the core collects records
 LATE_S = 0.002  # between two looks at reports that nothing announces
@@ -28,22 +31,20 @@ class PulsarProducer:
         self.linger_s = min(LINGER_S, connection.settings.batch_delay)
         self._connection = connection
         self._lanes: dict[tuple[str, int], PartitionProducer] = {}
-        self._reports = open_reports(connection.settings)
+        self._sender = open_sender(connection.settings)
         self._has_late = False
         self._next_look = 0.0
         self._look: Future[None] | None = None
 
     def send(self, sendings: Sequence[Sending]) -> None:
         for sending in sendings:
-            lane = self._lane(sending.topic, sending.partition)
-            lane.send(self._reports.record(sending, lane))
+            self._lane(sending.topic, sending.partition).send(sending, self._sender.send_record)
 
     def send_run(self, run: Run) -> None:
-        lane = self._lane(run.topic, run.partition)
-        lane.send(self._reports.run(run, lane))
+        self._lane(run.topic, run.partition).send(run, self._sender.send_run)
 
     def pump(self, timeout: float) -> None:
-        self._reports.wait(min(timeout, LATE_S) if self._has_late else timeout)
+        self._sender.wait(min(timeout, LATE_S) if self._has_late else timeout)
         lanes = tuple(self._lanes.values())
         self._has_late = sum(lane.settle_late() for lane in lanes) > 0
         if (now := time.monotonic()) >= self._next_look:
@@ -67,11 +68,54 @@ class PulsarProducer:
         lane = self._lanes.get((topic, partition))
         if lane is None or lane.failed:
             log = self._connection.log(self._connection.names.canonical(topic), partition)
-            lane = self._lanes[topic, partition] = PartitionProducer(log, self._reports.ring)
-            self._connection.calls.start(partial(open_native, self._connection, log)).add_done_callback(lane.opened)
+            lane = self._lanes[topic, partition] = PartitionProducer(log, self._sender.ring)
+            self._connection.calls.start(partial(open_client_producer, self._connection, log)).add_done_callback(
+                lane.opened
+            )
         return lane
 
     def _look_for_deleted(self, lanes: Sequence[PartitionProducer]) -> None:
         cut_off = [lane for lane in lanes if lane.is_cut_off]
         if cut_off and (self._look is None or self._look.done()):
             self._look = self._connection.calls.start(partial(end_deleted, self._connection, cut_off))
+
+
+ANSWER_TIMEOUT_S = 5.0
+
+
+def open_sender(settings: PulsarSettings) -> Sender:
+    """Return what hands records over; ``ConfigError`` if the settings require what cannot be used."""
+    compiled = compiled_part.find(settings, "sending")
+    return ClientSender() if compiled is None else CompiledSender(compiled, in_order=settings.batching != "by_key")
+
+
+def end_deleted(connection: PulsarConnection, lanes: Sequence[PartitionProducer]) -> None:
+    """End those of these producers whose topics are gone.
+
+    The client tries to reach the broker of a deleted topic forever, and says nothing. So for what waits for its report
+    it is looked whether the client's producer has a broker, and if not, whether the topic still exists. While brokers
+    are down or hand a topic over, the answer is that it exists, or none.
+    """
+    for lane in lanes:
+        with suppress(mqplug.Error, _pulsar.PulsarException):  # no answer: the next look asks again
+            if _is_gone(connection, lane):
+                lane.end(partial(_still_gone, connection, lane))
+                connection.forget(lane.log.topic)
+
+
+def _still_gone(connection: PulsarConnection, lane: PartitionProducer) -> bool:
+    with suppress(mqplug.Error, _pulsar.PulsarException):
+        return _is_gone(connection, lane)
+    return False
+
+
+def _is_gone(connection: PulsarConnection, lane: PartitionProducer) -> bool:
+    """Return whether there is no topic that holds this log. Raise if no broker answers."""
+    full = connection.names.full(lane.log.topic)
+    try:
+        topics = connection.client.get_topic_partitions(full)
+        if topics == [full] and connection.admin is not None:
+            connection.admin.stats(full, ANSWER_TIMEOUT_S)  # with automatic creation a broker finds every name
+    except (_pulsar.TopicNotFound, mqplug.TopicNotFound):
+        return True
+    return lane.native_topic not in topics
