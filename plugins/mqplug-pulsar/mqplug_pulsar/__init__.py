@@ -140,7 +140,7 @@ def mqplug_administer(connection: PulsarConnection, action: Action, timeout: flo
 
 
 def _administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar._admin import group_cursors, groups, topic_patterns, topics
+    from mqplug_pulsar._admin import groups, subscriptions, topic_patterns, topics
 
     match action:
         case CreateTopic():
@@ -161,7 +161,7 @@ def _administer(connection: PulsarConnection, action: Action, timeout: float) ->
         case DescribeTopics(names):
             return topics.describe_all(connection, names, timeout)
         case DescribeGroup(group, logs):
-            return group_cursors.subscription_positions(connection, logs, group, timeout)
+            return subscriptions.subscription_positions(connection, logs, group, timeout)
         case DescribeGroupMembers(group):
             return groups.describe_group(connection, group, timeout)
         case ListGroups(topic):

@@ -8,7 +8,7 @@ from functools import partial
 import driver_seam
 
 import mqplug_pulsar
-from mqplug_pulsar._admin import group_cursors
+from mqplug_pulsar._admin import subscriptions
 
 LIMIT_S = 30
 
@@ -96,7 +96,7 @@ class UnansweredReads:
 
     def __init__(self, error):
         self._error = error
-        self._read = group_cursors.cursor
+        self._read = subscriptions.cursor
         self.allowed = True
         self.refused = 0
 

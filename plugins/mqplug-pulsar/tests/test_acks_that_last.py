@@ -16,7 +16,7 @@ from pulsar_driver import ack_two_of_three, check_exactly, fill, prefetched, tak
 
 import mqplug
 from mqplug import EARLIEST
-from mqplug_pulsar._admin import group_cursors, group_notes
+from mqplug_pulsar._admin import group_notes, subscriptions
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.credentials import Credentials
 from mqplug_pulsar._settings import PulsarSettings
@@ -137,7 +137,7 @@ def test_members_that_note_acks_at_once(mq, topic):
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(note, range(12)))
     note(12)
-    assert (2**40, 12) in group_cursors.cursor(mq._connection, log, "g", 20).acks.masks
+    assert (2**40, 12) in subscriptions.cursor(mq._connection, log, "g", 20).acks.masks
 
 
 KILLED = """

@@ -6,7 +6,7 @@ import pytest
 from pulsar_driver import UnansweredReads, fill, prefetched, take, take_all, wait_until
 
 import mqplug
-from mqplug_pulsar._admin import group_cursors
+from mqplug_pulsar._admin import subscriptions
 
 COPIES = 350
 
@@ -19,7 +19,7 @@ COPIES = 350
 def test_copies_of_committed_messages(mq, topic, pulsar_server, monkeypatch, error):
     """Copies that came before a commit are not delivered after it, though no broker told for a while what is acked."""
     reads = UnansweredReads(error)
-    monkeypatch.setattr(group_cursors, "cursor", reads)
+    monkeypatch.setattr(subscriptions, "cursor", reads)
     with mq.consumer(topic, group="g") as member:
         fill(mq, topic, COPIES)
         taken = take_all(member, COPIES)

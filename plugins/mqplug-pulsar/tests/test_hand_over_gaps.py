@@ -7,7 +7,7 @@ import pytest
 from pulsar_driver import UnansweredReads, fill, take_all
 
 import mqplug
-from mqplug_pulsar._admin import group_cursors
+from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._consume import member_filter
 from mqplug_pulsar._consume.partition_feeds import PartitionFeed
 
@@ -74,7 +74,7 @@ def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, e
     """When the broker does not answer whether messages are missing, later ones are not delivered before them."""
     ids = fill(single, topic, 10)
     reads = UnansweredReads(error)
-    monkeypatch.setattr(group_cursors, "cursor", reads)
+    monkeypatch.setattr(subscriptions, "cursor", reads)
     with single.consumer(topic, group="g") as member:
         reads.allowed = False
         assert [message.id for message in take_all(member, 10)] == ids
@@ -123,7 +123,7 @@ def test_a_member_that_may_not_read_where_its_group_stands(single, topic, monkey
     """It delivers what it gets: nothing would ever show that no messages are missing."""
     ids = fill(single, topic, 10)
     reads = UnansweredReads(mqplug.AccessDenied("no"))
-    monkeypatch.setattr(group_cursors, "cursor", reads)
+    monkeypatch.setattr(subscriptions, "cursor", reads)
     with single.consumer(topic, group="g") as member:
         reads.allowed = False
         assert [message.id for message in take_all(member, 7)] == ids[3:]

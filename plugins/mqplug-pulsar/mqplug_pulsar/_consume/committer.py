@@ -19,7 +19,7 @@ import pulsar
 import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline, GroupPosition, Numbers
-from mqplug_pulsar._admin import group_cursors, group_notes
+from mqplug_pulsar._admin import group_notes, subscriptions
 from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, CursorWrites, ack_and_ask, ack_and_wait
 from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.client_calls import retry_while_unreachable
@@ -209,7 +209,7 @@ class Committer:
         return there
 
     def _ask(self, log: Log) -> Future[Cursor | None]:
-        ask = partial(group_cursors.cursor, self._connection, log, self._group, LEARN_TIMEOUT_S)
+        ask = partial(subscriptions.cursor, self._connection, log, self._group, LEARN_TIMEOUT_S)
         return self._connection.calls.start(ask)
 
     def learnt(self, log: Log) -> Cursor | None:

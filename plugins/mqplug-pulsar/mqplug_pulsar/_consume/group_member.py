@@ -13,7 +13,7 @@ from uuid import uuid4
 import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener
-from mqplug_pulsar._admin import group_cursors, subscriptions
+from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.committer import Committer
@@ -68,7 +68,7 @@ class PulsarGroupMember:
         """Return where reading begins, as far as it is known. The broker skips acked messages behind it."""
         begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in logs}
         if self._connection.admin is not None:
-            stored = group_cursors.cursors(self._connection, logs, self._group, timeout)
+            stored = subscriptions.cursors(self._connection, logs, self._group, timeout)
             for log, cursor in stored.items():
                 begin[log] = GroupPosition(Position(log, cursor.position))
                 self._feeds[log].skipped = cursor.skipped
@@ -139,7 +139,7 @@ class PulsarGroupMember:
         self._feeds.check_held(positions)
         deadline = Deadline(timeout)
         moves = {
-            log: partial(group_cursors.move_cursor, self._connection, self._feeds[log].native, self._group, to, timeout)
+            log: partial(subscriptions.move_cursor, self._connection, self._feeds[log].native, self._group, to, timeout)
             for log, to in positions.items()
         }
         skipped = self._connection.calls.each(moves, timeout)
@@ -147,7 +147,7 @@ class PulsarGroupMember:
         self._subscribe_all(positions, deadline.remaining())
         for log, position in positions.items():
             self._feeds[log].skipped = skipped[log]
-            self._committer.take_over(log, group_cursors.acked_before(position))
+            self._committer.take_over(log, subscriptions.acked_before(position))
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store positions and acked ranges."""

@@ -20,7 +20,7 @@ import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers, Settlement
 from mqplug_pulsar._admin import subscriptions
-from mqplug_pulsar._admin.group_cursors import seek_together
+from mqplug_pulsar._admin.subscriptions import seek_together
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.shared_log import SharedLog
 from mqplug_pulsar._consume.topic_checks import AddedPartitions, TopicChecks
