@@ -1,9 +1,9 @@
 """How records are handed over to the client's producers, and settled: one call of the client for each message.
 
-The client calls back for each message, on a thread of its own. If a callback runs Python, that thread and the
-sending one hand the interpreter's lock to each other for each message, which costs more than everything else. So the
-messages of a run report to a method written in C, ``dict.setdefault`` of a dictionary for each message: it then holds
-the result and the id. Only the last message of a run calls back in Python.
+The client calls back for each message, on a thread of its own. If a callback runs Python, that thread and the sending
+one hand the interpreter's lock to each other for each message, which costs more than everything else. So the messages
+of a run report to a method written in C, ``dict.setdefault`` of a dictionary for each message: it then holds the result
+and the id. Only the last message of a run calls back in Python.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ class Sender(Protocol):
         """Make ``wait`` return: something was settled."""
 
 
-def settle_failed(sending: Sending, result: Result, lane: Lane) -> None:
+def settle_failed(record: Sending, result: Result, lane: Lane) -> None:
     """Settle one record by a result that is not Ok."""
     proven, error = lane.error_of(result)
-    (sending.failed if proven else sending.unknown)(error)
+    (record.failed if proven else record.unknown)(error)
 
 
-def settle_duplicate(sending: Sending) -> None:
+def settle_duplicate(record: Sending) -> None:
     """Settle one record that has no id, although its result is Ok."""
-    sending.unknown(mqplug.OutcomeUnknown(DUPLICATE))
+    record.unknown(mqplug.OutcomeUnknown(DUPLICATE))
 
 
 def message_of(

@@ -69,9 +69,8 @@ class PulsarProducer:
         if lane is None or lane.failed:
             log = self._connection.log(self._connection.names.canonical(topic), partition)
             lane = self._lanes[topic, partition] = PartitionProducer(log, self._sender.ring)
-            self._connection.calls.start(partial(open_client_producer, self._connection, log)).add_done_callback(
-                lane.opened
-            )
+            opening = self._connection.calls.start(partial(open_client_producer, self._connection, log))
+            opening.add_done_callback(lane.opened)
         return lane
 
     def _look_for_deleted(self, lanes: Sequence[PartitionProducer]) -> None:
@@ -80,21 +79,21 @@ class PulsarProducer:
             self._look = self._connection.calls.start(partial(end_deleted, self._connection, cut_off))
 
 
-ANSWER_TIMEOUT_S = 5.0
-
-
 def open_sender(settings: PulsarSettings) -> Sender:
     """Return what hands records over; ``ConfigError`` if the settings require what cannot be used."""
     compiled = compiled_part.find(settings, "sending")
     return ClientSender() if compiled is None else CompiledSender(compiled, in_order=settings.batching != "by_key")
 
 
+ANSWER_TIMEOUT_S = 5.0
+
+
 def end_deleted(connection: PulsarConnection, lanes: Sequence[PartitionProducer]) -> None:
     """End those of these producers whose topics are gone.
 
-    The client tries to reach the broker of a deleted topic forever, and says nothing. So for what waits for its report
-    it is looked whether the client's producer has a broker, and if not, whether the topic still exists. While brokers
-    are down or hand a topic over, the answer is that it exists, or none.
+    The client tries to reach the broker of a deleted topic forever, and says nothing. So where records wait for their
+    outcome and the client's producer has no broker, this asks whether the topic still exists. While brokers are down or
+    hand a topic over, the answer is that it exists, or none.
     """
     for lane in lanes:
         with suppress(mqplug.Error, _pulsar.PulsarException):  # no answer: the next look asks again
