@@ -124,7 +124,7 @@ def test_no_note_is_overwritten(mq, topic):
     log = mq.positions(topic, group="g")[0].position.log
 
     def note(number):
-        group_notes.add_acks(mq._connection, log, "g", {(2**40, number): 1}, "", Deadline(60))
+        group_notes.add_batch_acks_unless_moved(mq._connection, log, "g", {(2**40, number): 1}, "", Deadline(60))
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(note, range(48)))

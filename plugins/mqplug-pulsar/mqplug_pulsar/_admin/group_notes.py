@@ -21,17 +21,8 @@ import pulsar
 import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline, Numbers
-from mqplug_pulsar._cluster.admin_interface import (
-    AdminInterface,
-    AdminRefused,
-    error_from_refusal,
-    group_path,
-)
-from mqplug_pulsar._cluster.broker_statistics import (
-    Cursor,
-    Ledgers,
-    cursor_of_group,
-)
+from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused, error_from_refusal, group_path
+from mqplug_pulsar._cluster.broker_statistics import Cursor, Ledgers, cursor_of_group
 from mqplug_pulsar._cluster.connection import PROBE_NAME, UNSUBSCRIBE_S, PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
 from mqplug_pulsar._format.note_texts import (
@@ -223,7 +214,7 @@ def note_attempts(
         change_properties(connection, admin, log, group, edit, max(0.1, deadline.remaining()))
 
 
-def add_acks(
+def add_batch_acks_unless_moved(
     connection: PulsarConnection, log: Log, group: str, masks: Mapping[Entry, int], seek: str, deadline: Deadline
 ) -> None:
     """Note acks inside batches, unless the group was moved since this seek."""

@@ -11,12 +11,7 @@ import mqplug
 from mqplug import GroupDescription, GroupMember, Log
 from mqplug.spi import Deadline, GroupInfo
 from mqplug_pulsar._admin import topics
-from mqplug_pulsar._cluster.admin_interface import (
-    AdminRefused,
-    error_from_refusal,
-    group_path,
-    topic_path,
-)
+from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path, topic_path
 from mqplug_pulsar._cluster.connection import PROBE_NAME, PulsarConnection
 
 T = TypeVar("T")

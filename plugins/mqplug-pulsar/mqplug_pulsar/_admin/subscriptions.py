@@ -28,11 +28,7 @@ from mqplug_pulsar._cluster.admin_interface import (
     error_from_refusal,
     group_path,
 )
-from mqplug_pulsar._cluster.broker_statistics import (
-    Cursor,
-    Ledgers,
-    cursor_of_group,
-)
+from mqplug_pulsar._cluster.broker_statistics import Cursor, Ledgers, cursor_of_group
 from mqplug_pulsar._cluster.client_calls import retry_while_cursor_moves
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format import message_ids

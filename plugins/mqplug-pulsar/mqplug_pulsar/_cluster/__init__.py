@@ -1,1 +1,1 @@
-"""The connection to a cluster: the native client, the admin interface, and native errors."""
+"""The connection to a cluster: the client library's client and its calls, the admin interface, and errors."""

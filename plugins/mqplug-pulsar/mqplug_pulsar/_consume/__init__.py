@@ -1,1 +1,1 @@
-"""The consumer: native readers and consumers for its partitions, and the messages they receive."""
+"""The consumer: readers and consumers of the client library for its partitions, and the messages they receive."""

@@ -241,7 +241,7 @@ class SharedLog:
         def store() -> None:
             self._store(feed, acked, masks, deadline)
             if masks:
-                group_notes.add_acks(self._connection, self.log, self._group, masks, seek, deadline)
+                group_notes.add_batch_acks_unless_moved(self._connection, self.log, self._group, masks, seek, deadline)
 
         try:
             retry_while_unreachable(store, deadline)

@@ -1,1 +1,1 @@
-"""Message ids, keys, headers and topic names, between mqplug's form and Pulsar's. Imports no client library."""
+"""Message ids, keys, headers, notes and topic names, between mqplug's form and Pulsar's. Imports no client library."""

@@ -1,1 +1,1 @@
-"""The producer: one native producer for each partition."""
+"""The producer: one producer of the client library for each partition."""
