@@ -15,9 +15,8 @@ from xml.etree import ElementTree
 
 import mqplug
 from mqplug_cli._top.app import TopApp
+from mqplug_cli._top.model import Sample, Subject
 from mqplug_cli._top.probe import Probe
-from mqplug_cli._top.sample import Sample
-from mqplug_cli._top.subject import Subject
 
 PICTURE = Path(__file__).with_name("top.svg")
 SIZE = (110, 16)

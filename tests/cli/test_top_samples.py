@@ -8,12 +8,11 @@ import mqplug
 
 pytest.importorskip("textual", reason="mqplug[top] is not installed")
 
-from mqplug_cli._top import overview_rows, rates
-from mqplug_cli._top.model import HISTORY, Model
-from mqplug_cli._top.overview_rows import View
+from mqplug_cli._top import overview, probe
+from mqplug_cli._top.figures import sparkline
+from mqplug_cli._top.model import HISTORY, GroupSample, Model, Sample, TopicSample
+from mqplug_cli._top.overview import View
 from mqplug_cli._top.probe import Probe
-from mqplug_cli._top.sample import GroupSample, Sample, TopicSample
-from mqplug_cli._top.sparkline import sparkline
 
 pytestmark = pytest.mark.python
 
@@ -164,14 +163,14 @@ def test_what_a_group_passed_is_what_was_stored_less_what_its_lag_grew():
     """Twenty a second stored and thirty less to read after two seconds are thirty-five a second read."""
     before = GroupSample(0.0, {0: 100, 1: 0})
     now = GroupSample(2.0, {0: 60, 1: 10})
-    assert rates.passed_rate(before, now, 20.0, None) == 35.0
-    assert rates.passed_rate(before, now, None, None) is None
+    assert probe.passed_rate(before, now, 20.0, None) == 35.0
+    assert probe.passed_rate(before, now, None, None) is None
 
 
 def test_a_sample_of_the_same_moment_tells_no_rate():
     """Rates need time between two samples."""
     here = TopicSample(1.0, {})
-    assert rates.stored_rates(here, here, None) is None
+    assert probe.stored_rates(here, here, None) is None
 
 
 def test_the_highest_rate_is_a_full_bar():
@@ -227,10 +226,9 @@ def test_rows_are_ordered_by_what_is_asked_for():
         )
     )
     names = {
-        order: [row.key for row in overview_rows.topic_rows(model, View(order=order))]
-        for order in ("name", "in", "lag")
+        order: [row.key for row in overview.topic_rows(model, View(order=order))] for order in ("name", "in", "lag")
     }
     assert names == {"name": ["a", "b", "big"], "in": ["big", "a", "b"], "lag": ["b", "a", "big"]}
-    assert [row.key for row in overview_rows.topic_rows(model, View(text="B"))] == ["b", "big"]
-    groups = overview_rows.group_rows(model, View(order="lag"))
+    assert [row.key for row in overview.topic_rows(model, View(text="B"))] == ["b", "big"]
+    groups = overview.group_rows(model, View(order="lag"))
     assert [(row.key, row.marked) for row in groups] == [(("g", "b"), False), (("g", "a"), True)]

@@ -16,10 +16,9 @@ pytest.importorskip("textual", reason="mqplug[top] is not installed")
 from textual.events import Key
 
 from mqplug_cli._top.app import TopApp
+from mqplug_cli._top.model import EMPTY, Subject
 from mqplug_cli._top.overview import Overview
 from mqplug_cli._top.parts import Answer, SearchField
-from mqplug_cli._top.sample import EMPTY
-from mqplug_cli._top.subject import Subject
 
 EVERY_S = 0.1
 WAIT_S = 60

@@ -52,7 +52,7 @@ def top(client: ClientOptions, every: float, read_only: bool, picture: Path | No
     if picture is None:
         check_terminal()
     app_class = _app_class()
-    from mqplug_cli._top.subject import Subject
+    from mqplug_cli._top.model import Subject
 
     with client.open() as mq:
         shown = " ".join(client.words) or mq.backend

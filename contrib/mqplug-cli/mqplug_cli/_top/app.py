@@ -20,14 +20,11 @@ from mqplug_cli._output.error_text import error_line
 from mqplug_cli._top.change_screen import ChangeScreen
 from mqplug_cli._top.changes import Alter, Change, Seek, Trim
 from mqplug_cli._top.detail import OneGroup, OneTopic
-from mqplug_cli._top.model import Model
+from mqplug_cli._top.figures import BARS
+from mqplug_cli._top.model import GroupKey, Model, Sample, Subject
 from mqplug_cli._top.overview import Overview
 from mqplug_cli._top.parts import ModelScreen, tell
-from mqplug_cli._top.probe import Probe
-from mqplug_cli._top.sample import GroupKey, Sample
-from mqplug_cli._top.sampler import Sampler
-from mqplug_cli._top.sparkline import BARS
-from mqplug_cli._top.subject import Subject
+from mqplug_cli._top.probe import Probe, Sampler
 from mqplug_cli._top.table import Table
 from mqplug_cli._top.tail import Tail
 

@@ -17,9 +17,8 @@ from mqplug_cli._queries.seeking import moves, summary
 from mqplug_cli._queries.shorter_retention import loss
 from mqplug_cli._queries.trimming import removals
 from mqplug_cli._top import figures
-from mqplug_cli._top.detail_rows import place
-from mqplug_cli._top.layout import Column, Row
-from mqplug_cli._top.subject import Subject
+from mqplug_cli._top.model import Subject
+from mqplug_cli._top.table import Column, Row
 
 MOVE_COLUMNS: Final = (
     Column("PARTITION", wide=True),
@@ -111,7 +110,12 @@ class Seek:
         rows = [
             Row(
                 each.partition,
-                (str(each.partition), place(each.start), place(each.until), *map(_number, (each.again, each.passed))),
+                (
+                    str(each.partition),
+                    figures.place(each.start),
+                    figures.place(each.until),
+                    *map(_number, (each.again, each.passed)),
+                ),
             )
             for each in found
         ]
@@ -153,7 +157,12 @@ class Trim:
         rows = [
             Row(
                 each.partition,
-                (str(each.partition), place(each.start), place(each.until), figures.count(*each.messages)),
+                (
+                    str(each.partition),
+                    figures.place(each.start),
+                    figures.place(each.until),
+                    figures.count(*each.messages),
+                ),
             )
             for each in found
         ]

@@ -1,9 +1,9 @@
-"""The screens of one topic, and of one group on a topic."""
+"""The screens of one topic, and of one group on a topic: facts above, partitions below."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,21 +12,94 @@ from textual.widgets import Footer, Static
 import mqplug
 from mqplug_cli._output.error_text import error_line
 from mqplug_cli._output.topic_values import settings_text
-from mqplug_cli._top.detail_rows import (
-    PARTITION_COLUMNS,
-    PLACE_COLUMNS,
-    group_facts,
-    members_line,
-    partition_rows,
-    place_rows,
-    topic_facts,
-)
-from mqplug_cli._top.layout import Column, Row
-from mqplug_cli._top.model import Model
+from mqplug_cli._top import figures
+from mqplug_cli._top.model import GroupKey, Model, Subject
 from mqplug_cli._top.parts import Answer, ModelScreen, ask
-from mqplug_cli._top.sample import GroupKey
-from mqplug_cli._top.subject import Subject
-from mqplug_cli._top.table import Table
+from mqplug_cli._top.table import Column, Row, Table
+
+PARTITION_COLUMNS: Final = (
+    Column("PARTITION", wide=True),
+    Column("LOW", right=True),
+    Column("HIGH", right=True),
+    Column("MESSAGES", right=True),
+    Column("IN/S", right=True),
+)
+PLACE_COLUMNS: Final = (
+    Column("PARTITION", wide=True),
+    Column("POSITION", right=True),
+    Column("HIGH", right=True),
+    Column("LAG", right=True),
+)
+
+
+def partition_rows(model: Model, topic: str) -> list[Row]:
+    """Return a row for each partition of a topic."""
+    there = model.sample.topics.get(topic)
+    if there is None:
+        return []
+    rates = there.rates or {}
+    return [
+        Row(
+            partition,
+            (
+                str(partition), figures.place(marks.low), figures.place(marks.high),
+                figures.count(marks.count, marks.exact), figures.rate(rates.get(partition)),
+            ),
+        )
+        for partition, marks in sorted(there.marks.items())
+    ]  # fmt: skip
+
+
+def place_rows(model: Model, key: GroupKey) -> list[Row]:
+    """Return a row for each partition of a topic, with a group's position in it."""
+    group = model.sample.groups.get(key)
+    there = model.sample.topics.get(key[1])
+    if group is None or there is None:
+        return []
+    positions = group.positions or {}
+    return [
+        Row(
+            partition,
+            (
+                str(partition), figures.place(positions.get(partition)), figures.place(marks.high),
+                figures.count(group.lag.get(partition, 0), marks.exact),
+            ),
+            marked=False,
+        )
+        for partition, marks in sorted(there.marks.items())
+    ]  # fmt: skip
+
+
+def topic_facts(model: Model, topic: str, bars: str) -> str:
+    """Return what a topic does and which groups read it, line by line."""
+    there = model.sample.topics.get(topic)
+    if there is None:
+        return "there is no such topic"
+    lines = [_rates("in", there.rate, model.stored.of(topic), bars)]
+    for (group, name), sample in sorted(model.sample.groups.items()):
+        if name == topic:
+            behind = figures.count(sample.behind, there.exact)
+            lines.append(f"{group} is {behind} behind, {figures.rate(sample.rate)}/s")
+    return "\n".join(lines)
+
+
+def group_facts(model: Model, key: GroupKey, bars: str) -> str:
+    """Return what a group does on a topic."""
+    group = model.sample.groups.get(key)
+    if group is None:
+        return "the group has no position here"
+    return _rates("out", group.rate, model.passed.of(key), bars)
+
+
+def members_line(described: mqplug.GroupDescription) -> str:
+    """Return the names of a group's members."""
+    if described.members is None:
+        return "members: the backend does not report them"
+    return f"members: {', '.join(map(str, described.members)) or 'none'}"
+
+
+def _rates(word: str, rate: float | None, before: Sequence[float | None], bars: str) -> str:
+    return f"{word} {figures.rate(rate)}/s  {figures.sparkline(before, 3 * figures.SPARKLINE_WIDTH, bars).lstrip()}"
 
 
 class Detail(ModelScreen):

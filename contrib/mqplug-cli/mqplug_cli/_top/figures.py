@@ -1,8 +1,14 @@
-"""Numbers and bytes as short texts for a screen."""
+"""Numbers, rates, positions and bytes as short texts for a screen, and numbers as a line of small bars."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from mqplug_cli._output.positions import position_text
+
+if TYPE_CHECKING:
+    import mqplug
 
 UNKNOWN: Final = "-"
 _DECIMAL_BELOW: Final = 10
@@ -18,6 +24,11 @@ def rate(number: float | None) -> str:
     if number is None:
         return UNKNOWN
     return f"{number:.1f}" if 0 < number < _DECIMAL_BELOW else f"{number:,.0f}"
+
+
+def place(position: mqplug.Position | None) -> str:
+    """Return the coordinates of a position."""
+    return position_text(position) or UNKNOWN
 
 
 def members(number: int | None) -> str:
@@ -45,3 +56,22 @@ def fitted(text: str, width: int, right: bool = False) -> str:
         return set_cell_size(text, width - 1) + "…" if width else ""
     blank = " " * (width - cell_len(text))
     return blank + text if right else text + blank
+
+
+BARS: Final = "▁▂▃▄▅▆▇█"
+SPARKLINE_WIDTH: Final = 20
+
+
+def sparkline(numbers: Sequence[float | None], width: int, bars: str = BARS) -> str:
+    """Return the last ``width`` numbers as bars, right-aligned. The highest is a full bar, an unknown one a space."""
+    shown = numbers[-width:] if width else []
+    top = max((each for each in shown if each is not None), default=0.0)
+    return "".join(_bar(each, top, bars) for each in shown).rjust(width)
+
+
+def _bar(number: float | None, top: float, bars: str) -> str:
+    if number is None:
+        return " "
+    if number <= 0 or top <= 0:
+        return bars[0]
+    return bars[max(1, round(number / top * (len(bars) - 1)))]

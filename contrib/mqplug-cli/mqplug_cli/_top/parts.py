@@ -14,8 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mqplug_cli._top.model import Model
-from mqplug_cli._top.sample import GroupKey
+from mqplug_cli._top.model import GroupKey, Model
 
 
 class StatusLine(Static):

@@ -1,16 +1,68 @@
-"""Asks a backend for samples, through the public API. What it may ask of groups in one sample is bounded by time."""
+"""Asks a backend for samples, through the public API, in a thread, and computes rates from one to the next.
+
+What it may ask of groups in one sample is bounded by time.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
 import mqplug
-from mqplug_cli._top.rates import Distance, passed_rate, stored_rates
-from mqplug_cli._top.sample import EMPTY, GroupKey, GroupSample, Sample, TopicSample
+from mqplug_cli._top.model import EMPTY, GroupKey, GroupSample, Sample, TopicSample
+
+Distance: TypeAlias = Callable[[mqplug.Position, mqplug.Position], int]
+"""Counts the messages between two positions of one log, as ``Client.distance`` does."""
+
+
+def stored_rates(before: TopicSample | None, now: TopicSample, distance: Distance | None) -> dict[int, float] | None:
+    """Return the messages stored per second in each partition, or None if the samples do not tell."""
+    if before is None or now.at <= before.at:
+        return None
+    seconds = now.at - before.at
+    rates = {}
+    for partition, marks in now.marks.items():
+        stored = _stored(before.marks.get(partition), marks, distance)
+        if stored is None:
+            return None
+        rates[partition] = stored / seconds
+    return rates
+
+
+def passed_rate(
+    before: GroupSample | None, now: GroupSample, stored: float | None, distance: Distance | None
+) -> float | None:
+    """Return the messages per second that a group passed, or None if the samples do not tell.
+
+    It is how far its positions moved; without them what was ``stored`` per second, less what the lag grew. A group that
+    was moved back passed none.
+    """
+    if before is None or now.at <= before.at:
+        return None
+    seconds = now.at - before.at
+    if now.positions is not None and before.positions is not None and distance is not None:
+        return _moved(before.positions, now.positions, distance) / seconds
+    return None if stored is None else max(0.0, stored - (now.behind - before.behind) / seconds)
+
+
+def _stored(before: mqplug.Watermarks | None, now: mqplug.Watermarks, distance: Distance | None) -> int | None:
+    if before is None:
+        return now.count  # a new partition
+    if before.high.log is not now.high.log:
+        return None  # the topic was deleted, and created anew
+    if distance is not None:
+        return distance(before.high, now.high)
+    return max(0, now.count - before.count) if before.low == now.low else None
+
+
+def _moved(before: Mapping[int, mqplug.Position], now: Mapping[int, mqplug.Position], distance: Distance) -> int:
+    both = [(before[each], now[each]) for each in now if each in before and before[each].log is now[each].log]
+    return sum(distance(start, until) for start, until in both if start < until)
+
 
 _TRIES: Final = 3  # topics may be deleted between two questions
 
@@ -129,3 +181,53 @@ def _lag(position: mqplug.Position | None, marks: mqplug.Watermarks, distance: D
     if position.log is not marks.high.log:
         return 0  # the topic was created anew since
     return distance(max(position, marks.low), marks.high)
+
+
+Tell: TypeAlias = Callable[[Sample | Exception], None]
+
+
+class Sampler:
+    """Takes a sample every so many seconds. One that takes long is followed by a pause that is as long.
+
+    So the backend is asked at most half of the time. Failures are told, and do not end it.
+    """
+
+    def __init__(self, take: Callable[[], Sample], tell: Tell, every: float) -> None:
+        self._take = take
+        self._tell = tell
+        self._every = every
+        self._wanted = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="mqplug-top", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with a sample at once."""
+        self._thread.start()
+
+    def hurry(self) -> None:
+        """Take the next sample now."""
+        self._wanted.set()
+
+    def end(self, timeout: float) -> None:
+        """End it. Wait this long for a sample that is being taken."""
+        self._ended = True
+        self._wanted.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._ended:
+            began = time.monotonic()
+            self._step()
+            spent = time.monotonic() - began
+            self._wanted.wait(max(self._every - spent, spent))
+            self._wanted.clear()
+
+    def _step(self) -> None:
+        outcome: Sample | Exception
+        try:
+            outcome = self._take()
+        except Exception as error:  # noqa: BLE001 - told to whoever shows it, with its defects
+            outcome = error
+        if not self._ended:
+            self._tell(outcome)

@@ -1,22 +1,213 @@
-"""The screen that follows a topic: its messages as they come, searched, stopped, and one of them in full."""
+"""The screen that follows a topic: its messages as they come, searched, stopped, and one of them in full.
+
+A thread reads: the last messages at first, then those that come.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import ClassVar, Final
 
+import attrs
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
-from mqplug_cli._top.model import Model
+import mqplug
+from mqplug_cli._output.error_text import error_line
+from mqplug_cli._top.figures import one_line
+from mqplug_cli._top.model import Model, Subject
 from mqplug_cli._top.parts import ModelScreen, SearchField, StatusLine
-from mqplug_cli._top.subject import Subject
-from mqplug_cli._top.table import Table
-from mqplug_cli._top.tail_messages import TAIL_COLUMNS, TailMessage, page
-from mqplug_cli._top.tail_reader import TailReader
+from mqplug_cli._top.table import Column, Row, Table
+
+KEPT_BYTES: Final = 16 * 1024  # of each value
+TAIL_COLUMNS: Final = (
+    Column("TIME"),
+    Column("PARTITION", right=True),
+    Column("POSITION", right=True, most=20),
+    Column("KEY", most=20),
+    Column("VALUE", wide=True),
+)
+_ROW_BYTES: Final = 300
+_HEX_LINE: Final = 16
+_PRINTABLE: Final = range(32, 127)
+
+
+@attrs.frozen(eq=False)
+class TailMessage:
+    """A message as it is shown. Of a large value only the beginning is kept."""
+
+    row: Row
+    id: str
+    time: str
+    key: bytes | None
+    value: bytes | None
+    size: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    def contains(self, text: str) -> bool:
+        """Return whether key, value or headers contain a text; A to Z are as a to z."""
+        wanted = text.encode().lower()
+        named = (part for name, value in self.headers for part in (name.encode(), value))
+        return any(wanted in part.lower() for part in (self.key, self.value, *named) if part is not None)
+
+
+def tail_message(number: int, message: mqplug.Message) -> TailMessage:
+    """Return a message as it is shown. Its row stands for its number."""
+    key, value = message.key, message.value
+    try:
+        time = message.timestamp.astimezone().isoformat(sep=" ", timespec="milliseconds")
+    except mqplug.InvalidTimestamp:
+        time = "impossible"
+    cells = (
+        time.partition(" ")[2][:12], str(message.partition), ":".join(map(str, message.id.coordinates)),
+        "" if key is None else one_line(key[:_ROW_BYTES]), one_line(None if value is None else value[:_ROW_BYTES]),
+    )  # fmt: skip
+    kept = None if value is None else value[:KEPT_BYTES]
+    return TailMessage(Row(number, cells), str(message.id), time, key, kept, len(value or b""), tuple(message.headers))
+
+
+def page(message: TailMessage) -> str:
+    """Return all that is kept of a message as text."""
+    _, partition, position, *_ = message.row.cells
+    lines = [
+        f"partition  {partition}",
+        f"position   {position}",
+        f"id         {message.id}",
+        f"time       {message.time}",
+        f"key        {'(none)' if message.key is None else one_line(message.key)}",
+        *(f"header     {name}: {'(none)' if value is None else one_line(value)}" for name, value in message.headers),
+        f"value      {'(tombstone)' if message.value is None else f'{message.size:,} bytes'}",
+    ]
+    if message.value:
+        lines += ["", value_text(message.value)]
+    if message.value is not None and len(message.value) < message.size:
+        lines.append(f"… and {message.size - len(message.value):,} bytes more")
+    return "\n".join(lines)
+
+
+def value_text(value: bytes) -> str:
+    """Return a value as text: JSON indented, other UTF-8 as it is, and bytes that are no text in hexadecimal."""
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        return "\n".join(_hex_line(value, at) for at in range(0, len(value), _HEX_LINE))
+    with suppress(ValueError):
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return "\n".join(one_line(line.encode(errors="replace")) for line in text.splitlines())
+
+
+def _hex_line(value: bytes, at: int) -> str:
+    part = value[at : at + _HEX_LINE]
+    shown = "".join(chr(byte) if byte in _PRINTABLE else "." for byte in part)
+    return f"{at:06x}  {part.hex(' '):<47}  {shown}"
+
+
+FIRST: Final = 50  # of each partition
+KEPT: Final = 1000
+MOST_PER_S: Final = 1000  # more are not read: nobody can follow them, and the backend has other work
+_BATCH: Final = 200
+_POLL_S: Final = 0.5
+_RETRY_S: Final = 1.0
+_PREFETCH_BYTES: Final = 4 * 1024 * 1024
+
+
+class TailReader:
+    """The last messages of a topic. When they come faster than people can look, some are skipped, which is counted."""
+
+    def __init__(self, client: mqplug.Client, topic: str, timeout: float) -> None:
+        self.changes = 0
+        self.skips = 0
+        self.asked = False  # whether all was read that was there at the beginning
+        self.failure: str | None = None
+        self.defect: Exception | None = None
+        self._client = client
+        self._topic = topic
+        self._timeout = timeout
+        self._kept: deque[TailMessage] = deque(maxlen=KEPT)
+        self._count = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mqplug-top-tail", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop reading soon. Do not wait for it."""
+        self._ended.set()
+
+    def messages(self) -> Sequence[TailMessage]:
+        """Return the messages that are kept, oldest first."""
+        return tuple(self._kept.copy())
+
+    def _run(self) -> None:
+        start: mqplug.Start = mqplug.last(FIRST)
+        while not self._ended.is_set():
+            try:
+                self._read(start)
+            except mqplug.Closed:
+                return
+            except mqplug.Error as error:
+                self.failure = error_line(error)
+            except Exception as error:  # noqa: BLE001 - told by the screen
+                self.defect = error
+                return
+            self.changes += 1
+            start = mqplug.LATEST
+            self._ended.wait(_RETRY_S)
+
+    def _read(self, start: mqplug.Start) -> None:
+        with self._consumer(start) as consumer:
+            self.failure = None
+            ends = self._client.resolve(self._topic, mqplug.LATEST, timeout=self._timeout)
+            began, read = time.monotonic(), 0
+            while not self._ended.is_set():
+                batch = consumer.receive_many(_BATCH, timeout=_POLL_S)
+                self._keep(batch)
+                self._look_at_end(consumer, ends)
+                read += len(batch)
+                if time.monotonic() >= began + 1:
+                    began, read = time.monotonic(), 0
+                elif read > MOST_PER_S:
+                    self._skip(consumer, began + 1)
+                    began, read = time.monotonic(), 0
+
+    def _look_at_end(self, consumer: mqplug.Consumer, ends: Mapping[int, mqplug.Position]) -> None:
+        if not self.asked:
+            here = consumer.position(self._topic)
+            self.asked = all(here[partition] >= end for partition, end in ends.items() if partition in here)
+            self.changes += self.asked
+
+    @contextmanager
+    def _consumer(self, start: mqplug.Start) -> Iterator[mqplug.Consumer]:
+        consumer = self._client.consumer(
+            self._topic, start=start, missing="next", prefetch_bytes=_PREFETCH_BYTES, timeout=self._timeout
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close(_POLL_S)
+
+    def _skip(self, consumer: mqplug.Consumer, until: float) -> None:
+        """Wait, and go on at the end if there is more than is shown in a moment."""
+        self._ended.wait(max(0.0, until - time.monotonic()))
+        consumer.seek(mqplug.last(FIRST), missing="next", timeout=self._timeout)
+        self.skips += 1
+
+    def _keep(self, batch: mqplug.Batch) -> None:
+        for message in batch:
+            self._count += 1
+            self._kept.append(tail_message(self._count, message))
+        self.changes += bool(batch)
+
 
 _REFRESH_S: Final = 0.2
 
