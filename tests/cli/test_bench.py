@@ -14,7 +14,7 @@ from waiting import wait_until
 import mqplug
 from mqplug_cli._app import run_command
 from mqplug_cli._measuring import benchmark
-from mqplug_cli._measuring.percentiles import percentiles_ms
+from mqplug_cli._measuring.loads import percentiles_ms
 
 QUICK = ["--count", "300", "--latencies", "5", "--rounds", "2"]
 

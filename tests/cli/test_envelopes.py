@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import mqplug
-from mqplug_cli._messages.decoding import DECODINGS
 from mqplug_cli._messages.envelopes import BadEnvelope, envelopes_of, record_of
-from mqplug_cli._messages.line_splitting import LineSplitter
-from mqplug_cli._messages.writing import json_lines
+from mqplug_cli._messages.pipes import LineSplitter
+from mqplug_cli._messages.writing import DECODINGS, json_lines
 
 anything = st.none() | st.binary(max_size=20) | st.text(max_size=10).map(str.encode)
 names = st.text(st.characters(exclude_categories=()), max_size=8)  # surrogates, too

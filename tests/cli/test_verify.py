@@ -9,9 +9,9 @@ import pytest
 
 import mqplug
 from mqplug_cli._app import run_command
-from mqplug_cli._measuring import contents, topic_reading
+from mqplug_cli._measuring import comparison, topic_check
 from mqplug_cli._measuring.checksums import FIELDS, PartitionChecksum
-from mqplug_cli._measuring.partition_check import PartitionCheck
+from mqplug_cli._measuring.topic_check import PartitionCheck
 
 TIME = 1_700_000_000_000
 
@@ -83,7 +83,7 @@ def test_checksums_do_not_depend_on_batches(capsys, stores, monkeypatch):
     """The same messages have the same checksum, however they were divided into batches."""
     fill(stores["mine"], records())
     whole = verify(capsys, stores["urls"][0], "orders")[1]
-    monkeypatch.setattr(topic_reading, "BATCH_MESSAGES", 7)
+    monkeypatch.setattr(topic_check, "BATCH_MESSAGES", 7)
     assert verify(capsys, stores["urls"][0], "orders")[1] == whole
 
 
@@ -110,7 +110,7 @@ CHANGED = mqplug.Record(b"value 30", key=b"key 2", timestamp=TIME + 30, partitio
 )
 def test_the_first_difference_is_named(capsys, stores, monkeypatch, field, record):
     """One changed field is found, with the number of the message, the field and the ids of both sides."""
-    monkeypatch.setattr(topic_reading, "BATCH_MESSAGES", 4)
+    monkeypatch.setattr(topic_check, "BATCH_MESSAGES", 4)
     fill(stores["mine"], records(r30=CHANGED))
     fill(stores["other"], records(r30=record))
     code, (says,), found = compare(capsys, stores)
@@ -204,7 +204,7 @@ def test_any_partition_finds_a_key_out_of_order(capsys, three_partitions):
 
 def test_too_many_keys_are_said(capsys, three_partitions, monkeypatch):
     """Where the keys are too many to remember, contents are compared, and it is said that the order was not."""
-    monkeypatch.setattr(contents, "KEYS_MAX", 3)
+    monkeypatch.setattr(comparison, "KEYS_MAX", 3)
     fill(three_partitions["mine"], keyed(2))
     fill(three_partitions["other"], keyed(3))
     mine, other = three_partitions["urls"]
@@ -280,7 +280,7 @@ def test_interrupted_it_says_how_far_it_came(capsys, stores, monkeypatch):
         add(self, batch)
 
     monkeypatch.setattr(PartitionCheck, "add", interrupted)
-    monkeypatch.setattr(topic_reading, "BATCH_MESSAGES", 10)
+    monkeypatch.setattr(topic_check, "BATCH_MESSAGES", 10)
     assert run_command(["verify", stores["urls"][0], "orders"]) == 130
     printed = capsys.readouterr()
     assert printed.out == ""

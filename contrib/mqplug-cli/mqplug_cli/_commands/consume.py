@@ -11,11 +11,9 @@ import mqplug
 from mqplug_cli._arguments.client_options import ClientCommand, ClientOptions, client_options
 from mqplug_cli._arguments.places import PLACES_HELP, Offset, Place
 from mqplug_cli._exit_codes import BEHIND
-from mqplug_cli._messages.decoding import DECODINGS
-from mqplug_cli._messages.filters import MessageFilter
-from mqplug_cli._messages.output_pipe import OutputPipe
-from mqplug_cli._messages.reading import MOST_TOGETHER, Reader, ReadRequest
-from mqplug_cli._messages.writing import TableLines, Write, formatted, json_lines, raw_lines
+from mqplug_cli._messages.pipes import OutputPipe
+from mqplug_cli._messages.reading import MOST_TOGETHER, MessageFilter, Reader, ReadRequest
+from mqplug_cli._messages.writing import DECODINGS, TableLines, Write, formatted, json_lines, raw_lines
 from mqplug_cli._output.progress import Progress
 
 STORED: Final = "stored"

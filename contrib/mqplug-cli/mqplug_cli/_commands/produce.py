@@ -13,12 +13,9 @@ import click
 import mqplug
 from mqplug_cli._arguments.client_options import CLOSE_AFTER_FAILURE_S, ClientCommand, ClientOptions, client_options
 from mqplug_cli._exit_codes import FAILED
-from mqplug_cli._messages.inputs import Inputs, Stop, files, lines, repeated
-from mqplug_cli._messages.pacing import Pacer
-from mqplug_cli._messages.record_making import RecordMaker, Texts
-from mqplug_cli._messages.send_report import InputNames, report
-from mqplug_cli._messages.sending import Outcomes, SendingThread
-from mqplug_cli._messages.templates import Template
+from mqplug_cli._messages.pipes import Inputs, Stop, files, lines, repeated
+from mqplug_cli._messages.records import RecordMaker, Template, Texts
+from mqplug_cli._messages.sending import InputNames, Outcomes, Pacer, SendingThread, report
 from mqplug_cli._output.progress import Progress
 
 file_type = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -22,8 +22,8 @@ from mqplug_cli._measuring.loads import (
     measure_consume,
     measure_latencies,
     measure_produce,
+    percentiles_ms,
 )
-from mqplug_cli._measuring.percentiles import percentiles_ms
 from mqplug_cli._output.error_text import error_line
 
 DELETE_S: Final = 10.0

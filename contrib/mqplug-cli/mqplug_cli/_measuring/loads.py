@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count, cycle, islice
+from math import ceil
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Final
@@ -147,3 +148,14 @@ def _next_arrival(arrivals: SimpleQueue[float | Exception], timeout: float) -> f
     if isinstance(found, Exception):
         raise found
     return found
+
+
+PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+
+
+def percentiles_ms(seconds: Sequence[float]) -> dict[str, float]:
+    """Return the percentiles in milliseconds: for each, a time that this share of all did not exceed."""
+    ordered = sorted(seconds)
+    return {
+        name: round(1000 * ordered[max(ceil(share * len(ordered)), 1) - 1], 4) for name, share in PERCENTILES.items()
+    }

@@ -10,10 +10,8 @@ import attrs
 
 import mqplug
 from mqplug_cli._measuring.checksums import FIELDS
-from mqplug_cli._measuring.contents import Contents, NamedMessages
-from mqplug_cli._measuring.first_difference import Difference, first_difference
-from mqplug_cli._measuring.partition_check import PartitionCheck, TopicCheck
-from mqplug_cli._measuring.topic_reading import TopicReading, partition_batches, reading
+from mqplug_cli._measuring.comparison import Contents, Difference, NamedMessages, first_difference
+from mqplug_cli._measuring.topic_check import PartitionCheck, TopicCheck, TopicReading, partition_batches, reading
 
 NAMED_DIFFERENCES: Final = 16  # partitions whose first difference is looked for
 Count = Callable[[int], None]

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import mqplug
-from mqplug_cli._messages.decoding import NOT_JSON, one_line_json, parsed_json
 
 Headers = tuple[tuple[str, bytes | None], ...]
 MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999: send() takes no later one
@@ -21,9 +20,6 @@ _LONGEST_QUOTE: Final = 40
 
 class BadEnvelope(ValueError):
     """A line that is no envelope."""
-
-
-# writing ---------------------------------------------------------------------------------------------------
 
 
 def envelopes_of(batch: mqplug.Batch, decode: str = "utf8", decode_key: str = "utf8") -> Iterator[dict[str, Any]]:
@@ -69,9 +65,6 @@ def _written_name(name: str) -> dict[str, str]:
     except UnicodeEncodeError:
         return {"name_base64": b64encode(name.encode("utf-8", "surrogatepass")).decode()}
     return {"name": name}
-
-
-# reading ---------------------------------------------------------------------------------------------------
 
 
 def record_of(line: bytes, *, keeps_partition: bool = True) -> mqplug.Record:
@@ -181,3 +174,31 @@ def _whole_number(envelope: Mapping[str, Any], name: str, most: int | None) -> i
 def _quoted(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+
+
+NOT_JSON: Final = object()
+
+
+def parsed_json(data: bytes) -> object:
+    """Return the value of a JSON document, or ``NOT_JSON``."""
+    try:
+        return json.loads(data, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return NOT_JSON
+
+
+_one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def one_line_json(value: object) -> str:
+    """Return a value as JSON in one line, as readable as UTF-8 allows."""
+    text = _one_line(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a pair, which JSON can escape and UTF-8 cannot hold
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,13 +1,43 @@
-"""Sends records in a thread of its own, while the next ones are being read, and keeps what became of each."""
+"""Sends records in a thread of its own, at a rate, while the next ones are read, and reports what became of each."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from typing import Final, NamedTuple
 
+import click
+
 import mqplug
+
+_BURST_S: Final = 0.1  # messages of this time may go together; what was missed before is not made up
+
+
+class Pacer:
+    """Says how many messages may go now, so that ``rate`` of them go in a second."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._next = clock()  # when the next message is due
+
+    def take(self, most: int) -> int:
+        """Return how many of these messages may go now, and count them as gone."""
+        now = self._clock()
+        if now < self._next:
+            return 0
+        self._next = max(self._next, now - _BURST_S)
+        count = min(most, 1 + int((now - self._next) * self._rate))
+        self._next += count / self._rate
+        return count
+
+    @property
+    def wait(self) -> float:
+        """Return the seconds until a message may go."""
+        return max(0.0, self._next - self._clock())
+
 
 MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # of what was read and is not being sent yet
 MAX_SENT_TOGETHER: Final = 50_000
@@ -167,3 +197,40 @@ class SendingThread(Thread):
 def _is_of_the_record(error: Exception) -> bool:
     """Return whether a failure says nothing about the records behind."""
     return isinstance(error, mqplug.MessageTooLarge | mqplug.InvalidRecord | mqplug.InvalidTimestamp)
+
+
+class InputNames:
+    """How inputs are called: line 3, or by the names of files."""
+
+    def __init__(self, noun: str, names: Sequence[str] | None = None) -> None:
+        self._noun = noun
+        self._names = names
+
+    def one(self, number: int) -> str:
+        """Return what an input is called."""
+        return f"{self._noun} {self._short(number)}"
+
+    def several(self, failures: Failures) -> str:
+        """Return what inputs are called, as far as they were kept."""
+        named = ", ".join(map(self._short, failures.numbers))
+        more = failures.count - len(failures.numbers)
+        return f"{self._noun}{'s' if failures.count > 1 else ''} {named}" + (f" and {more:,} more" if more else "")
+
+    def _short(self, number: int) -> str:
+        return f"{number:,}" if self._names is None else self._names[number - 1]
+
+
+def report(outcomes: Outcomes, names: InputNames, read: int) -> None:
+    """Print the reasons of failures, and one line that counts."""
+    for number, reason in sorted(outcomes.reasons):
+        click.echo(f"error: {names.one(number)}: {reason}", err=True)
+    said = [f"stored {outcomes.stored:,} message{'' if outcomes.stored == 1 else 's'}"]
+    if outcomes.refused.count:
+        said.append(f"{outcomes.refused.count:,} not: {names.several(outcomes.refused)}")
+    if outcomes.in_doubt.count:
+        said.append(f"{outcomes.in_doubt.count:,} may be stored or not: {names.several(outcomes.in_doubt)}")
+    unsent = read - outcomes.stored - outcomes.refused.count - outcomes.in_doubt.count
+    if unsent > 0:
+        since = "" if outcomes.last is None else f" behind {names.one(outcomes.last)}"
+        said.append(f"{unsent:,} read{since} and not sent")
+    click.echo("; ".join(said), err=True)
