@@ -12,7 +12,7 @@ import pytest
 from config_backends import fakes
 
 from mqplug_cli._app import run_command
-from mqplug_cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug_cli._client_options import ClientCommand, ClientOptions, client_options
 
 __all__ = ["fakes"]
 
@@ -63,7 +63,7 @@ def test_a_secret_in_a_url_is_refused(capsys, fakes, url):
 def test_a_secret_is_asked_for(tmp_path):
     """--ask reads a setting from the terminal, without showing it, and the connection has it."""
     program = (
-        "import mqplug, sys; from mqplug_cli._arguments.client_options import asked; "
+        "import mqplug, sys; from mqplug_cli._client_options import asked; "
         "print(asked(('password',)) == {'password': 'hunter2'})"
     )
     leader, follower = pty.openpty()

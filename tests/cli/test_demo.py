@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import mqplug
+from mqplug_cli import _demo, _killed_writer
 from mqplug_cli._app import run_command
-from mqplug_cli._demo import demo_run, killed_writer
-from mqplug_cli._demo.verdict import DemoReading, Findings, judge, payload_of
+from mqplug_cli._demo import DemoReading, Findings, judge
+from mqplug_cli._killed_writer import payload_of
 
 
 def history():
@@ -145,7 +146,7 @@ def test_figures_are_those_of_what_was_received(capsys):
 )
 def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
     """A message that is withheld, or comes again, fails the demo with exit code 1."""
-    faithful = demo_run.read_to_end
+    faithful = _demo.read_to_end
 
     def broken(mq, topic, members):
         reading = faithful(mq, topic, members)
@@ -153,8 +154,8 @@ def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
             reading.messages[:] = harm(reading.messages)
         return reading
 
-    monkeypatch.setattr(demo_run, "read_to_end", broken)
-    monkeypatch.setattr(demo_run, "SEEK_BACK_MESSAGES", 10)
+    monkeypatch.setattr(_demo, "read_to_end", broken)
+    monkeypatch.setattr(_demo, "SEEK_BACK_MESSAGES", 10)
     assert run_command(["demo", "--url", "memory://demo-broken", "--seconds", "0.2"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2] == found
@@ -166,7 +167,7 @@ def test_another_process_is_killed_while_it_sends(tmp_path, monkeypatch):
     create = "import mqplug\nmq = mqplug.connect('memory://k')\nmq.create_topic('t', partitions=4)\n"
     (tmp_path / "sitecustomize.py").write_text(create)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    killed = killed_writer.kill_writer("memory://k", "t", 0.1)
+    killed = _killed_writer.kill_writer("memory://k", "t", 0.1)
     numbers = range(len(killed.acknowledged))
     assert len(numbers) >= 1000
     assert set(killed.acknowledged) == {payload_of("victim", number) for number in numbers}
@@ -177,7 +178,7 @@ def test_another_process_is_killed_while_it_sends(tmp_path, monkeypatch):
 def test_a_process_that_cannot_send_is_an_error():
     """A writing process that ends by itself is no success; its own words are passed on."""
     with pytest.raises(mqplug.Error, match="TopicNotFound"):
-        killed_writer.kill_writer("memory://k", "nowhere", 0.1)
+        _killed_writer.kill_writer("memory://k", "nowhere", 0.1)
 
 
 @pytest.mark.python

@@ -22,11 +22,10 @@ from pseudo_terminal import TerminalProgram
 from waiting import wait_until
 
 import mqplug
-from mqplug_cli import _exit_codes
+from mqplug_cli import _exit_codes, _terminal
 from mqplug_cli._app import run_command
-from mqplug_cli._commands.test import RUN_PYTEST
-from mqplug_cli._output import progress
-from mqplug_cli._output.error_text import error_line
+from mqplug_cli._commands.prove import RUN_PYTEST
+from mqplug_cli._error_text import error_line
 from mqplug_cli._verbs import verb_named
 
 __all__ = ["fakes"]
@@ -187,9 +186,9 @@ import shlex, sys
 from pathlib import Path
 from command_examples import VERB_NAMES, _in_memory, examples_of, prepared_stores
 from mqplug_cli._app import run_command
-from mqplug_cli._output import progress
+from mqplug_cli import _terminal
 
-progress.QUIET_S = 3600  # a bar moves the cursor
+_terminal.QUIET_S = 3600  # a bar moves the cursor
 with prepared_stores(Path()):
     for name in VERB_NAMES:
         for example in examples_of(name):
@@ -215,9 +214,9 @@ def test_no_color_means_no_escape_codes(tmp_path, monkeypatch):
 PROGRESS = """
 import mqplug
 from mqplug_cli._app import run_command
-from mqplug_cli._output import progress
+from mqplug_cli import _terminal
 
-progress.QUIET_S = progress._REFRESH_S = 0
+_terminal.QUIET_S = _terminal._REFRESH_S = 0
 with mqplug.connect("memory://here") as mq:
     mq.create_topic("orders")
     with mq.producer("orders") as out:
@@ -243,7 +242,7 @@ def test_piped_there_is_no_progress():
 
 def test_progress_is_silent_for_two_seconds():
     """What ends within two seconds shows no bar, on a terminal either."""
-    assert progress.QUIET_S == 2
+    assert _terminal.QUIET_S == 2
 
 
 MARKS_CONNECTIONS = """

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import mqplug
-from mqplug_cli._arguments.places import place_of
+from mqplug_cli._places import place_of
 
 
 def test_each_way_to_write_a_place():

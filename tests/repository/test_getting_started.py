@@ -26,7 +26,7 @@ SLOW = {"cattrs", "mqplug._config.readers", "mqplug._consume.consumer", "mqplug.
         ),
         pytest.param(
             "from mqplug_cli._app import run_command; run_command(['--help'])", 25,
-            OPTIONAL | SLOW | {"attr", "importlib.metadata", "mqplug.memory", "mqplug_cli._demo", "pluggy"},
+            OPTIONAL | SLOW | {"attr", "importlib.metadata", "mqplug.memory", "mqplug_cli._commands", "pluggy"},
             id="help",
         ),
         pytest.param(

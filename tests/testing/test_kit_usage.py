@@ -349,7 +349,7 @@ def test_the_command_refuses(capfd, arguments, code, said):
 
 def test_without_the_kit_the_command_says_what_to_install(capfd, monkeypatch):
     """Without the kit, the command is refused before it connects."""
-    monkeypatch.setattr("mqplug_cli._commands.test.find_spec", lambda _: None)
+    monkeypatch.setattr("mqplug_cli._commands.prove.find_spec", lambda _: None)
     assert mqplug_command(["test", "nowhere://"]) == 2
     assert "the contract kit is not installed. Run pip install 'mqplug[testing]'" in capfd.readouterr().err
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import click
 
 import mqplug
+from mqplug_cli._error_text import DEBUG_VARIABLE, error_line
 from mqplug_cli._exit_codes import FAILED, INTERRUPTED, OUTPUT_CLOSED, TERMINATED
 from mqplug_cli._interrupts import raise_interrupts, was_terminated
-from mqplug_cli._output.error_text import DEBUG_VARIABLE, error_line
-from mqplug_cli._plugin_commands import CommandGroup
+from mqplug_cli._verbs import CommandGroup
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -1,13 +1,16 @@
-"""The verbs by theme, with the first line of their help. A verb's module is loaded when it is called.
+"""The verbs by theme, with the first line of their help, and the commands of plugins: ``mqplug NAME COMMAND``.
 
-``mqplug --help`` thus loads none, and stays quick however many there are.
+A verb's module is loaded when it is called, and a plugin when its name is typed. ``mqplug --help`` thus loads none, and
+stays quick however many there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from inspect import cleandoc
+from itertools import chain
 from typing import Final
 
 import click
@@ -57,15 +60,22 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
         "test": "Run the contract kit over a backend.",
     },
 }
+_MODULES: Final = {  # of the verbs that share one; each other verb has one of its name
+    **dict.fromkeys(("caps", "cluster", "doctor", "plugins"), "backend"),
+    **dict.fromkeys(("describe", "groups", "offsets", "state", "topics", "watermarks"), "look"),
+    **dict.fromkeys(VERBS["Change"], "change"),
+    **dict.fromkeys(VERBS["Configure"], "configure"),
+    **dict.fromkeys(VERBS["Prove"], "prove"),
+}
 EXAMPLES: Final = "\n\nExamples:\n"  # the last part of a verb's help: lines `$ mqplug …`, which a test runs
 
 
 def verb_named(name: str) -> click.Command | None:
-    """Return the command of a verb, from the module and the function of its name."""
+    """Return the command of a verb: the function of its name, from its module."""
     if not any(name in verbs for verbs in VERBS.values()):
         return None
-    word = name.replace("-", "_")
-    command: click.Command = getattr(import_module(f"mqplug_cli._commands.{word}"), word)
+    module = import_module(f"mqplug_cli._commands.{_MODULES.get(name, name)}")
+    command: click.Command = getattr(module, name.replace("-", "_"))
     _keep_example_lines(command)
     return command
 
@@ -74,3 +84,51 @@ def _keep_example_lines(command: click.Command) -> None:
     """Keep the lines of the examples in a command's help, and in those of its subcommands, as they are written."""
     for each in (command, *getattr(command, "commands", {}).values()):
         each.help = cleandoc(each.help or "").replace(EXAMPLES, f"\n\n\b{EXAMPLES[1:]}")
+
+
+WORDS_OF_OTHERS: Final = {
+    "brokers": "cluster", "cat": "consume", "config": "describe", "list": "topics", "ls": "topics", "nodes": "cluster",
+    "publish": "produce", "reset": "seek", "send": "produce", "subscribe": "consume", "tail": "consume --follow",
+}  # fmt: skip
+
+
+class CommandGroup(click.Group):
+    """The verbs of mqplug. Any other word may be the name of an installed backend with commands of its own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the verbs, for completion."""
+        return sorted(chain.from_iterable(VERBS.values()))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the verb of this name, or the commands of the plugin of this name."""
+        return verb_named(cmd_name) or plugin_commands(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that is called. The error for an unknown one names the verb that it may mean."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            word = args[0].lower()
+            near = get_close_matches(word, self.list_commands(ctx), 1)
+            if meant := WORDS_OF_OTHERS.get(word) or next(iter(near), None):
+                raise click.UsageError(f"No such command {args[0]!r}. Did you mean 'mqplug {meant}'?", ctx) from None
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs, theme by theme."""
+        width = max(map(len, chain.from_iterable(VERBS.values())))
+        for theme, verbs in VERBS.items():
+            with formatter.section(theme):
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in verbs.items()])
+
+
+def plugin_commands(name: str) -> click.Group | None:
+    """Return the commands of the backend of this name, or None if it has none or is not installed."""
+    from mqplug.tools import commands_of
+
+    commands = commands_of(name)
+    if not commands:
+        return None
+    return click.Group(name, commands, help=f"Commands of the backend {name}.", short_help=f"Commands of {name}.")

@@ -1,1 +1,1 @@
-"""The commands of ``mqplug``, one module each."""
+"""The verbs of ``mqplug``: short ones by theme, long ones in a module each."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mqplug_cli._arguments.client_options import ClientCommand, ClientOptions, client_options, named_client
-from mqplug_cli._arguments.durations import duration_option
-from mqplug_cli._output.formats import Output, output_option
-from mqplug_cli._output.progress import Progress
+from mqplug_cli._client_options import ClientCommand, ClientOptions, client_options, named_client
+from mqplug_cli._output import Output, output_option
+from mqplug_cli._places import duration_option
+from mqplug_cli._terminal import Progress
 
 if TYPE_CHECKING:
     from mqplug_cli._measuring.benchmark import Benchmark

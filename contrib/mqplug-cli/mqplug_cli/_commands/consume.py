@@ -8,13 +8,13 @@ from typing import Any, Final
 import click
 
 import mqplug
-from mqplug_cli._arguments.client_options import ClientCommand, ClientOptions, client_options
-from mqplug_cli._arguments.places import PLACES_HELP, Offset, Place
+from mqplug_cli._client_options import ClientCommand, ClientOptions, client_options
 from mqplug_cli._exit_codes import BEHIND
 from mqplug_cli._messages.pipes import OutputPipe
 from mqplug_cli._messages.reading import MOST_TOGETHER, MessageFilter, Reader, ReadRequest
 from mqplug_cli._messages.writing import DECODINGS, TableLines, Write, formatted, json_lines, raw_lines
-from mqplug_cli._output.progress import Progress
+from mqplug_cli._places import PLACES_HELP, Offset, Place
+from mqplug_cli._terminal import Progress
 
 STORED: Final = "stored"
 

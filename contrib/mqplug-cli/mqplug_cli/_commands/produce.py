@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 import mqplug
-from mqplug_cli._arguments.client_options import CLOSE_AFTER_FAILURE_S, ClientCommand, ClientOptions, client_options
+from mqplug_cli._client_options import CLOSE_AFTER_FAILURE_S, ClientCommand, ClientOptions, client_options
 from mqplug_cli._exit_codes import FAILED
 from mqplug_cli._messages.pipes import Inputs, Stop, files, lines, repeated
 from mqplug_cli._messages.records import RecordMaker, Template, Texts
 from mqplug_cli._messages.sending import InputNames, Outcomes, Pacer, SendingThread, report
-from mqplug_cli._output.progress import Progress
+from mqplug_cli._terminal import Progress
 
 file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import mqplug
-from mqplug_cli._arguments.client_options import ClientCommand, ClientOptions, client_options
+from mqplug_cli._client_options import ClientCommand, ClientOptions, client_options
 from mqplug_cli._exit_codes import HUNG_UP, INTERRUPTED, TERMINATED
 
 if TYPE_CHECKING:

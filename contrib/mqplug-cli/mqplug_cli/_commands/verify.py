@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mqplug_cli._arguments.client_options import ClientCommand, ClientOptions, client_options, named_client
+from mqplug_cli._client_options import ClientCommand, ClientOptions, client_options, named_client
 from mqplug_cli._exit_codes import BEHIND, FAILED
-from mqplug_cli._output.formats import Output, output_option
-from mqplug_cli._output.progress import Progress
+from mqplug_cli._output import Output, output_option
+from mqplug_cli._terminal import Progress
 
 if TYPE_CHECKING:
     from mqplug_cli._measuring.verification import Verification

@@ -13,6 +13,7 @@ from uuid import uuid4
 import attrs
 
 import mqplug
+from mqplug_cli._error_text import error_line
 from mqplug_cli._interrupts import HeldInterrupts
 from mqplug_cli._measuring.bar_chart import Bar, Chart, Panel
 from mqplug_cli._measuring.loads import (
@@ -24,7 +25,6 @@ from mqplug_cli._measuring.loads import (
     measure_produce,
     percentiles_ms,
 )
-from mqplug_cli._output.error_text import error_line
 
 DELETE_S: Final = 10.0
 MEGABYTE: Final = 1e6

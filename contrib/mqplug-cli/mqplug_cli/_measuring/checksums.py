@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from struct import Struct, pack
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import mqplug
+import mqplug
 
 FIELDS: Final = ("key", "value", "headers", "timestamp")
 DIGEST_BYTES: Final = 16

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 import mqplug
-from mqplug_cli._arguments.client_options import closed_at_end
+from mqplug_cli._client_options import closed_at_end
 
 PAYLOADS: Final = 64  # that differ, so that compression does not help more than it would
 CLOCK_MESSAGES: Final = 256  # that are sent between two looks at the clock

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 import mqplug
-from mqplug_cli._arguments.places import Offset
+from mqplug_cli._places import Offset
 
 if TYPE_CHECKING:
     from mqplug_cli._messages.envelopes import Headers

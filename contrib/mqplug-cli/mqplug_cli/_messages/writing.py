@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, cast
 
+import mqplug
 from mqplug_cli._messages.envelopes import NOT_JSON, envelopes_of, one_line_json, parsed_json
 
 if TYPE_CHECKING:
-    import mqplug
     from mqplug_cli._messages.envelopes import Headers
 
 DECODINGS: Final = ("utf8", "hex", "base64", "json")

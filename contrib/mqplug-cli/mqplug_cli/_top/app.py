@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 import mqplug
+from mqplug_cli._error_text import error_line
 from mqplug_cli._exit_codes import INTERRUPTED
-from mqplug_cli._output.error_text import error_line
 from mqplug_cli._top.change_screen import ChangeScreen
 from mqplug_cli._top.changes import Alter, Change, Seek, Trim
 from mqplug_cli._top.detail import OneGroup, OneTopic

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, Label, Static
 
 import mqplug
-from mqplug_cli._output.error_text import error_line
+from mqplug_cli._error_text import error_line
 from mqplug_cli._top.changes import Change, Plan
 from mqplug_cli._top.parts import Answer, StatusLine, ask
 from mqplug_cli._top.table import Table

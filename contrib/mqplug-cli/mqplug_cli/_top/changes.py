@@ -9,16 +9,13 @@ from typing import Any, Final, Protocol
 import attrs
 import click
 
-from mqplug_cli._arguments.places import PLACES_HELP, place_of
-from mqplug_cli._arguments.topic_settings import BackendOption, RetentionTime, Size
-from mqplug_cli._output.topic_values import settings_text
-from mqplug_cli._queries.counting import total
-from mqplug_cli._queries.seeking import moves, summary
-from mqplug_cli._queries.shorter_retention import loss
-from mqplug_cli._queries.trimming import removals
+from mqplug_cli._effects import loss, moves, removals, summary, total
+from mqplug_cli._output import settings_text
+from mqplug_cli._places import PLACES_HELP, place_of
 from mqplug_cli._top import figures
 from mqplug_cli._top.model import Subject
 from mqplug_cli._top.table import Column, Row
+from mqplug_cli._topic_settings import BackendOption, RetentionTime, Size
 
 MOVE_COLUMNS: Final = (
     Column("PARTITION", wide=True),

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
 import mqplug
-from mqplug_cli._output.error_text import error_line
-from mqplug_cli._output.topic_values import settings_text
+from mqplug_cli._error_text import error_line
+from mqplug_cli._output import settings_text
 from mqplug_cli._top import figures
 from mqplug_cli._top.model import GroupKey, Model, Subject
 from mqplug_cli._top.parts import Answer, ModelScreen, ask

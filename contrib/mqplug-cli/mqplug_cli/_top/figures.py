@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from mqplug_cli._output.positions import position_text
-
-if TYPE_CHECKING:
-    import mqplug
+import mqplug
+from mqplug_cli._output import position_text
 
 UNKNOWN: Final = "-"
 _DECIMAL_BELOW: Final = 10

@@ -21,7 +21,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
 import mqplug
-from mqplug_cli._output.error_text import error_line
+from mqplug_cli._error_text import error_line
 from mqplug_cli._top.figures import one_line
 from mqplug_cli._top.model import Model, Subject
 from mqplug_cli._top.parts import ModelScreen, SearchField, StatusLine

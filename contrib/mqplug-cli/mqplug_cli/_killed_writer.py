@@ -1,10 +1,15 @@
-"""Kills a process while it sends."""
+"""A process that sends until it is killed with -9, and what its answers prove to be stored.
+
+The process reads its task from one line of JSON on standard input, so that no secret of a URL appears in a list of
+processes. Each line that it prints is a batch: the number of its first message, and the place of each message.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 from contextlib import suppress
+from itertools import count
 from subprocess import PIPE, Popen
 from threading import Timer
 from typing import IO, cast
@@ -13,12 +18,18 @@ import attrs
 
 import mqplug
 from mqplug.spi import Deadline
-from mqplug_cli._demo.verdict import StoredPlace, payload_of
-from mqplug_cli._demo.writer_process import WRITER_BATCH_MESSAGES
+
+StoredPlace = tuple[int, tuple[int, ...]]  # the partition and the coordinates of an id
 
 KILLED_WRITER = "victim"
+WRITER_BATCH_MESSAGES = 100
 MIN_BATCHES_BEFORE_KILL = 10  # acknowledged
 WRITER_START_S = 30.0  # for the process to start and get that many acknowledged
+
+
+def payload_of(writer: str, number: int) -> bytes:
+    """Return the payload of this message of a writer: 64 bytes."""
+    return b"%s %d " % (writer.encode(), number) + b"." * (62 - len(writer) - len(str(number)))
 
 
 @attrs.frozen
@@ -31,7 +42,7 @@ class KilledWriter:
 
 def kill_writer(url: str, topic: str, seconds: float) -> KilledWriter:
     """Let another process send for about `seconds`, kill it with -9 meanwhile, and return its acknowledged sends."""
-    program = [sys.executable, "-P", "-m", "mqplug_cli._demo.writer_process"]
+    program = [sys.executable, "-P", "-m", "mqplug_cli._killed_writer"]
     task = json.dumps({"url": url, "topic": topic, "writer": KILLED_WRITER})
     with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:  # noqa: S603 - our own module
         too_late = Timer(WRITER_START_S + seconds, process.kill)
@@ -75,3 +86,18 @@ def _gathered(lines: list[str]) -> KilledWriter:
         acknowledged,
         frozenset(payload_of(KILLED_WRITER, number) for number in range(behind, behind + WRITER_BATCH_MESSAGES)),
     )
+
+
+def write_until_killed() -> None:
+    """Send batches forever, as the task says."""
+    task = json.loads(sys.stdin.readline())
+    writer = task["writer"]
+    with mqplug.connect(task["url"]) as mq, mq.producer(task["topic"]) as out:
+        for first in count(0, WRITER_BATCH_MESSAGES):
+            ids = out.send_many(payload_of(writer, number) for number in range(first, first + WRITER_BATCH_MESSAGES))
+            places = [(each.log.partition, each.coordinates) for each in ids]
+            print(json.dumps([first, places]), flush=True)  # noqa: T201 - this is how the process answers
+
+
+if __name__ == "__main__":
+    write_until_killed()

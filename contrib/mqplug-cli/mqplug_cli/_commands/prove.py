@@ -1,4 +1,4 @@
-"""``mqplug test``: runs the contract kit, or the history check, over a backend."""
+"""``mqplug test``: runs the contract kit, or the history check, over a backend. ``mqplug demo``: a log under faults."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 
 import click
 
-from mqplug_cli._arguments.client_options import ClientOptions, checked_target, timeout_option
-from mqplug_cli._arguments.durations import duration_option
+from mqplug_cli._client_options import ClientOptions, checked_target, timeout_option
 from mqplug_cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
 from mqplug_cli._interrupts import SIGNALS
+from mqplug_cli._places import duration_option
 
 OF_CASES = ("only", "workers", "known_failures", "kit", "report", "scale")
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
@@ -171,3 +173,39 @@ def _search_history(url: str, options: dict[str, Any]) -> int:
         verdict.history.save(kept)
         click.echo(f"the history is in {kept}, and what it shows above")
     return FAILED
+
+
+@click.command()
+@click.option("--url", help="Use another backend, as in kafka://host:9092, with a topic that is deleted afterwards.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=10, show_default=True, help="Approximate duration.")
+@click.pass_context
+def demo(context: click.Context, url: str | None, seconds: float) -> None:
+    """Use a log under faults, and check each message.
+
+    It sends, shares, acks, kills, reopens and seeks back, and counts the messages lost, repeated or out of order.
+    Without --url it runs on RocksMQ in a temporary directory, without a server.
+
+    Examples:
+      $ mqplug demo --seconds 2
+      $ mqplug demo --seconds 2 --url kafka://localhost:9092
+    """
+    from mqplug_cli._demo import DemoRun
+
+    with _demo_url(url) as demo_url:
+        outcome = DemoRun(demo_url, seconds, click.echo).run()
+    click.echo(str(outcome.findings))
+    if outcome.findings.clean and not outcome.problems:
+        click.echo("verdict     good: every acknowledged message was received once, and in order")
+        return
+    click.echo(f"verdict     FAILED: {'; '.join([str(outcome.findings), *outcome.problems])}")
+    context.exit(1)
+
+
+@contextmanager
+def _demo_url(url: str | None) -> Iterator[str]:
+    """Yield the URL, or that of a temporary store."""
+    if url is not None:
+        yield url
+        return
+    with TemporaryDirectory(prefix="mqplug-demo-", ignore_cleanup_errors=True) as directory:
+        yield f"rocksmq://{quote(directory)}/store"

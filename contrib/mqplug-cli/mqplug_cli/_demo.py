@@ -1,20 +1,21 @@
-"""The steps of the demo: each changes or reads a log, prints its result, and keeps it for the verdict."""
+"""The steps of ``mqplug demo``: each changes or reads a log, prints its result, and keeps it for the verdict."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from uuid import uuid4
 
 import attrs
 
 import mqplug
+from mqplug.spi import Deadline
 from mqplug.tools import shown
-from mqplug_cli._arguments.client_options import ClientOptions, checked_target
-from mqplug_cli._demo.group_reading import read_to_end, received_values, stored_place, wait_for_shares
-from mqplug_cli._demo.killed_writer import kill_writer
-from mqplug_cli._demo.verdict import DemoReading, Findings, StoredPlace, judge, payload_of
+from mqplug_cli._client_options import ClientOptions, checked_target
+from mqplug_cli._killed_writer import StoredPlace, kill_writer, payload_of
 
 DEMO_PARTITIONS = 4
 GROUP_NAME = "demo-readers"
@@ -151,3 +152,163 @@ def _sum(shares: list[int]) -> str:
 
 def _speed(messages: int, seconds: float) -> str:
     return f"{messages:,} messages in {seconds:.2f} s ({messages / seconds:,.0f} a second)"
+
+
+GROUP_READ_S = 60.0  # for a group to form, and for reading to the end
+IDLE_RECEIVE_S = 0.1
+
+
+@attrs.frozen
+class Reading:
+    """The received messages in order, the number received by each member, and the seconds it took."""
+
+    messages: list[mqplug.Message]
+    shares: list[int]
+    seconds: float
+
+
+def stored_place(message_id: mqplug.MessageId) -> StoredPlace:
+    """Return the partition and the coordinates of an id."""
+    return message_id.log.partition, message_id.coordinates
+
+
+def received_values(messages: Sequence[mqplug.Message]) -> list[tuple[StoredPlace, bytes]]:
+    """Return the place and the value of each message."""
+    return [(stored_place(message.id), message.value or b"") for message in messages]
+
+
+def wait_for_shares(members: Sequence[mqplug.Consumer], partitions: int) -> list[int]:
+    """Wait until the members hold all partitions, each at least one. Return how many each holds."""
+    deadline = Deadline(GROUP_READ_S)
+    while not deadline.expired:
+        for member in members:
+            member.receive(timeout=IDLE_RECEIVE_S / 2)  # the topic is empty: this only lets it join
+        shares = [len(member.assignment()) for member in members]
+        if all(shares) and sum(shares) == partitions:
+            return shares
+    raise mqplug.Timeout(
+        f"{len(members)} members did not share {partitions} partitions within {GROUP_READ_S:g} s", operation="demo"
+    )
+
+
+def read_to_end(mq: mqplug.Client, topic: str, members: Sequence[mqplug.Consumer]) -> Reading:
+    """Let each member receive and ack in a thread of its own, to the end of its partitions."""
+    ends = {partition: marks.high for partition, marks in mq.watermarks(topic).items()}
+    arrived: list[mqplug.Message] = []
+    stopping = Event()
+    began = time.perf_counter()
+    with ThreadPoolExecutor(len(members)) as pool:
+        try:
+            readers = [pool.submit(_read, member, ends, arrived, stopping) for member in members]
+            shares, last = zip(*(reader.result() for reader in readers), strict=True)
+        finally:
+            stopping.set()
+    return Reading(arrived, list(shares), max(*last, began + 1e-6) - began)
+
+
+def _read(
+    member: mqplug.Consumer, ends: dict[int, mqplug.Position], arrived: list[mqplug.Message], stopping: Event
+) -> tuple[int, float]:
+    """Read to the end and store the acks. Return how many messages came, and when the last did."""
+    share, last, deadline = 0, 0.0, Deadline(GROUP_READ_S)
+    while not stopping.is_set() and not deadline.expired:
+        message = member.receive(timeout=IDLE_RECEIVE_S)
+        if message is not None:
+            arrived.append(message)
+            member.ack(message)
+            share, last = share + 1, time.perf_counter()
+        elif _is_at_end(member.position(), ends):
+            break
+    member.commit()
+    return share, last
+
+
+def _is_at_end(held: dict[int, mqplug.Position], ends: dict[int, mqplug.Position]) -> bool:
+    return bool(held) and all(position >= ends[partition] for partition, position in held.items())
+
+
+ReceivedValues = Sequence[tuple[StoredPlace, bytes]]
+
+
+@attrs.frozen
+class DemoReading:
+    """One reading of the log: the expected messages, and the received ones in order.
+
+    ``stored`` maps each value to its acknowledged place. A value in ``possible`` was unacknowledged when its sender
+    died: it may be stored or not. Values are unique, and contain their writer and number.
+    """
+
+    stored: Mapping[bytes, StoredPlace]
+    received: ReceivedValues
+    possible: frozenset[bytes] = frozenset()
+
+
+@attrs.frozen
+class Findings:
+    """The number of wrong messages, by kind."""
+
+    lost: int = 0
+    twice: int = 0
+    reordered: int = 0
+    altered: int = 0
+
+    def __add__(self, other: Findings) -> Findings:
+        return Findings(
+            self.lost + other.lost,
+            self.twice + other.twice,
+            self.reordered + other.reordered,
+            self.altered + other.altered,
+        )
+
+    @property
+    def clean(self) -> bool:
+        """Whether no message is wrong."""
+        return self == Findings()
+
+    def __str__(self) -> str:
+        text = f"{self.lost} lost  {self.twice} twice  {self.reordered} reordered"
+        return f"{text}  {self.altered} altered" if self.altered else text
+
+
+def judge(run: DemoReading) -> Findings:
+    """Return the wrong messages of one reading.
+
+    Lost: acknowledged, and not received. Twice: received again. Reordered: within a partition, an id or a writer's
+    number came after a higher one. Altered: received, but never sent, or at another place than acknowledged.
+    """
+    first: dict[bytes, StoredPlace] = {}
+    for place, value in run.received:
+        first.setdefault(value, place)
+    return Findings(
+        lost=len(run.stored.keys() - first.keys()),
+        twice=len(run.received) - len(first),
+        reordered=_reordered(first),
+        altered=sum(not _is_right(run, value, place) for value, place in first.items()),
+    )
+
+
+def _is_right(run: DemoReading, value: bytes, place: StoredPlace) -> bool:
+    if value in run.stored:
+        return run.stored[value] == place
+    return value in run.possible
+
+
+def _reordered(first: Mapping[bytes, StoredPlace]) -> int:
+    count = 0
+    last_coordinates: dict[int, tuple[int, ...]] = {}
+    last_number: dict[tuple[int, bytes], int] = {}
+    for value, (partition, coordinates) in first.items():
+        writer, number = _writer_and_number(value)
+        of_writer = (partition, writer)
+        if coordinates <= last_coordinates.get(partition, ()) or number <= last_number.get(of_writer, -1):
+            count += 1
+        last_coordinates[partition] = max(coordinates, last_coordinates.get(partition, ()))
+        last_number[of_writer] = max(number, last_number.get(of_writer, -1))
+    return count
+
+
+def _writer_and_number(value: bytes) -> tuple[bytes, int]:
+    """Return the writer and the number in a payload. A foreign payload has no number (it counts as altered)."""
+    writer, _, rest = value.partition(b" ")
+    number = rest.partition(b" ")[0]
+    return (writer, int(number)) if number.isdigit() else (value, 0)

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from mqplug_cli._arguments.durations import seconds_of
+from mqplug_cli._output import FOREVER
+from mqplug_cli._places import seconds_of
 
-FOREVER = "forever"
 UNIT_BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 

@@ -1,18 +1,36 @@
-"""Places in a log as arguments: earliest, latest, an id or a position, -100, @2026-01-31T12:00, @-10m, #1234."""
+"""Durations, times and places in a log as arguments: 10m, earliest, latest, -100, @2026-01-31T12:00, @-10m, #1234."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
-from mqplug_cli._arguments.durations import seconds_of
+import mqplug
 
-if TYPE_CHECKING:
-    import mqplug
+UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def seconds_of(text: str) -> float | None:
+    """Return the seconds that a text such as 10m means, or None if it is no duration."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw]?)", text)
+    return None if found is None or float(found[1]) == 0 else float(found[1]) * UNIT_SECONDS[found[2]]
+
+
+def duration_option(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Return the seconds of an option's value, for its ``callback``."""
+    if text is None:
+        return None
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise click.BadParameter(
+            f"{text!r} is not a duration; write one such as 60s, 10m, 1h, 2d or 1w", context, parameter
+        )
+    return seconds
+
 
 PLACES_HELP = "earliest, latest, -N (the last N of each partition), @TIME, @-10m (that long ago), an id or a position"
 OFFSET_HELP: Final = "#N (the offset N of the partition that -p names)"
@@ -28,8 +46,6 @@ class Offset(NamedTuple):
         self, mq: mqplug.Client, topics: Sequence[str], partitions: Sequence[int], timeout: float
     ) -> mqplug.Position:
         """Return the position in the only partition."""
-        import mqplug
-
         if len(topics) != 1 or len(partitions) != 1:
             raise click.UsageError("An offset is of one partition. Name one topic, and its partition with -p.")
         marks = mq.watermarks(topics[0], timeout=timeout).get(partitions[0])
@@ -82,8 +98,6 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
 
 def place_of(text: str) -> mqplug.Start:
     """Return the start that a text means. Raise ``ValueError`` with the ways to write one."""
-    import mqplug
-
     if text in {"earliest", "beginning"}:
         return mqplug.EARLIEST
     if text in {"latest", "end"}:
@@ -104,8 +118,6 @@ def place_of(text: str) -> mqplug.Start:
 
 def _moment_of(text: str) -> mqplug.Start:
     """Return a time: so long ago, milliseconds since 1970, or a date, which is of the local zone unless it has one."""
-    import mqplug
-
     back = seconds_of(text[1:]) if text.startswith("-") else None
     if back is not None:
         return mqplug.ago(seconds=back)

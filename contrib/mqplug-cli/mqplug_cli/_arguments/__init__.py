@@ -1,1 +1,0 @@
-"""Arguments and options that several verbs share: which backend, durations, places in a log."""

@@ -1,1 +1,0 @@
-"""What verbs ask of a client: counts, lags, and what a change would do."""
