@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeGuard
 import mqplug
 
 MOST_READ: Final = 10_000
+Missing = Literal["error", "next"]
 
 
 class Count(NamedTuple):
@@ -73,9 +74,6 @@ def positions(mq: mqplug.Client, group: str, topic: str, timeout: float) -> dict
         return {}
 
 
-Missing = Literal["error", "next"]
-
-
 class Move(NamedTuple):
     """The move of a group in one partition.
 
@@ -104,9 +102,9 @@ def moves(
     """Yield what a seek would do to each partition. Nothing is moved."""
     for topic in topics:
         marks = mq.watermarks(topic, timeout=timeout)
-        stored = positions(mq, group, topic, timeout)
+        held = positions(mq, group, topic, timeout)
         for partition, target in sorted(mq.resolve(topic, to, missing=missing, timeout=timeout).items()):
-            at = stored.get(partition)
+            at = held.get(partition)
             if at is None:
                 yield Move(topic, partition, None, target, None, None, exact=True)
             elif mq.capabilities.advance:

@@ -21,107 +21,12 @@ import click
 
 import mqplug
 
-
-def position_text(position: mqplug.Position | None) -> str | None:
-    """Return the coordinates of a position, separated by colons."""
-    return None if position is None else ":".join(map(str, position.coordinates))
-
-
+Format = Literal["table", "json", "yaml"]
+TableRow = Mapping[str, Any]
 FOREVER = "forever"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 _SIZES = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
-
-
-def topic_value(info: mqplug.TopicInfo) -> dict[str, Any]:
-    """Return a topic's settings as JSON: retention in seconds, or "forever"; None where they are not reported."""
-    endless = info.retention is not None and math.isinf(info.retention)
-    return {
-        "topic": info.name,
-        "partitions": len(info.logs),
-        "retention": FOREVER if endless else info.retention,
-        "retention_bytes": info.retention_bytes,
-        "options": dict(info.options),
-    }
-
-
-def settings_text(info: mqplug.TopicInfo) -> str:
-    """Return a topic's settings in one line."""
-    count = len(info.logs)
-    return f"{count} partition{'' if count == 1 else 's'}, {retention_text(info)}"
-
-
-def retention_text(info: mqplug.TopicInfo) -> str:
-    """Return how long messages are kept, and how much of each partition, for people."""
-    limits = [_time_text(info.retention)] if info.retention is not None else []
-    limits += [f"{_size_text(info.retention_bytes)} of each partition"] if info.retention_bytes is not None else []
-    return f"retention {', '.join(limits) or 'as the backend has it'}"
-
-
-def _time_text(seconds: float) -> str:
-    if math.isinf(seconds):
-        return FOREVER
-    return next((f"{seconds / unit:g}{name}" for unit, name in _UNITS if seconds >= unit), f"{seconds:g}s")
-
-
-def _size_text(size: int) -> str:
-    return next((f"{size / unit:.4g} {name}" for unit, name in _SIZES if size >= unit), f"{size} bytes")
-
-
-TableRow = Mapping[str, Any]
-
 _GAP: Final = "  "
-
-
-def show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
-    """Print rows under the names of their columns, numbers right-aligned."""
-    cells = [[_as_text(row[name]) for name in columns] for row in rows]
-    numbers = [bool(rows) and all(type(row[name]) is int for row in rows) for name in columns]
-    widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
-    if sys.stdout.isatty():  # output for programs is never wrapped
-        _narrow(widths, get_terminal_size().columns - len(_GAP) * (len(widths) - 1))
-    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
-    for line in _lines(columns, widths, numbers):
-        click.echo(click.style(line, bold=True) if bold else line)
-    for row in cells:
-        for line in _lines(row, widths, numbers):
-            click.echo(line)
-
-
-def _narrow(widths: list[int], room: int) -> None:
-    """Take from the widest columns what there is no room for."""
-    while sum(widths) > room and max(widths) > 1:
-        widths[widths.index(max(widths))] -= 1
-
-
-def _lines(row: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> Iterator[str]:
-    """Yield the lines of a row: several, where a cell is wider than its column."""
-    folded = [
-        [cell] if _width(cell) <= width else wrap(cell, width, break_on_hyphens=False)
-        for cell, width in zip(row, widths, strict=True)
-    ]
-    for parts in zip_longest(*folded, fillvalue=""):
-        yield _GAP.join(map(_padded, parts, widths, numbers)).rstrip()
-
-
-def _padded(text: str, width: int, number: bool) -> str:
-    blanks = " " * (width - _width(text))
-    return blanks + text if number else text + blanks
-
-
-def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum((2 if east_asian_width(each) in "WF" else 1) for each in text if not combining(each))
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)
-
-
-Format = Literal["table", "json", "yaml"]
 
 
 class Output:
@@ -181,3 +86,92 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping | list | tuple):
         return json.loads(json.dumps(value))
     return value
+
+
+def show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
+    """Print rows under the names of their columns, numbers right-aligned."""
+    cells = [[_as_text(row[name]) for name in columns] for row in rows]
+    numbers = [bool(rows) and all(type(row[name]) is int for row in rows) for name in columns]
+    widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
+    if sys.stdout.isatty():  # output for programs is never wrapped
+        _narrow(widths, get_terminal_size().columns - len(_GAP) * (len(widths) - 1))
+    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+    for line in _lines(columns, widths, numbers):
+        click.echo(click.style(line, bold=True) if bold else line)
+    for row in cells:
+        for line in _lines(row, widths, numbers):
+            click.echo(line)
+
+
+def _narrow(widths: list[int], room: int) -> None:
+    """Take from the widest columns what there is no room for."""
+    while sum(widths) > room and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> Iterator[str]:
+    """Yield the lines of a row: several, where a cell is wider than its column."""
+    folded = [
+        [cell] if _width(cell) <= width else wrap(cell, width, break_on_hyphens=False)
+        for cell, width in zip(row, widths, strict=True)
+    ]
+    for parts in zip_longest(*folded, fillvalue=""):
+        yield _GAP.join(map(_padded, parts, widths, numbers)).rstrip()
+
+
+def _padded(text: str, width: int, number: bool) -> str:
+    blanks = " " * (width - _width(text))
+    return blanks + text if number else text + blanks
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum((2 if east_asian_width(each) in "WF" else 1) for each in text if not combining(each))
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
+
+
+def position_text(position: mqplug.Position | None) -> str | None:
+    """Return the coordinates of a position, separated by colons."""
+    return None if position is None else ":".join(map(str, position.coordinates))
+
+
+def topic_value(info: mqplug.TopicInfo) -> dict[str, Any]:
+    """Return a topic's settings as JSON: retention in seconds, or "forever"; None where they are not reported."""
+    endless = info.retention is not None and math.isinf(info.retention)
+    return {
+        "topic": info.name,
+        "partitions": len(info.logs),
+        "retention": FOREVER if endless else info.retention,
+        "retention_bytes": info.retention_bytes,
+        "options": dict(info.options),
+    }
+
+
+def settings_text(info: mqplug.TopicInfo) -> str:
+    """Return a topic's settings in one line."""
+    count = len(info.logs)
+    return f"{count} partition{'' if count == 1 else 's'}, {retention_text(info)}"
+
+
+def retention_text(info: mqplug.TopicInfo) -> str:
+    """Return how long messages are kept, and how much of each partition, for people."""
+    limits = [_time_text(info.retention)] if info.retention is not None else []
+    limits += [f"{_size_text(info.retention_bytes)} of each partition"] if info.retention_bytes is not None else []
+    return f"retention {', '.join(limits) or 'as the backend has it'}"
+
+
+def _time_text(seconds: float) -> str:
+    if math.isinf(seconds):
+        return FOREVER
+    return next((f"{seconds / unit:g}{name}" for unit, name in _UNITS if seconds >= unit), f"{seconds:g}s")
+
+
+def _size_text(size: int) -> str:
+    return next((f"{size / unit:.4g} {name}" for unit, name in _SIZES if size >= unit), f"{size} bytes")

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from mqplug_cli._measuring.benchmark import Benchmark
 
 
-file_type = click.Path(dir_okay=False, path_type=Path)
-
-
 @click.command(cls=ClientCommand)
 @client_options
 @click.option("--size", type=click.IntRange(min=0), default=1024, show_default=True, help="Bytes of each message.")

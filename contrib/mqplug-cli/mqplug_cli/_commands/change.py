@@ -309,7 +309,7 @@ def delete_group(client: ClientOptions, group: str, yes: bool, output: Output) -
 
 
 def refuse_members(group: mqplug.GroupDescription) -> None:
-    """Raise ``ConsumerBusy`` with the names of the members if there are any, before a question is asked in vain."""
+    """Raise ``ConsumerBusy`` with the names of the members if there are any, before prompting the user."""
     if group.members:
         names = ", ".join(map(str, group.members))
         raise mqplug.ConsumerBusy(

@@ -12,38 +12,12 @@ import click
 
 import mqplug
 
-_BURST_S: Final = 0.1  # messages of this time may go together; what was missed before is not made up
-
-
-class Pacer:
-    """Says how many messages may go now, so that ``rate`` of them go in a second."""
-
-    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
-        self._clock = clock
-        self._next = clock()  # when the next message is due
-
-    def take(self, most: int) -> int:
-        """Return how many of these messages may go now, and count them as gone."""
-        now = self._clock()
-        if now < self._next:
-            return 0
-        self._next = max(self._next, now - _BURST_S)
-        count = min(most, 1 + int((now - self._next) * self._rate))
-        self._next += count / self._rate
-        return count
-
-    @property
-    def wait(self) -> float:
-        """Return the seconds until a message may go."""
-        return max(0.0, self._next - self._clock())
-
-
 MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # of what was read and is not being sent yet
 MAX_SENT_TOGETHER: Final = 50_000
 MAX_BYTES_TOGETHER: Final = 8 * 1024 * 1024
 MAX_KEPT_NUMBERS: Final = 20  # of inputs that were not stored; more are only counted
 MAX_KEPT_REASONS: Final = 5
+_BURST_S: Final = 0.1  # messages of this time may go together; what was missed before is not made up
 
 
 class Block(NamedTuple):
@@ -234,3 +208,27 @@ def report(outcomes: Outcomes, names: InputNames, read: int) -> None:
         since = "" if outcomes.last is None else f" behind {names.one(outcomes.last)}"
         said.append(f"{unsent:,} read{since} and not sent")
     click.echo("; ".join(said), err=True)
+
+
+class Pacer:
+    """Says how many messages may go now, so that ``rate`` of them go in a second."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._next = clock()  # when the next message is due
+
+    def take(self, most: int) -> int:
+        """Return how many of these messages may go now, and count them as gone."""
+        now = self._clock()
+        if now < self._next:
+            return 0
+        self._next = max(self._next, now - _BURST_S)
+        count = min(most, 1 + int((now - self._next) * self._rate))
+        self._next += count / self._rate
+        return count
+
+    @property
+    def wait(self) -> float:
+        """Return the seconds until a message may go."""
+        return max(0.0, self._next - self._clock())

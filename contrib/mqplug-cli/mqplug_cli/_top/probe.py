@@ -18,52 +18,6 @@ from mqplug_cli._top.model import EMPTY, GroupKey, GroupSample, Sample, TopicSam
 Distance: TypeAlias = Callable[[mqplug.Position, mqplug.Position], int]
 """Counts the messages between two positions of one log, as ``Client.distance`` does."""
 
-
-def stored_rates(before: TopicSample | None, now: TopicSample, distance: Distance | None) -> dict[int, float] | None:
-    """Return the messages stored per second in each partition, or None if the samples do not tell."""
-    if before is None or now.at <= before.at:
-        return None
-    seconds = now.at - before.at
-    rates = {}
-    for partition, marks in now.marks.items():
-        stored = _stored(before.marks.get(partition), marks, distance)
-        if stored is None:
-            return None
-        rates[partition] = stored / seconds
-    return rates
-
-
-def passed_rate(
-    before: GroupSample | None, now: GroupSample, stored: float | None, distance: Distance | None
-) -> float | None:
-    """Return the messages per second that a group passed, or None if the samples do not tell.
-
-    It is how far its positions moved; without them what was ``stored`` per second, less what the lag grew. A group that
-    was moved back passed none.
-    """
-    if before is None or now.at <= before.at:
-        return None
-    seconds = now.at - before.at
-    if now.positions is not None and before.positions is not None and distance is not None:
-        return _moved(before.positions, now.positions, distance) / seconds
-    return None if stored is None else max(0.0, stored - (now.behind - before.behind) / seconds)
-
-
-def _stored(before: mqplug.Watermarks | None, now: mqplug.Watermarks, distance: Distance | None) -> int | None:
-    if before is None:
-        return now.count  # a new partition
-    if before.high.log is not now.high.log:
-        return None  # the topic was deleted, and created anew
-    if distance is not None:
-        return distance(before.high, now.high)
-    return max(0, now.count - before.count) if before.low == now.low else None
-
-
-def _moved(before: Mapping[int, mqplug.Position], now: Mapping[int, mqplug.Position], distance: Distance) -> int:
-    both = [(before[each], now[each]) for each in now if each in before and before[each].log is now[each].log]
-    return sum(distance(start, until) for start, until in both if start < until)
-
-
 _TRIES: Final = 3  # topics may be deleted between two questions
 
 
@@ -181,6 +135,51 @@ def _lag(position: mqplug.Position | None, marks: mqplug.Watermarks, distance: D
     if position.log is not marks.high.log:
         return 0  # the topic was created anew since
     return distance(max(position, marks.low), marks.high)
+
+
+def stored_rates(before: TopicSample | None, now: TopicSample, distance: Distance | None) -> dict[int, float] | None:
+    """Return the messages stored per second in each partition, or None if the samples do not tell."""
+    if before is None or now.at <= before.at:
+        return None
+    seconds = now.at - before.at
+    rates = {}
+    for partition, marks in now.marks.items():
+        stored = _stored(before.marks.get(partition), marks, distance)
+        if stored is None:
+            return None
+        rates[partition] = stored / seconds
+    return rates
+
+
+def passed_rate(
+    before: GroupSample | None, now: GroupSample, stored: float | None, distance: Distance | None
+) -> float | None:
+    """Return the messages per second that a group passed, or None if the samples do not tell.
+
+    It is how far its positions moved; without them what was ``stored`` per second, less what the lag grew. A group that
+    was moved back passed none.
+    """
+    if before is None or now.at <= before.at:
+        return None
+    seconds = now.at - before.at
+    if now.positions is not None and before.positions is not None and distance is not None:
+        return _moved(before.positions, now.positions, distance) / seconds
+    return None if stored is None else max(0.0, stored - (now.behind - before.behind) / seconds)
+
+
+def _stored(before: mqplug.Watermarks | None, now: mqplug.Watermarks, distance: Distance | None) -> int | None:
+    if before is None:
+        return now.count  # a new partition
+    if before.high.log is not now.high.log:
+        return None  # the topic was deleted, and created anew
+    if distance is not None:
+        return distance(before.high, now.high)
+    return max(0, now.count - before.count) if before.low == now.low else None
+
+
+def _moved(before: Mapping[int, mqplug.Position], now: Mapping[int, mqplug.Position], distance: Distance) -> int:
+    both = [(before[each], now[each]) for each in now if each in before and before[each].log is now[each].log]
+    return sum(distance(start, until) for start, until in both if start < until)
 
 
 Tell: TypeAlias = Callable[[Sample | Exception], None]
