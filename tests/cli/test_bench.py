@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from importlib.util import find_spec
 
 import pytest
 from waiting import wait_until
@@ -198,7 +199,7 @@ def test_interrupted_again_it_names_the_topic_that_is_left(capsys, url, monkeypa
 
 
 @pytest.mark.python
-@pytest.mark.skipif("rocksmq" not in mqplug._plugins.discovery.installed(), reason="mqplug-rocksmq is not installed")
+@pytest.mark.skipif(find_spec("mqplug_rocksmq") is None, reason="mqplug-rocksmq is not installed")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_no_topic_on_disk(tmp_path, number, code):
     """A benchmark that is ended in the midst of sending deletes its topic from the store."""

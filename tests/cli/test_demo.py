@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -182,7 +183,7 @@ def test_a_process_that_cannot_send_is_an_error():
 
 
 @pytest.mark.python
-@pytest.mark.skipif("rocksmq" not in mqplug._plugins.discovery.installed(), reason="mqplug-rocksmq is not installed")
+@pytest.mark.skipif(find_spec("mqplug_rocksmq") is None, reason="mqplug-rocksmq is not installed")
 def test_the_demo_survives_a_kill_on_rocksmq():
     """On RocksMQ the writing process is killed, and nothing that was acknowledged is missing."""
     arguments = [sys.executable, "-m", "mqplug_cli", "demo", "--seconds", "2"]
