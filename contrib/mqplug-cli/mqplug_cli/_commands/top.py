@@ -108,7 +108,7 @@ def _forget_terminal() -> None:
 def ended_by_signals(app: TopApp) -> Iterator[None]:
     """Let signals end the program so that it leaves the terminal as it was.
 
-    Where the terminal is gone it cannot do that, and would wait for ever: then the process ends after a while.
+    Where the terminal is gone it cannot do that, and would wait forever: then the process ends after a while.
     """
     timers: list[Timer] = []
 

@@ -115,7 +115,7 @@ class ReadRequest(NamedTuple):
 
 
 class Reader:
-    """Receives batches until the end, or for ever."""
+    """Receives batches until the end, or forever."""
 
     def __init__(self, mq: mqplug.Client, consumer: mqplug.Consumer, request: ReadRequest, pipe: OutputPipe) -> None:
         self._mq = mq

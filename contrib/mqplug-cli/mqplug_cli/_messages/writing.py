@@ -25,11 +25,6 @@ def readable_text(data: bytes) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
-def hex_text(data: bytes) -> str:
-    """Return bytes in hexadecimal."""
-    return data.hex()
-
-
 def base64_text(data: bytes) -> str:
     """Return bytes in base64."""
     from base64 import b64encode
@@ -45,7 +40,7 @@ def json_text(data: bytes) -> str:
 
 TEXT_OF: Final[Mapping[str, Callable[[bytes], str]]] = {
     "utf8": readable_text,
-    "hex": hex_text,
+    "hex": bytes.hex,
     "base64": base64_text,
     "json": json_text,
 }

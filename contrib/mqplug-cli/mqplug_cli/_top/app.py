@@ -150,14 +150,14 @@ class TopApp(App[int]):
     def on_table_chosen(self, event: Table.Chosen) -> None:
         """Open the topic or the group of the overview."""
         if isinstance(event.key, str):
-            self._open(OneTopic(self._subject, self._bars, event.key))
+            self.push_screen(OneTopic(self._subject, self._bars, event.key))
         elif isinstance(event.key, tuple):
-            self._open(OneGroup(self._subject, self._bars, cast("GroupKey", event.key)))
+            self.push_screen(OneGroup(self._subject, self._bars, cast("GroupKey", event.key)))
 
     def action_tail(self) -> None:
         """Follow the chosen topic."""
         if (topic := self._chosen_topic()) is not None:
-            self._open(Tail(self._subject, topic))
+            self.push_screen(Tail(self._subject, topic))
 
     def action_seek(self) -> None:
         """Move the chosen group."""
@@ -184,9 +184,6 @@ class TopApp(App[int]):
         if topic is None:
             self.notify("Choose a topic first")
         return topic
-
-    def _open(self, screen: ModelScreen) -> None:
-        self.push_screen(screen)
 
     def on_model_screen_complete(self) -> None:
         """Draw a new screen with what is known."""
