@@ -33,8 +33,8 @@ class MqplugDataSource(DataSource):
     @cut_short
     def schema(self) -> StructType:
         """Return all columns; ``headers`` and ``id`` only if ``includeHeaders`` and ``includeId`` are true."""
+        from mqplug_spark._columns import all_columns
         from mqplug_spark._options.read_options import parse_options
-        from mqplug_spark._rows.columns import all_columns
 
         options = parse_options(self.options)
         return all_columns(include_headers=options.include_headers, include_id=options.include_id).spark_schema()
@@ -42,19 +42,18 @@ class MqplugDataSource(DataSource):
     @cut_short
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a batch read of these columns, which may be some of them."""
-        from mqplug_spark._batch_read.reader import MqplugReader
+        from mqplug_spark._batch_read import MqplugReader
+        from mqplug_spark._columns import chosen_columns
         from mqplug_spark._options.read_options import parse_options
-        from mqplug_spark._rows.columns import chosen_columns
 
         return MqplugReader(parse_options(self.options, "batch"), chosen_columns(schema))
 
     @cut_short
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a batch write of rows with this schema. Raise ``Unsupported`` for the mode ``overwrite``."""
+        from mqplug_spark._columns import check_written_schema
         from mqplug_spark._options.write_options import parse_write_options
-        from mqplug_spark._rows.written_columns import check_written_schema
-        from mqplug_spark._write.batch_writer import MqplugWriter
-        from mqplug_spark._write.driver import check_backend
+        from mqplug_spark._write.writers import MqplugWriter, check_backend
 
         if overwrite:
             _refuse("overwrite", "a topic cannot be overwritten: messages are only added", "Set mode('append')")
@@ -66,19 +65,18 @@ class MqplugDataSource(DataSource):
     @cut_short_at_first_use
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a streaming read of these columns, with limits if this PySpark has them."""
+        from mqplug_spark._columns import chosen_columns
         from mqplug_spark._options.read_options import parse_options
-        from mqplug_spark._rows.columns import chosen_columns
-        from mqplug_spark._stream_read.making import make_stream_reader
+        from mqplug_spark._stream_read.reader import make_stream_reader
 
         return make_stream_reader(parse_options(self.options, "stream"), chosen_columns(schema))
 
     @cut_short
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Return a streaming write of rows with this schema. Raise ``Unsupported`` for the mode ``complete``."""
+        from mqplug_spark._columns import check_written_schema
         from mqplug_spark._options.write_options import parse_stream_write_options
-        from mqplug_spark._rows.written_columns import check_written_schema
-        from mqplug_spark._write.driver import check_backend
-        from mqplug_spark._write.stream_writer import MqplugStreamWriter
+        from mqplug_spark._write.writers import MqplugStreamWriter, check_backend
 
         if overwrite:
             _refuse(

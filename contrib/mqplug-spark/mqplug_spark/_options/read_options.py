@@ -9,8 +9,7 @@ import attrs
 
 from mqplug import EARLIEST, LATEST, ConfigError
 from mqplug_spark._options.backend_settings import BackendSettings, parse_backend
-from mqplug_spark._options.bounds import CHECKPOINT, Bound, parse_bound
-from mqplug_spark._options.times import parse_span
+from mqplug_spark._options.bounds import CHECKPOINT, Bound, parse_bound, parse_span
 from mqplug_spark._options.topic_selection import SELECTING, TopicSelection, parse_selection
 
 Kind = Literal["batch", "stream"]

@@ -1,4 +1,4 @@
-"""What a query has yet to read, from the offset that it has reached and the watermarks of its topics."""
+"""What a query has yet to read: its partitions as they are now, from the offset that it has reached on."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 
 import attrs
 
-from mqplug import Position, Watermarks
-from mqplug_spark._stream_read.data_loss import LossReports, made_again
-from mqplug_spark._stream_read.stream_offsets import Partition, StreamOffset
+from mqplug import Client, Position, TopicNotFound, Watermarks
+from mqplug_spark._options.topic_selection import TopicSelection
+from mqplug_spark._ranges.data_loss import LossReports, made_again
+from mqplug_spark._ranges.positions import selected_names, selected_watermarks
+from mqplug_spark._ranges.read_range import Partition
+from mqplug_spark._stream_read.stream_offsets import StreamOffset
 
 Marks = Mapping[Partition, Watermarks]
 Count = Callable[[Position, Position], int]
@@ -90,3 +93,29 @@ def offset_behind(
     begins = {partition: found[partition].begin for partition in ends}
     elsewhere = {each: begin for each, begin in begins.items() if start.reached.get(each) != begin}
     return StreamOffset({**start.reached, **ends}, elsewhere)
+
+
+def present(client: Client, selection: TopicSelection, known: Collection[str] = ()) -> dict[Partition, Watermarks]:
+    """Return the watermarks of all partitions that are read.
+
+    A topic that is not there is ``TopicNotFound``, unless it is ``known`` to the query: that is a loss, and left out.
+    """
+    try:
+        found = selected_watermarks(client, selection)
+    except TopicNotFound:
+        found = _one_by_one(client, selection, known)
+    return {Partition(topic, number): mark for topic, marks in found.items() for number, mark in marks.items()}
+
+
+def _one_by_one(
+    client: Client, selection: TopicSelection, known: Collection[str]
+) -> dict[str, Mapping[int, Watermarks]]:
+    found: dict[str, Mapping[int, Watermarks]] = {}
+    for name in selected_names(client, selection):
+        partitions = None if selection.partitions is None else {name: selection.partitions[name]}
+        try:
+            found |= selected_watermarks(client, TopicSelection(names=(name,), partitions=partitions))
+        except TopicNotFound:
+            if selection.pattern is None and name not in known:
+                raise
+    return found

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from mqplug import Client, ConsumerBusy, Error, Position, Unsupported
-from mqplug_spark._stream_read.stream_offsets import Partition
+from mqplug_spark._ranges.read_range import Partition
 
 log = logging.getLogger("mqplug.spark")
 

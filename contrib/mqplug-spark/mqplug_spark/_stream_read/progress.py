@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mqplug import Client
-from mqplug_spark._clients.asking import Asking
+from mqplug_spark._clients import ask
 from mqplug_spark._options.read_options import ReadOptions
-from mqplug_spark._ranges.read_range import ReadRange
-from mqplug_spark._ranges.splitting import split_ranges
-from mqplug_spark._stream_read.admission import at_most, check_limits, counting, everything, is_held
-from mqplug_spark._stream_read.backlog import Marks, backlogs, not_beyond, offset_behind
-from mqplug_spark._stream_read.data_loss import LossReports
+from mqplug_spark._ranges.data_loss import LossReports
+from mqplug_spark._ranges.read_range import ReadRange, split_ranges
+from mqplug_spark._stream_read.backlog import Marks, backlogs, not_beyond, offset_behind, present
 from mqplug_spark._stream_read.group_commits import GroupCommits
-from mqplug_spark._stream_read.initial import initial_offset
-from mqplug_spark._stream_read.limits import BatchDelay
-from mqplug_spark._stream_read.planning import plan_batch
-from mqplug_spark._stream_read.stream_offsets import StreamOffset
-from mqplug_spark._stream_read.subscription import present
+from mqplug_spark._stream_read.initial_offset import initial_offset
+from mqplug_spark._stream_read.limits import BatchDelay, at_most, check_limits, counting, everything, is_held
+from mqplug_spark._stream_read.stream_offsets import StreamOffset, plan_batch
 
 NOTHING = StreamOffset({})
 
@@ -26,7 +24,7 @@ class Progress:
     def __init__(self, options: ReadOptions, *, knows_starts: bool) -> None:
         self._options = options
         self._knows_starts = knows_starts
-        self._ask = Asking(options.backend, options.poll_timeout)
+        self._ask = partial(ask, options.backend, patience=options.poll_timeout)
         self._losses = LossReports(fail=options.fail_on_data_loss)
         self._group = GroupCommits(options.commit_group) if options.commit_group else None
         self._delay = BatchDelay(options.min_offsets_per_trigger or 0, options.max_trigger_delay)

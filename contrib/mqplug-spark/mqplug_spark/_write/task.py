@@ -1,10 +1,12 @@
-"""The task of Spark that runs in this process, and the streaming query that it belongs to."""
+"""The task of Spark that runs in this process, the streaming query that it belongs to, and its report to the driver."""
 
 from __future__ import annotations
 
 import attrs
 from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
 
+from mqplug import Staged
 from mqplug_spark._options.write_options import WriteMark
 
 
@@ -40,3 +42,16 @@ def _context() -> TaskContext:
     if context is None:
         raise RuntimeError("a write runs in tasks of Spark only")
     return context
+
+
+@attrs.frozen
+class WrittenByTask(WriterCommitMessage):
+    """The number of rows, and what is staged of them: the driver ingests that under the mark.
+
+    ``execution`` is that of a write whose tasks have committed under marks.
+    """
+
+    rows: int
+    mark: WriteMark
+    staged: tuple[Staged, ...] = ()
+    execution: str | None = None

@@ -23,9 +23,7 @@ from spark_options import options
 
 import mqplug
 from mqplug import Record
-from mqplug_spark._batch_read import filters
-from mqplug_spark._batch_read.filters import use_filters
-from mqplug_spark._batch_read.planning import plan_ranges
+from mqplug_spark._batch_read import plan_ranges, use_filters
 
 pytestmark = pytest.mark.python
 
@@ -79,8 +77,8 @@ def numbers(mq: mqplug.Client, given: list[Filter]) -> list[tuple[int, int]]:
         for each in plan_ranges(mq, options(), asked)
         for message in mq.read(
             "orders",
-            start=mqplug.Position.parse(each.start),
-            until=mqplug.Position.parse(each.until),
+            start=each.start,
+            until=each.until,
             partitions=[each.partition],
         )
     ]
@@ -88,7 +86,7 @@ def numbers(mq: mqplug.Client, given: list[Filter]) -> list[tuple[int, int]]:
 
 def test_what_is_earlier_is_left_out(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lower bound of the timestamp begins the read at the first message that is as late; unordered times all come."""
-    monkeypatch.setattr(filters, "ONE_TIME", {"memory"})
+    monkeypatch.setattr("mqplug_spark._batch_read.ONE_TIME", {"memory"})
     with mq.producer("orders") as out:
         times = enumerate((1000, 3000, 2000))
         out.send_many([Record(str(number).encode(), timestamp=each, partition=0) for number, each in times])

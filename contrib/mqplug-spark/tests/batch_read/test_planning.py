@@ -11,8 +11,7 @@ from spark_options import options
 
 import mqplug
 from mqplug import ConfigError, Log, Position, PositionLost, Record, TopicNotFound, Unsupported, Watermarks
-from mqplug_spark._batch_read.filters import RowFilter
-from mqplug_spark._batch_read.planning import plan_ranges
+from mqplug_spark._batch_read import RowFilter, plan_ranges
 from mqplug_spark._options.read_options import parse_options
 from mqplug_spark._ranges.read_range import ReadRange
 
@@ -26,10 +25,7 @@ def offsets(**partitions: object) -> str:
 
 def spans(ranges: list[ReadRange]) -> list[tuple[str, int, int, int]]:
     """The ranges as numbers."""
-    return [
-        (each.topic, each.partition, *Position.parse(each.start).coordinates, *Position.parse(each.until).coordinates)
-        for each in ranges
-    ]
+    return [(each.topic, each.partition, *each.start.coordinates, *each.until.coordinates) for each in ranges]
 
 
 def test_everything_is_one_range_for_each_partition() -> None:

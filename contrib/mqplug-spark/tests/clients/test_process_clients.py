@@ -13,7 +13,7 @@ import pytest
 
 import mqplug
 from mqplug import Closed, ConnectError, Unsupported
-from mqplug_spark._clients.process_clients import ProcessClients, ask, drop_client, process_client
+from mqplug_spark._clients import ProcessClients, ask, drop_client, process_client
 from mqplug_spark._options.backend_settings import BackendSettings
 
 
@@ -108,7 +108,7 @@ def test_a_forked_child_connects_anew(settings: BackendSettings) -> None:
     """A child has a client of its own, over the parent's store, and leaves the parent's alone."""
     program = f"""
 import os, sys
-from mqplug_spark._clients.process_clients import process_client
+from mqplug_spark._clients import process_client
 from mqplug_spark._options.backend_settings import BackendSettings
 settings = BackendSettings(url={settings.url!r})
 mine = process_client(settings)

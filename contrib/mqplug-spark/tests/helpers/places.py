@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mqplug import Log, Position, Watermarks
-from mqplug_spark._stream_read.stream_offsets import Partition, StreamOffset
+from mqplug_spark._ranges.read_range import Partition
+from mqplug_spark._stream_read.stream_offsets import StreamOffset
 
 
 def at(partition: int, *coordinates: int, topic: str = "orders", incarnation: str = "") -> Position:

@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 from waiting import wait_until
 
+from mqplug_spark._columns import chosen_columns
 from mqplug_spark._options.read_options import parse_options
-from mqplug_spark._rows.columns import chosen_columns
-from mqplug_spark._stream_read.limited_reader import LimitedStreamReader
+from mqplug_spark._stream_read.reader import LimitedStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery

@@ -8,9 +8,7 @@ import pytest
 
 import mqplug
 from mqplug import EARLIEST, LATEST, ConfigError, Position
-from mqplug_spark._options.bounds import Bound, Side, parse_bound
-from mqplug_spark._options.points import Offset, Point
-from mqplug_spark._options.times import Time
+from mqplug_spark._options.bounds import Bound, Offset, Point, Side, Time, parse_bound
 
 
 def bound(option: str, text: str) -> Bound:

@@ -9,8 +9,7 @@ import pytest
 
 import mqplug
 from mqplug import ConfigError
-from mqplug_spark._options.backend_settings import BackendSettings, parse_backend
-from mqplug_spark._options.references import resolve, resolve_url
+from mqplug_spark._options.backend_settings import BackendSettings, parse_backend, resolve, resolve_url
 
 SECRET = "p@ss/w?rd#"
 

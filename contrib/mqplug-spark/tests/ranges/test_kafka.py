@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from spark_options import options
 
 import mqplug
-from mqplug_spark._batch_read.planning import plan_ranges
-from mqplug_spark._ranges.reading import read_planned
+from mqplug_spark._batch_read import plan_ranges
+from mqplug_spark._ranges.task_rows import read_planned
 
 if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer

@@ -8,7 +8,7 @@ import pytest
 from clusters import new_name
 
 import mqplug
-from mqplug_spark._batch_read.planning import plan_ranges
+from mqplug_spark._batch_read import plan_ranges
 from mqplug_spark._options.read_options import parse_options
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from pathlib import Path
 from spark_options import options
 
 import mqplug
-from mqplug_spark._batch_read.planning import plan_ranges
-from mqplug_spark._clients.process_clients import drop_client, process_client
+from mqplug_spark._batch_read import plan_ranges
+from mqplug_spark._clients import drop_client, process_client
 from mqplug_spark._options.backend_settings import BackendSettings
-from mqplug_spark._ranges.reading import read_planned
+from mqplug_spark._ranges.task_rows import read_planned
 
 OWNER = """
 import sys, mqplug

@@ -7,25 +7,21 @@ from hypothesis import given, settings, strategies as st
 from planned_marks import at, client
 from spark_options import options
 
-from mqplug import Position, Unsupported
-from mqplug_spark._ranges.read_range import ReadRange
-from mqplug_spark._ranges.splitting import split_ranges
+from mqplug import Unsupported
+from mqplug_spark._ranges.read_range import ReadRange, split_ranges
 
 
 def ranges(*spans: tuple[int, int]) -> list[ReadRange]:
     """A range for each partition."""
     return [
-        ReadRange("orders", partition, str(at(partition, start)), str(at(partition, until)))
+        ReadRange("orders", partition, at(partition, start), at(partition, until))
         for partition, (start, until) in enumerate(spans)
     ]
 
 
 def edges(parts: list[ReadRange]) -> list[tuple[int, int, int]]:
     """The parts as numbers."""
-    return [
-        (each.partition, Position.parse(each.start).coordinates[0], Position.parse(each.until).coordinates[0])
-        for each in parts
-    ]
+    return [(each.partition, each.start.coordinates[0], each.until.coordinates[0]) for each in parts]
 
 
 def test_without_options_ranges_stay_as_they_are() -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, St
 import mqplug
 from mqplug import Batch, ConfigError, Log, MessageId, Position
 from mqplug.spi import ListColumns
-from mqplug_spark._rows.columns import ReadColumns, all_columns, chosen_columns
+from mqplug_spark._columns import ReadColumns, all_columns, chosen_columns
 
 HEADER = StructType([StructField("key", StringType(), nullable=False), StructField("value", BinaryType())])
 

@@ -16,8 +16,7 @@ from pyspark.sql.types import (
 )
 
 from mqplug import ConfigError
-from mqplug_spark._rows.columns import all_columns
-from mqplug_spark._rows.written_columns import check_written_schema
+from mqplug_spark._columns import all_columns, check_written_schema
 
 TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from mqplug import InvalidRecord, MessageTooLarge
-from mqplug_spark._rows.written_rows import WrittenRows
+from mqplug_spark._write.rows import WrittenRows
 
 TYPES = {
     "value": pa.binary(),

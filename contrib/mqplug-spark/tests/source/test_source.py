@@ -16,10 +16,10 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_options import options
 
 from mqplug import ConfigError, ConnectError, Error, Fenced, SendFailed, Timeout, TopicNotFound
-from mqplug_spark._batch_read.reader import MqplugReader
+from mqplug_spark._batch_read import MqplugReader
+from mqplug_spark._columns import all_columns
 from mqplug_spark._errors import HIDE_TRACEBACK, cut_short
 from mqplug_spark._options.backend_settings import BackendSettings
-from mqplug_spark._rows.columns import all_columns
 from mqplug_spark._source import MqplugDataSource
 
 
@@ -52,7 +52,7 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(settings: BackendSettings) -> None:
         raise ConnectError("nobody is there") from native
 
-    monkeypatch.setattr("mqplug_spark._clients.process_clients.connect", connect)
+    monkeypatch.setattr("mqplug_spark._clients.connect", connect)
     with pytest.raises(ConnectError) as refused:
         MqplugReader(options(), all_columns()).partitions()
     assert "native words" not in "".join(traceback.format_exception(refused.value))

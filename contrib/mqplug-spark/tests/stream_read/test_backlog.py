@@ -8,8 +8,8 @@ import pytest
 from places import at, mark, orders, reached
 
 from mqplug import InvalidMessageId, PositionLost
+from mqplug_spark._ranges.data_loss import LossReports
 from mqplug_spark._stream_read.backlog import Backlog, backlogs, not_beyond, offset_behind
-from mqplug_spark._stream_read.data_loss import LossReports
 from mqplug_spark._stream_read.stream_offsets import StreamOffset
 
 

@@ -11,10 +11,9 @@ from clusters import Cluster, over, send, trim
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from mqplug import PositionLost, Unsupported
+from mqplug_spark._columns import chosen_columns
 from mqplug_spark._options.read_options import parse_options
-from mqplug_spark._rows.columns import chosen_columns
-from mqplug_spark._stream_read import making
-from mqplug_spark._stream_read.reader import StreamReader, UnlimitedStreamReader
+from mqplug_spark._stream_read.reader import StreamReader, UnlimitedStreamReader, make_stream_reader
 
 pytestmark = over("rocksmq")
 
@@ -24,11 +23,11 @@ COLUMNS = StructType([StructField("partition", IntegerType()), StructField("valu
 @pytest.fixture
 def start(cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., UnlimitedStreamReader]:
     """Return a function that makes a reader as a new run of a query does."""
-    monkeypatch.setattr(making, "HAS_LIMITS", False)
+    monkeypatch.setattr("mqplug_spark._stream_read.reader.HAS_LIMITS", False)
 
     def make(**options: str) -> UnlimitedStreamReader:
         given = {"url": cluster.url, "subscribe": topic, "startingOffsets": "earliest", **options}
-        reader = making.make_stream_reader(parse_options(given, "stream"), chosen_columns(COLUMNS))
+        reader = make_stream_reader(parse_options(given, "stream"), chosen_columns(COLUMNS))
         assert isinstance(reader, UnlimitedStreamReader)
         return reader
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mqplug import ConfigError
-from mqplug_spark._stream_read.foreign_checkpoint import read_places
-from mqplug_spark._stream_read.stream_offsets import Partition
+from mqplug_spark._ranges.read_range import Partition
+from mqplug_spark._stream_read.initial_offset import read_places
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 

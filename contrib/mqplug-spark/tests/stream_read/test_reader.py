@@ -24,13 +24,12 @@ from mqplug import (
     ConfigError,
     ConsumerBusy,
     InvalidMessageId,
-    Position,
     PositionLost,
     Record,
     TopicNotFound,
     Unsupported,
 )
-from mqplug_spark._clients.process_clients import drop_client
+from mqplug_spark._clients import drop_client
 from mqplug_spark._options.read_options import parse_options
 
 if TYPE_CHECKING:
@@ -451,6 +450,6 @@ def test_tasks_follow_from_the_offsets(query: Callable[..., Query], cluster: Clu
     offsets = json.loads(made._first or ""), json.loads(made.planned[0])
     ranges = [each.value for each in made._reader.partitions(*offsets)]
     assert ranges == [each.value for each in again.partitions(*offsets)]
-    sizes = [Position.parse(each.until).coordinates[0] - Position.parse(each.start).coordinates[0] for each in ranges]
+    sizes = [each.until.coordinates[0] - each.start.coordinates[0] for each in ranges]
     assert sum(sizes) == 100
     assert max(sizes) <= 30

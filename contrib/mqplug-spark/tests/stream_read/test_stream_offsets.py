@@ -9,21 +9,17 @@ from typing import Any
 import pytest
 from places import at, orders, reached
 
-from mqplug import ConfigError, InvalidMessageId, Position, PositionLost
+from mqplug import ConfigError, InvalidMessageId, PositionLost
+from mqplug_spark._ranges.data_loss import LossReports
 from mqplug_spark._ranges.read_range import ReadRange
-from mqplug_spark._stream_read.data_loss import LossReports
-from mqplug_spark._stream_read.planning import plan_batch
-from mqplug_spark._stream_read.stream_offsets import StreamOffset
+from mqplug_spark._stream_read.stream_offsets import StreamOffset, plan_batch
 
 STRICT, LENIENT = LossReports(fail=True), LossReports(fail=False)
 
 
 def spans(ranges: list[ReadRange]) -> list[tuple[int, int, int]]:
     """The ranges as numbers."""
-    return [
-        (each.partition, *Position.parse(each.start).coordinates, *Position.parse(each.until).coordinates)
-        for each in ranges
-    ]
+    return [(each.partition, *each.start.coordinates, *each.until.coordinates) for each in ranges]
 
 
 def test_an_offset_is_the_text_of_positions_by_topic_and_partition() -> None:

@@ -17,14 +17,13 @@ import pytest
 from clusters import new_name
 
 import mqplug
-from mqplug_spark._clients.process_clients import drop_client
+from mqplug_spark._clients import drop_client
 from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._options.write_options import MARKS_TOPIC, WriteMark, WriteOptions, parse_write_options
-from mqplug_spark._write.driver import commit_all
 from mqplug_spark._write.marks import prepare_marks
-from mqplug_spark._write.task import Task
-from mqplug_spark._write.task_writing import write_rows
-from mqplug_spark._write.written import WrittenByTask
+from mqplug_spark._write.task import Task, WrittenByTask
+from mqplug_spark._write.task_write import write_rows
+from mqplug_spark._write.writers import commit_all
 
 if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer
@@ -42,7 +41,7 @@ TASK = """
 import sys, pyarrow as pa
 from mqplug_spark._options.write_options import WriteMark, parse_write_options
 from mqplug_spark._write.task import Task
-from mqplug_spark._write.task_writing import write_rows
+from mqplug_spark._write.task_write import write_rows
 
 def rows():
     yield pa.record_batch({"value": pa.array([b"lost"] * 60_000)})

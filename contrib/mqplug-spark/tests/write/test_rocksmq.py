@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 import mqplug
 from mqplug import InvalidRecord
-from mqplug_spark._clients.process_clients import drop_client
+from mqplug_spark._clients import drop_client
 from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._source import MqplugDataSource
 

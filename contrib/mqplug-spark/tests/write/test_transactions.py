@@ -11,13 +11,11 @@ from clusters import new_name
 
 import mqplug
 from mqplug_spark._options.write_options import WriteMark, WriteOptions, parse_write_options
-from mqplug_spark._rows.written_rows import WrittenRows
-from mqplug_spark._write.driver import commit_all
-from mqplug_spark._write.fingerprint import Fingerprint
-from mqplug_spark._write.marked_transactions import send_in_transaction, send_marked
-from mqplug_spark._write.marks import Mark, marks_of, prepare_marks
-from mqplug_spark._write.task import Task
-from mqplug_spark._write.written import WrittenByTask
+from mqplug_spark._write.marks import Fingerprint, Mark, marks_of, prepare_marks
+from mqplug_spark._write.rows import WrittenRows
+from mqplug_spark._write.task import Task, WrittenByTask
+from mqplug_spark._write.transactions import send_in_transaction, send_marked
+from mqplug_spark._write.writers import commit_all
 
 
 @pytest.fixture
@@ -123,7 +121,7 @@ def test_rows_that_are_divided_otherwise_are_refused_before_any_is_written(
     mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fewer tasks than before, or as many with other rows, write nothing, whether they had committed before or not."""
-    monkeypatch.setattr("mqplug_spark._write.marked_transactions.START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("mqplug_spark._write.transactions.START_TIMEOUT_S", 0.5)
     send_marked(mq, mq, rows((b"3", "orders")), task(3), options)
     with pytest.raises(mqplug.NotCommitted, match="task 3 wrote rows before, and does not begin now"):
         send_marked(mq, mq, rows((b"2", "orders"), (b"3", "orders")), task(1, execution="second"), options)
@@ -138,7 +136,7 @@ def test_what_the_driver_has_committed_is_not_written_again_however_it_is_divide
     mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once all tasks have committed, other tasks with other rows under the same number or a lower one send nothing."""
-    monkeypatch.setattr("mqplug_spark._write.driver.ask", lambda _, question: question(mq))
+    monkeypatch.setattr("mqplug_spark._write.writers.ask", lambda _, question: question(mq))
     send_marked(mq, mq, rows((b"0", "orders")), task(0, 5), options)
     commit_all(options, [WrittenByTask(1, WriteMark("import", 5), execution="first"), None])
     for batch in (5, 4):
@@ -153,7 +151,7 @@ def test_an_older_run_that_commits_meanwhile_is_told(
     mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit of the driver fails where a task that nobody waited for has committed: its rows may be there twice."""
-    monkeypatch.setattr("mqplug_spark._write.driver.ask", lambda _, question: question(mq))
+    monkeypatch.setattr("mqplug_spark._write.writers.ask", lambda _, question: question(mq))
     send_marked(mq, mq, rows((b"0", "orders")), task(0, execution="second"), options)
     late = marks_of(options, "import").rows_record(1, Mark(0, "first", Fingerprint(1, 1)))
     with mq.producer() as out:
@@ -201,7 +199,7 @@ def _array(name: str, column: list[object], kind: pa.DataType) -> pa.Array:
 
 def test_many_rows_are_flushed(mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step with more rows than are kept in memory is still one."""
-    monkeypatch.setattr("mqplug_spark._write.task_steps.FLUSH_ROWS", 2)
+    monkeypatch.setattr("mqplug_spark._write.transactions.FLUSH_ROWS", 2)
     many = WrittenRows(iter([pa.record_batch({"value": pa.array([b"x"])})] * 5), 0, "orders", 1000, lambda _: 2)
     send_marked(mq, mq, many, task(), options)
     assert stored(mq, "orders") == [b"x"] * 5

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
 from mqplug import Client, NotCommitted, Transaction
 from mqplug_spark._options.write_options import Partitioner, WriteOptions
-from mqplug_spark._rows.written_rows import TopicRows, WrittenRows
-from mqplug_spark._write.fingerprint import Fingerprint
-from mqplug_spark._write.marks import Look, Mark, Marks, marks_of
+from mqplug_spark._write.marks import Fingerprint, Look, Mark, Marks, marks_of
+from mqplug_spark._write.rows import TopicRows, WrittenRows
 from mqplug_spark._write.task import Task
-from mqplug_spark._write.task_steps import STEP_TIMEOUT_S, TaskStep
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 NO_LIMIT: Final = (1 << 63) - 1  # of a step: the flushes bound what is in memory
 START_TIMEOUT_S: Final = 30.0  # in which one of the tasks that committed before begins to look at its rows
 PAUSE_S: Final = 0.3
+STEP_TIMEOUT_S: Final = 120.0  # to begin, to send a batch, to flush, and to commit
+FLUSH_BYTES: Final = 32 << 20  # in memory, before the backend is made to take them
+FLUSH_ROWS: Final = 50_000
 
 
 def send_in_transaction(holder: Client, rows: WrittenRows, task: Task, partitioner: Partitioner) -> None:
     """Send the rows of a task in one transaction, which nothing marks: a task that is repeated sends them again."""
-    with TaskStep(_step(holder, task, partitioner)) as step:
+    with TaskStep(_transaction(holder, task, partitioner)) as step:
         for each in rows:
             step.send(_naming_topic(each))
 
@@ -33,7 +38,7 @@ def send_marked(client: Client, holder: Client, rows: WrittenRows, task: Task, o
     ``holder`` takes the transaction over from earlier attempts of the task, which can commit nothing from then on. So
     the marks are read after that.
     """
-    with TaskStep(_step(holder, task, options.partitioner)) as step:
+    with TaskStep(_transaction(holder, task, options.partitioner)) as step:
         marks = marks_of(options, task.mark.writer)
         marks.read(client)
         mark = marks.by_task.get(task.number)
@@ -120,7 +125,7 @@ def _refused(task: Task, what: str) -> NotCommitted:
     )  # fmt: skip
 
 
-def _step(holder: Client, task: Task, partitioner: Partitioner) -> Transaction:
+def _transaction(holder: Client, task: Task, partitioner: Partitioner) -> Transaction:
     return holder.transaction(
         f"{task.mark.writer}-{task.number}", partitioner=partitioner, queue_messages=NO_LIMIT, queue_bytes=NO_LIMIT,
         timeout=STEP_TIMEOUT_S,
@@ -129,3 +134,34 @@ def _step(holder: Client, task: Task, partitioner: Partitioner) -> Transaction:
 
 def _naming_topic(rows: TopicRows) -> pa.RecordBatch:
     return rows.columns.append_column("topic", pa.repeat(pa.scalar(rows.topic), len(rows.columns)))
+
+
+class TaskStep:
+    """A step that is flushed now and then. Leaving the block commits, an exception in it aborts."""
+
+    def __init__(self, step: Transaction) -> None:
+        self._step = step
+        self._rows = self._bytes = 0
+
+    def send(self, columns: pa.RecordBatch) -> None:
+        """Send rows. Wait for the backend once there are many."""
+        self._step.send_many(columns, timeout=STEP_TIMEOUT_S)
+        self._rows += len(columns)
+        self._bytes += columns.nbytes
+        if self._rows >= FLUSH_ROWS or self._bytes >= FLUSH_BYTES:
+            self._step.flush(timeout=STEP_TIMEOUT_S)
+            self._rows = self._bytes = 0
+
+    def say(self, record: Mapping[str, Any]) -> None:
+        """Send a mark as the last record. Readers of marks wait for the end from then on, so let it be near."""
+        self._step.flush(timeout=STEP_TIMEOUT_S)
+        self._step.send(**record, timeout=STEP_TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        self._step.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._step.__exit__(kind, error, trace)

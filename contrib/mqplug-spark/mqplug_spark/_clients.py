@@ -1,6 +1,7 @@
 """The clients of this process: one for each complete set of connection settings, shared by all that runs in it.
 
 Spark reuses its Python workers, and forks them from a daemon, so a child begins with none of its parent's clients.
+``ask`` asks the backend by them, and connects anew after a lost connection.
 """
 
 from __future__ import annotations
@@ -8,19 +9,35 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from mqplug import Client, Closed, ConnectError, Error
-from mqplug_spark._clients.connecting import connect
+from mqplug import Client, Closed, ConnectError, Error, Timeout, Unsupported
 from mqplug_spark._options.backend_settings import BackendSettings
 
 T = TypeVar("T")
 
 MAX_CLIENTS: Final = 16  # of different settings; beyond them, the one that was not asked for longest is closed
 CLOSE_S: Final = 1.0  # what a close may take: nothing is on its way in a client that only reads
+PAUSE_S: Final = 0.2  # between two attempts
+LOST: Final = (ConnectError, Closed)  # what a lost connection raises
+AWAY: Final = (*LOST, Timeout)  # what is raised while a backend is away
+
+
+def connect(settings: BackendSettings) -> Client:
+    """Return a client of a backend that other processes can reach. Raise ``Unsupported`` for any other."""
+    client = settings.connect()
+    able = client.capabilities
+    if able.persistent or able.multi_node:
+        return client
+    client.close()
+    raise Unsupported(
+        "persistent", f"{client.backend} keeps its messages in one process; Spark's tasks run in others",
+        backend=client.backend, operation="connect for Spark", fix="Use a backend such as rocksmq, kafka or pulsar",
+    )  # fmt: skip
 
 
 class ProcessClients:
@@ -93,14 +110,36 @@ def drop_client(settings: BackendSettings, client: Client | None = None) -> None
     _clients.drop(settings, client)
 
 
-def ask(settings: BackendSettings, question: Callable[[Client], T]) -> T:
-    """Return what the client of these settings answers. If its connection was lost, ask a new client once."""
-    client = process_client(settings)
-    try:
-        return question(client)
-    except (Closed, ConnectError):
-        drop_client(settings, client)
-    return question(process_client(settings))
+def ask(
+    settings: BackendSettings,
+    question: Callable[[Client], T],
+    *,
+    patience: float | None = None,
+    repeatable: tuple[type[Error], ...] = AWAY,
+) -> T:
+    """Return what the client of these settings answers. If its connection was lost, ask a new client once.
+
+    With ``patience``, ask again and again for so many seconds, after any of the ``repeatable`` errors, where the first
+    would end a query or a write; raise the last one at the end.
+    """
+    again, deadline = LOST if patience is None else repeatable, time.monotonic() + (patience or 0)
+    first = True
+    while True:
+        client = None
+        try:
+            client = process_client(settings)
+            return question(client)
+        except again as error:
+            if client is not None and isinstance(error, LOST):
+                drop_client(settings, client)
+            if patience is None:
+                if client is None or not first:
+                    raise
+            elif time.monotonic() + PAUSE_S > deadline:
+                raise
+            else:
+                time.sleep(PAUSE_S)
+        first = False
 
 
 def _begin_anew() -> None:

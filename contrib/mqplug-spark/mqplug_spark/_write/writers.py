@@ -1,21 +1,76 @@
-"""What the driver does before and after the tasks of a write."""
+"""Batch and streaming writes: the driver checks the backend, tasks write or stage their rows, and the driver commits.
+
+A streaming write is a batch write under the mark of the query and its batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
-from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from mqplug import Client, NotCommitted, Staged, Unsupported
-from mqplug_spark._clients.process_clients import ask
+from mqplug_spark._clients import ask
+from mqplug_spark._errors import cut_short
 from mqplug_spark._options.write_options import WriteMark, WriteOptions
 from mqplug_spark._write.marks import marks_of, prepare_marks
-from mqplug_spark._write.staged import ingest_all
-from mqplug_spark._write.written import WrittenByTask
+from mqplug_spark._write.stages import ingest_all
+from mqplug_spark._write.task import WrittenByTask, batch_task, stream_task
+from mqplug_spark._write.task_write import write_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _checked: set[WriteOptions] = set()
+
+
+class MqplugWriter(DataSourceArrowWriter):
+    """What Spark pickles and sends to its tasks: it holds only settings, and a name for this write."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._write = uuid.uuid4().hex
+
+    @cut_short
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task, or stage them."""
+        return write_rows(self._options, batch_task(self._write, self._options.mark), iterator)
+
+    @cut_short
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make visible what tasks staged."""
+        commit_all(self._options, messages)
+
+    @cut_short
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks staged."""
+        abort_all(self._options, messages)
+
+
+class MqplugStreamWriter(DataSourceStreamArrowWriter):
+    """What Spark pickles and sends to its tasks. It commits on another object, so that messages carry the mark."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._execution = uuid.uuid4().hex  # Spark makes a writer for each batch
+
+    @cut_short
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task, or stage them."""
+        return write_rows(self._options, stream_task(self._execution), iterator)
+
+    @cut_short
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Make visible what tasks staged."""
+        commit_all(self._options, messages)
+
+    @cut_short
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Remove what tasks staged."""
+        abort_all(self._options, messages)
 
 
 def check_backend(options: WriteOptions, *, stream: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The open stages of one task, one for each topic."""
+"""Writes by stages: tasks put files beside the store, and the driver has all of them ingested as one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,33 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from mqplug import Client, Error, Stage, Staged
-from mqplug_spark._options.write_options import Partitioner
+from mqplug import Client, Error, OutcomeUnknown, Stage, Staged
+from mqplug_spark._clients import AWAY, ask
+from mqplug_spark._options.backend_settings import BackendSettings
+from mqplug_spark._options.write_options import Partitioner, WriteMark
+from mqplug_spark._write.rows import WrittenRows
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+INGEST_RETRY_S = 120.0  # for which an ingest is repeated whose outcome is not known
 MAX_OPEN_STAGES = 8  # each may hold a file's worth of messages in memory
+
+
+def stage_rows(client: Client, rows: WrittenRows, partitioner: Partitioner) -> tuple[Staged, ...]:
+    """Stage the rows of a task. If that fails, nothing of them stays."""
+    with StagesOfTopics(client, partitioner) as stages:
+        for each in rows:
+            stages.write(each.topic, each.columns)
+        return stages.finish()
+
+
+def ingest_all(backend: BackendSettings, staged: Sequence[Staged], mark: WriteMark) -> None:
+    """Make the staged rows of all tasks visible, at once and once. While the outcome is not known, repeat it."""
+    ask(
+        backend, lambda client: client.ingest(staged, writer=mark.writer, number=mark.number),
+        patience=INGEST_RETRY_S, repeatable=(*AWAY, OutcomeUnknown),
+    )  # fmt: skip
 
 
 class StagesOfTopics:

@@ -1,4 +1,4 @@
-"""Resolves the starts and ends of options to positions, in the partitions that a read selects."""
+"""What the options of a read mean now: the partitions that it selects, and where it begins and ends in each."""
 
 from __future__ import annotations
 
@@ -6,17 +6,47 @@ import logging
 import time
 from collections.abc import Mapping
 
-from mqplug import Client, ConfigError, Position, Start, Watermarks
+from mqplug import Client, ConfigError, Position, Start, Watermarks, matching
 from mqplug.spi import Earliest, Latest
-from mqplug_spark._options.bounds import Bound
-from mqplug_spark._options.points import Offset, Point
+from mqplug_spark._options.bounds import Bound, Offset, Point, Time
 from mqplug_spark._options.read_options import Strategy
-from mqplug_spark._options.times import Time
-from mqplug_spark._ranges.selected_watermarks import TopicMarks
+from mqplug_spark._options.topic_selection import TopicSelection
+from mqplug_spark._options.write_options import MARKS_TOPIC
+
+TopicMarks = Mapping[str, Mapping[int, Watermarks]]
 
 log = logging.getLogger("mqplug.spark")
 
 TopicPositions = Mapping[str, Mapping[int, Position]]
+
+
+def selected_watermarks(client: Client, selection: TopicSelection) -> TopicMarks:
+    """Return the watermarks by topic and partition, in the order of the selection.
+
+    A named topic that does not exist is ``TopicNotFound``; a pattern may match none.
+    """
+    names = selected_names(client, selection)
+    marks: TopicMarks = client.watermarks(names) if names else {}
+    if selection.partitions is None:
+        return {topic: marks[topic] for topic in names}
+    return {topic: _assigned(topic, marks[topic], selection.partitions[topic]) for topic in names}
+
+
+def selected_names(client: Client, selection: TopicSelection) -> tuple[str, ...]:
+    """Return the names of the selected topics; those of a pattern as they are now, sorted."""
+    if selection.pattern is None:
+        return selection.names
+    return tuple(name for name in client.topics(matching(selection.pattern)) if name != MARKS_TOPIC)
+
+
+def _assigned(topic: str, marks: Mapping[int, Watermarks], wanted: tuple[int, ...]) -> Mapping[int, Watermarks]:
+    missing = set(wanted) - set(marks)
+    if missing:
+        raise ConfigError(
+            f"assign names partition {min(missing)} of {topic!r}, which has {len(marks)}",
+            topic=topic, fix="Leave it out, or add partitions to the topic",
+        )  # fmt: skip
+    return {partition: marks[partition] for partition in wanted}
 
 
 def resolve_bound(

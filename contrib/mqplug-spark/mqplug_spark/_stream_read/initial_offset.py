@@ -1,8 +1,9 @@
-"""Takes over the place of a stopped query of spark-sql-kafka from its checkpoint: ``startingOffsets=checkpoint:PATH``.
+"""Where a new query begins: at its options, or at the place of a stopped query of spark-sql-kafka.
 
-Spark writes ``offsets/N`` when it plans batch N and ``commits/N`` when that is done. The query goes on behind the last
-batch that is done; one that was planned and not done is planned anew. If none is done, it begins where the old query
-began, which ``sources/0/0`` tells.
+``startingOffsets=checkpoint:PATH`` takes that place from the checkpoint of the stopped query. Spark writes
+``offsets/N`` when it plans batch N and ``commits/N`` when that is done. The query continues after the last batch that
+is done; one that was planned and not done is planned anew. If none is done, it begins where the old query began, which
+``sources/0/0`` tells.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mqplug import ConfigError
-from mqplug_spark._stream_read.stream_offsets import Partition
+from mqplug import EARLIEST, Client, ConfigError, Watermarks
+from mqplug_spark._options.bounds import Bound, Offset, Point
+from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.data_loss import LossReports, what_is_left
+from mqplug_spark._ranges.positions import resolve_bound
+from mqplug_spark._ranges.read_range import Partition
+from mqplug_spark._stream_read.backlog import Marks, present
+from mqplug_spark._stream_read.stream_offsets import StreamOffset
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -25,6 +32,38 @@ _BATCH: Final = re.compile(r"(?:.*/)?([0-9]+)", re.ASCII)
 _SCHEME: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:/")
 _HADOOP_SCHEME: Final = re.compile("s3[an]://")
 _NAMED_SOURCE: Final = re.compile(r"^[^{\s]*:(?=\{)")  # newer logs name the source of a line
+
+
+def initial_offset(client: Client, options: ReadOptions, losses: LossReports) -> StreamOffset:
+    """Return the place that the options name in each partition. One that retention removed is a loss."""
+    marks = present(client, options.topics)
+    bound = options.starting
+    if options.checkpoint is not None:
+        bound = _taken_over(options.checkpoint, read_places(options.checkpoint), marks, losses)
+    by_topic: dict[str, dict[int, Watermarks]] = {}
+    for (topic, number), mark in marks.items():
+        by_topic.setdefault(topic, {})[number] = mark
+    found = resolve_bound(client, bound, by_topic, options.timestamp_strategy)
+    return StreamOffset(
+        {each: what_is_left(client, found[each.topic][each.number], mark, options) for each, mark in marks.items()}
+    )
+
+
+def _taken_over(path: str, places: Places, marks: Marks, losses: LossReports) -> Bound:
+    """Return the start at the places of a checkpoint; at EARLIEST in partitions that the old query did not know."""
+    topics = {partition.topic for partition in marks}
+    for partition in sorted(places.keys() - marks.keys()):
+        if partition.topic not in topics:
+            raise ConfigError(
+                f"startingOffsets: the checkpoint {path!r} is of a query that reads {partition.topic!r}, too",
+                topic=partition.topic, operation="plan a stream", fix="Read the same topics",
+            )  # fmt: skip
+        losses.report(partition, f"{partition} is gone; the stopped query read it up to {places[partition]}")
+    each: dict[str, dict[int, Point]] = {topic: {} for topic in topics}
+    for partition in marks:
+        known = partition in places
+        each[partition.topic][partition.number] = Offset(places[partition]) if known else EARLIEST
+    return Bound("startingOffsets", each=each)
 
 
 def read_places(path: str) -> Places:

@@ -1,19 +1,31 @@
-"""Filters of a query that spare a read: partitions that nobody asks for, and what lies before a time or around ids.
+"""Batch reads: planned once, at the driver, from the options and what the topics hold now; each task reads one range.
 
-What they leave out cannot match. All other filters, and those that leave in what does not match, remain for Spark.
+Filters of a query spare a read partitions that nobody asks for, and what lies before a time or around ids. What they
+leave out cannot match. All other filters, and those that leave in what does not match, remain for Spark.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from mqplug import Client, InvalidMessageId, MessageId, Position, after, at_time, before
-from mqplug_spark._ranges.read_range import ReadRange
+from mqplug import Client, ConfigError, InvalidMessageId, MessageId, Position, TopicNotFound, after, at_time, before
+from mqplug_spark._clients import ask
+from mqplug_spark._columns import ReadColumns
+from mqplug_spark._errors import cut_short, cut_short_while_reading
+from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.data_loss import what_is_left
+from mqplug_spark._ranges.positions import resolve_bound, selected_watermarks
+from mqplug_spark._ranges.read_range import ReadRange, split_ranges
+from mqplug_spark._ranges.task_rows import task_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ONE_TIME: Final = frozenset({"kafka", "rocksmq"})  # backends that search by the timestamp, and not by another time
 
@@ -27,6 +39,85 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "In": lambda value, allowed: value in allowed,
 }
 _NEVER_NULL: Final = frozenset({"topic", "partition"})
+
+
+class MqplugReader(DataSourceReader):
+    """What Spark pickles and sends to its tasks: it holds only settings."""
+
+    def __init__(self, options: ReadOptions, columns: ReadColumns) -> None:
+        self._options = options
+        self._columns = columns
+        self._asked: RowFilter | None = None
+        self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
+
+    def use(self, filters: Iterable[Any]) -> list[Any]:
+        """Use the filters of a query, and return those that Spark has to apply itself."""
+        self._asked, remaining = use_filters(filters)
+        return remaining
+
+    @cut_short
+    def partitions(self) -> list[InputPartition]:
+        """Return a range for each partition that has messages. Only this asks what the topics hold."""
+        options = self._options
+        ranges = ask(options.backend, lambda client: plan_ranges(client, options, self._asked))
+        return [InputPartition(planned) for planned in ranges]
+
+    @cut_short_while_reading
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Return the rows of one range, in a task."""
+        return task_rows(partition, self._options, self._columns)
+
+
+class _PushFilters:
+    """``pushFilters`` of a reader, which Spark calls only while ``spark.sql.python.filterPushdown.enabled`` is true.
+
+    While it is false, Spark refuses a reader whose class defines the method: it compares ``__func__``.
+    """
+
+    __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", print))  # it came with PySpark 4.1
+
+    def __init__(self, reader: MqplugReader) -> None:
+        self._reader = reader
+
+    @cut_short
+    def __call__(self, filters: Iterable[Any]) -> list[Any]:
+        return self._reader.use(filters)
+
+
+def plan_ranges(client: Client, options: ReadOptions, asked: RowFilter | None = None) -> list[ReadRange]:
+    """Return the ranges to read, ordered by topic and partition; none for a partition without messages to read.
+
+    Ranges may leave out what ``asked``, a query's filters, cannot match.
+    """
+    marks = selected_watermarks(client, options.topics)
+    if not marks:
+        raise TopicNotFound(
+            f"no topic matches subscribePattern, {options.topics.pattern!r}",
+            operation="plan a Spark read", fix="The pattern is a regular expression of Python for the whole name",
+        )  # fmt: skip
+    starts = resolve_bound(client, options.starting, marks, options.timestamp_strategy)
+    ends = resolve_bound(client, options.ending, marks, lenient=not options.fail_on_data_loss)
+    ranges = []
+    for topic in marks:
+        for partition, mark in sorted(marks[topic].items()):
+            if asked is not None and not asked.wants(topic, partition):
+                continue
+            wanted, until = starts[topic][partition], ends[topic][partition]
+            if until < wanted and (wanted == mark.low or until == mark.readable):
+                continue  # what was to be read up to there is gone, or no reader may read on from there yet
+            _check_order(wanted, until)
+            start = what_is_left(client, wanted, mark, options, until)
+            if start < until:
+                ranges.append(ReadRange(topic, partition, start, until))
+    return split_ranges(client, ranges if asked is None else narrow(client, ranges, asked), options)
+
+
+def _check_order(start: Position, until: Position) -> None:
+    if until < start:
+        raise ConfigError(
+            f"the read would begin at {start!r}, behind its end at {until!r}",
+            topic=start.log.topic, fix="Let the end lie behind the start",
+        )  # fmt: skip
 
 
 @attrs.frozen
@@ -114,7 +205,7 @@ def _around(client: Client, ranges: list[ReadRange], ids: tuple[MessageId, ...])
     """Return the ranges from the first to the last of these ids in each."""
     kept = []
     for each in ranges:
-        log = Position.parse(each.start).log
+        log = each.start.log
         mine = sorted(one for one in ids if one.log is log)
         if mine:
             first, last = (
@@ -127,8 +218,7 @@ def _around(client: Client, ranges: list[ReadRange], ids: tuple[MessageId, ...])
 
 def _cut(planned: ReadRange, first: Position, last: Position | None) -> list[ReadRange]:
     """Return the part of a range between two positions, if there is any."""
-    start, until = Position.parse(planned.start), Position.parse(planned.until)
-    if first.log is not start.log:
+    if first.log is not planned.start.log:
         return [planned]  # made again meanwhile: the task says so
-    start, until = max(start, first), until if last is None else min(until, last)
-    return [ReadRange(planned.topic, planned.partition, str(start), str(until))] if start < until else []
+    start, until = max(planned.start, first), planned.until if last is None else min(planned.until, last)
+    return [attrs.evolve(planned, start=start, until=until)] if start < until else []

@@ -1,1 +1,0 @@
-"""Batch reads: planned once, at the driver."""

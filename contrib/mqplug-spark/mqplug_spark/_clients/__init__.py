@@ -1,1 +1,0 @@
-"""Clients of the backends, in the processes of Spark."""
