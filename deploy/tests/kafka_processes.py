@@ -12,9 +12,8 @@ from typing import Any
 from compose_files import environment, kafka_properties
 
 from mqplug_devbrokers import CertificateAuthority
-from mqplug_devbrokers._jvm import JAVA_FLAGS
-from mqplug_devbrokers._kafka_files import LOGGING, classes, exact_version, new_cluster_id
-from mqplug_devbrokers._kafka_tools import tool_command
+from mqplug_devbrokers._jars import JAVA_FLAGS
+from mqplug_devbrokers._kafka_files import LOGGING, classes, exact_version, new_cluster_id, tool_command
 from mqplug_devbrokers._tools import find_java, run_tool
 from mqplug_testing import free_port
 

@@ -15,10 +15,9 @@ from typing import Any
 from compose_files import environment
 
 from mqplug_devbrokers import CertificateAuthority
-from mqplug_devbrokers._json_web_token import json_web_token
-from mqplug_devbrokers._jvm import JAVA_FLAGS
-from mqplug_devbrokers._pulsar_files import classes, exact_version
-from mqplug_devbrokers._pulsar_jvm import PULSAR_JAVA_OPTIONS
+from mqplug_devbrokers._jars import JAVA_FLAGS
+from mqplug_devbrokers._pulsar_files import PULSAR_JAVA_OPTIONS, classes, exact_version
+from mqplug_devbrokers._tokens import json_web_token
 from mqplug_devbrokers._tools import find_java, template
 from mqplug_devbrokers.pulsar import METADATA_DRIVERS
 from mqplug_testing import free_port

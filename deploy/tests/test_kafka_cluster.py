@@ -42,7 +42,7 @@ FOR_TESTS = {
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
     """The settings of a node of devbrokers' cluster."""
-    from mqplug_devbrokers._kafka_config import Node, properties
+    from mqplug_devbrokers._kafka_files import Node, properties
     from mqplug_devbrokers.kafka_cluster import CLUSTER_SETTINGS
 
     ports = {"client": 1, "behind": 2, "relay": 3}
@@ -144,7 +144,7 @@ def wait_until_granted(kafka):
 
 def wait_until_in_sync(kafka):
     """Wait until each partition has all replicas in sync again."""
-    from mqplug_devbrokers._kafka_cluster_wire import view
+    from mqplug_devbrokers._kafka_wire import view
 
     ports = [int(each.rpartition(":")[2]) for each in kafka.address("INTERNAL")]
     end = time.monotonic() + 120  # three nodes start at once

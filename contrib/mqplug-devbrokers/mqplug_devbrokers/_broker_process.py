@@ -1,4 +1,7 @@
-"""A broker's process and directory, which end with the process that owns them; its end of the supervisor's pipe."""
+"""A broker's process and directory, which end with the process that owns them; its end of the supervisor's pipe.
+
+Several processes may use a broker that another one owns: they connect to it, and do not disturb it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from mqplug_devbrokers import _supervisor_process
 from mqplug_devbrokers._errors import BrokerError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from io import BufferedReader, BufferedWriter, FileIO
 
 REPLY_TIMEOUT_S = 30.0
@@ -100,3 +104,40 @@ class BrokerProcess:
                 raise BrokerError(SUPERVISOR_GONE)
             number, answer = json.loads(line)
         return answer
+
+
+class SharedProcess:
+    """Has the place of a `BrokerProcess` in a server that is attached to one which runs already."""
+
+    owned = False
+
+    def __init__(self, handle: Mapping[str, Any]) -> None:
+        self.directory = Path(handle["directory"])
+        self._pid = int(handle["pid"])
+
+    def start(self, command: list[str], log: Path) -> NoReturn:
+        """Refuse."""
+        refuse()
+
+    def signal(self, number: int) -> NoReturn:
+        """Refuse."""
+        refuse()
+
+    def status(self) -> int | None:
+        """Return None while the process exists. What it ended with is not known."""
+        try:
+            os.kill(self._pid, 0)
+        except ProcessLookupError:
+            return -1
+        return None
+
+    def close(self) -> None:
+        """Leave it to its owner."""
+
+
+def refuse() -> NoReturn:
+    """Raise the error of a call that would disturb others."""
+    raise BrokerError(
+        "all workers of this test run share this server, so no test may disturb it: start one for the test, "
+        "such as `with KafkaServer() as server`, or run without pytest-xdist"
+    )

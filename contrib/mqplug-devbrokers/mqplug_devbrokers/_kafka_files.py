@@ -1,4 +1,4 @@
-"""The files of a Kafka version in the cache: its jars, and a formatted data directory to copy."""
+"""The files of a Kafka version: its jars, its configuration, formatted data to copy, and its console tools."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import base64
 import re
 import shutil
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mqplug_devbrokers._cache import provide
-from mqplug_devbrokers._checksums import check_jars
-from mqplug_devbrokers._jvm import JAVA_FLAGS, class_path
-from mqplug_devbrokers._kafka_config import Node, properties
-from mqplug_devbrokers._tools import find_java, maven, run_tool
+from mqplug_devbrokers._jars import JAVA_FLAGS, check_jars, class_path, download_jars
+from mqplug_devbrokers._tools import fill_in, find_java, run_tool
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 # By the name that users choose. An exact version, because a newer one may not start with our configuration.
 VERSIONS = {"4.3": "4.3.1", "3.9": "3.9.2", "3.3": "3.3.2"}
+TOOLS_VERSION = VERSIONS["4.3"]  # older brokers understand it too
 LOGGING = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss,SSS",
 ]
+LISTENER_SETTINGS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
 
 def exact_version(version: str) -> str:
@@ -36,14 +38,10 @@ def exact_version(version: str) -> str:
 
 def classes(version: str) -> str:
     """Return the class path of a version, downloaded on demand."""
-    jars = provide(f"kafka-{version}-jars", lambda folder: _download(version, folder))
-    check_jars(jars, f"kafka-{version}")
+    name = f"kafka-{version}"
+    jars = provide(f"{name}-jars", lambda folder: download_jars("kafka-pom.xml", version, folder, name))
+    check_jars(jars, name)
     return class_path(jars)
-
-
-def _download(version: str, folder: Path) -> None:
-    maven("kafka-pom.xml", version, "dependency:copy-dependencies", folder)
-    check_jars(folder, f"kafka-{version}")
 
 
 def formatted(version: str) -> Path:
@@ -81,3 +79,50 @@ def new_cluster_id() -> str:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):  # Kafka's own rule: its tools would take it for an option
             return text
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node's number, and the controller port of each node of its cluster, its own included."""
+
+    number: int
+    controllers: Mapping[int, int]
+
+
+def properties(node: Node, ports: Mapping[str, int], data: Path, settings: Mapping[str, str]) -> str:
+    """Return the text of `server.properties`. Listeners in `settings` are added to the node's own."""
+    merged = joined(_listening(node, ports), settings)
+    voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in node.controllers.items())
+    return fill_in("kafka-server.properties", merged, NODE=node.number, VOTERS=voters, DATA=data)
+
+
+def joined(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
+    """Return both settings. The listeners of the second are added, its other settings override the first."""
+    lists = {key: ",".join(filter(None, [first.get(key), then.get(key)])) for key in LISTENER_SETTINGS}
+    return {**first, **then, **{key: value for key, value in lists.items() if value}}
+
+
+def _listening(node: Node, ports: Mapping[str, int]) -> dict[str, str]:
+    """Return the node's own listeners.
+
+    Kafka sends its clients to the address that it advertises for the listener they used. So the network that can be
+    cut has a listener of its own.
+    """
+    plain, behind, relay = (f"127.0.0.1:{ports[name]}" for name in ("client", "behind", "relay"))
+    controller = f"CONTROLLER://127.0.0.1:{node.controllers[node.number]}"
+    return {
+        "listeners": f"PLAINTEXT://{plain},{controller},RELAYED://{behind}",
+        "advertised.listeners": f"PLAINTEXT://{plain},RELAYED://{relay}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,RELAYED:PLAINTEXT",
+    }
+
+
+def tool_command(name: str, arguments: tuple[str, ...]) -> list[str]:
+    """Return the command that runs a tool of the package `org.apache.kafka.tools`, downloaded on demand."""
+    tools = provide(f"kafka-{TOOLS_VERSION}-tools", _download_tools)
+    path = f"{class_path(tools)}:{classes(TOOLS_VERSION)}"
+    return [find_java(), *JAVA_FLAGS, *LOGGING, "-cp", path, f"org.apache.kafka.tools.{name}", *arguments]
+
+
+def _download_tools(folder: Path) -> None:
+    download_jars("kafka-tools-pom.xml", TOOLS_VERSION, folder, f"kafka-tools-{TOOLS_VERSION}")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from mqplug_devbrokers._certificates import LIFETIME_S, Certificate, CertificateAuthority, find_openssl
 from mqplug_devbrokers._errors import BrokerError
-from mqplug_devbrokers._json_web_token import json_web_token
 from mqplug_devbrokers._ports import choose_ports
 from mqplug_devbrokers._pulsar_rest import PulsarRest, topic_path
+from mqplug_devbrokers._tokens import json_web_token
 from mqplug_devbrokers._tools import run_tool
 
 if TYPE_CHECKING:

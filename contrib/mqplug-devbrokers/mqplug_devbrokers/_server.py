@@ -9,10 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mqplug_devbrokers._broker_process import BrokerProcess
+from mqplug_devbrokers._broker_process import BrokerProcess, SharedProcess, refuse
 from mqplug_devbrokers._errors import BrokerError
 from mqplug_devbrokers._ports import choose_ports
-from mqplug_devbrokers._shared_process import SharedProcess, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

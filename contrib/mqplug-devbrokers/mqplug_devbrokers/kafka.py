@@ -7,20 +7,22 @@ import os
 from typing import TYPE_CHECKING, ClassVar
 
 from mqplug_devbrokers._errors import BrokerError
-from mqplug_devbrokers._jvm import class_archive, java_command
-from mqplug_devbrokers._kafka_config import Node, joined, properties
+from mqplug_devbrokers._jars import class_archive, java_command
 from mqplug_devbrokers._kafka_files import (
     LOGGING,
     VERSIONS,
+    Node,
     classes,
     copy_formatted,
     exact_version,
     format_data,
     formatted,
+    joined,
     new_cluster_id,
+    properties,
+    tool_command,
 )
 from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
-from mqplug_devbrokers._kafka_tools import tool_command
 from mqplug_devbrokers._kafka_wire import KafkaWire
 from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
 

@@ -7,12 +7,10 @@ import time
 from typing import TYPE_CHECKING, ClassVar
 
 from mqplug_devbrokers._errors import BrokerError
-from mqplug_devbrokers._jvm import class_archive, java_command
-from mqplug_devbrokers._pulsar_files import VERSIONS, classes, exact_version
-from mqplug_devbrokers._pulsar_jvm import PULSAR_JAVA_OPTIONS
+from mqplug_devbrokers._jars import class_archive, java_command
+from mqplug_devbrokers._pulsar_files import PULSAR_JAVA_OPTIONS, VERSIONS, classes, exact_version, tool_command
 from mqplug_devbrokers._pulsar_rest import NAMESPACE, PulsarRest, parent_topic, topic_path
 from mqplug_devbrokers._pulsar_security import PulsarSecurity, SecuredPulsar
-from mqplug_devbrokers._pulsar_tools import tool_command
 from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
 from mqplug_devbrokers._tools import fill_in, run_tool, template
 

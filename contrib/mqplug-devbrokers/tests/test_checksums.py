@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mqplug_devbrokers import BrokerError, KafkaServer, _kafka_files, _pulsar_files, spark_kafka_jars
+from mqplug_devbrokers import BrokerError, KafkaServer, _jars, _pulsar_files, spark_kafka_jars
 from mqplug_devbrokers._cache import cache_root
-from mqplug_devbrokers._checksums import check_jars
+from mqplug_devbrokers._jars import check_jars
 from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers._tools import template
 
@@ -74,7 +74,7 @@ def test_the_jars_of_the_connector_of_spark() -> None:
 def test_a_wrong_download_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache gets nothing, and the next try downloads again."""
     monkeypatch.setenv("MQPLUG_DEVBROKERS_CACHE", str(tmp_path))
-    monkeypatch.setattr(_kafka_files, "maven", lambda *how: (how[-1] / "other.jar").write_bytes(b"x"))
+    monkeypatch.setattr(_jars, "maven", lambda *how: (how[-1] / "other.jar").write_bytes(b"x"))
     for _ in range(2):
         with pytest.raises(BrokerError, match=r"are not those of kafka-4\.3\.1"):
             KafkaServer(version="4.3").fetch()

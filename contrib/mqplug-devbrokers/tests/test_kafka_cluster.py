@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mqplug_devbrokers import BrokerError, KafkaCluster, _kafka_cluster_wire
+from mqplug_devbrokers import BrokerError, KafkaCluster, _kafka_wire
 from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers._kafka_wire import KafkaWire
 from mqplug_testing import Harness
@@ -105,7 +105,7 @@ def test_a_node_that_comes_back_is_in_sync_at_once(cluster: KafkaCluster, topic:
     assert stored(cluster.bootstrap, topic, b"missed")
     cluster.start(number)
     for node in cluster.nodes.values():
-        views = _kafka_cluster_wire.view(node.port)
+        views = _kafka_wire.view(node.port)
         assert views.live == {1, 2, 3}
         assert {each.in_sync for each in views.partitions if len(each.in_sync) != len(each.replicas)} == set()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mqplug_devbrokers import BrokerError, KafkaServer, MissingTool, _progress, _tools
+from mqplug_devbrokers import BrokerError, KafkaServer, MissingTool, _tools
 from mqplug_devbrokers._tools import fill_in, find_java, maven
 
 
@@ -108,7 +108,7 @@ def test_a_download_shows_its_progress_in_a_terminal(
     """One line is drawn again and again, and erased at the end; Maven is asked for progress and reports it."""
     install(path / "java", "echo 'java version \"21.0.1\"'")
     install(path / "mvn", "echo \"$@\"; printf 'Progress (1): 1/2 MB\\rProgress (1): 2/2 MB   \\r'")
-    monkeypatch.setattr(_progress, "REDRAW_S", 0)
+    monkeypatch.setattr(_tools, "REDRAW_S", 0)
     drawn = in_terminal(lambda: maven("kafka-pom.xml", "1", "goal", tmp_path / "out"), monkeypatch)
     assert "downloading kafka 1: 1/2 MB" in drawn
     assert "downloading kafka 1: 2/2 MB\r" in drawn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mqplug_devbrokers._token_server import unsigned_token
+from mqplug_devbrokers._tokens import unsigned_token
 
 faults = []
 """What the next calls raise, return instead of a token, or None for a good one."""
