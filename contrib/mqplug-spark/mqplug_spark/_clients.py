@@ -122,9 +122,11 @@ def ask(
     With ``patience``, ask again and again for so many seconds, after any of the ``repeatable`` errors, where the first
     would end a query or a write; raise the last one at the end.
     """
-    again, deadline = LOST if patience is None else repeatable, time.monotonic() + (patience or 0)
-    first = True
+    again = LOST if patience is None else repeatable
+    deadline = time.monotonic() + (patience or 0)
+    attempts = 0
     while True:
+        attempts += 1
         client = None
         try:
             client = process_client(settings)
@@ -133,13 +135,12 @@ def ask(
             if client is not None and isinstance(error, LOST):
                 drop_client(settings, client)
             if patience is None:
-                if client is None or not first:
+                if client is None or attempts > 1:
                     raise
             elif time.monotonic() + PAUSE_S > deadline:
                 raise
             else:
                 time.sleep(PAUSE_S)
-        first = False
 
 
 def _begin_anew() -> None:

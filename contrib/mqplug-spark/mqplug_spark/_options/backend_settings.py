@@ -78,12 +78,12 @@ def parse_backend(found: Mapping[str, str], names: Mapping[str, str]) -> Backend
         raise ConfigError("'config' and 'backend' are both given", fix="Write backend = ... into the file")
     if not kafka:
         return BackendSettings(url=url, config=config, backend=backend, settings=tuple(sorted(others.items())))
-    settings, native = kafka_settings(kafka)
+    settings, librdkafka = kafka_settings(kafka)
     return BackendSettings(
         url=url,
         backend="kafka" if url is None else None,
         settings=tuple(sorted({**others, **settings}.items())),
-        librdkafka=tuple(sorted(native.items())),
+        librdkafka=tuple(sorted(librdkafka.items())),
     )
 
 

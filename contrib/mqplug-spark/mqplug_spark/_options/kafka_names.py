@@ -1,4 +1,4 @@
-"""Spark's ``kafka.*`` options, named as in the Java client, as settings and native options of the kafka backend."""
+"""Spark's ``kafka.*`` options, named as in the Java client, as settings and librdkafka options of the kafka backend."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OTHER_NAMES: Final = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "request.timeout.ms": "socket.timeout.ms",
 }
-"""Native options that librdkafka calls otherwise than the Java client."""
+"""Options that librdkafka calls otherwise than the Java client."""
 
 _REFUSED: Final = {
     "acks": "every send waits for all replicas",
@@ -63,9 +63,9 @@ _PROTOCOLS: Final = {"PLAINTEXT": "false", "SASL_PLAINTEXT": "false", "SSL": "tr
 
 
 def kafka_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings of the backend, and the native options. Raise ``ConfigError`` for those that are refused."""
+    """Return the settings of the backend, and the options of librdkafka. Raise ``ConfigError`` for refused ones."""
     settings: dict[str, str] = {}
-    native: dict[str, str] = {}
+    librdkafka: dict[str, str] = {}
     for option, text in sorted(given.items()):
         name = option.removeprefix(KAFKA_PREFIX)
         if name in _REFUSED:
@@ -79,9 +79,9 @@ def kafka_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
         elif name in _SETTINGS:
             _once(settings, _SETTINGS[name], option, _seconds(text) if name == "transaction.timeout.ms" else text)
         else:
-            native[_OTHER_NAMES.get(name, name)] = text
+            librdkafka[_OTHER_NAMES.get(name, name)] = text
     _check_login(given, settings)
-    return settings, native
+    return settings, librdkafka
 
 
 def _once(settings: dict[str, str], name: str, option: str, text: str) -> None:

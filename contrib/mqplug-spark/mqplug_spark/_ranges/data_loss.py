@@ -23,19 +23,15 @@ def what_is_left(
     if wanted >= mark.low:
         return wanted
     if options.fail_on_data_loss:
-        raise lost(wanted, mark.low)
+        low = mark.low
+        raise PositionLost(
+            f"retention removed messages of {low.log.topic}[{low.log.partition}] behind {wanted!r}: "
+            f"the log begins at {low!r}",
+            log=low.log, low=low, topic=low.log.topic, operation="plan a Spark read",
+            fix="Start later, or set failOnDataLoss=false to read the remaining messages",
+        )  # fmt: skip
     log_loss(client, wanted, mark.low if until is None else min(mark.low, until))
     return mark.low
-
-
-def lost(wanted: Position, low: Position) -> PositionLost:
-    """Return the error for messages that retention removed."""
-    return PositionLost(
-        f"retention removed messages of {low.log.topic}[{low.log.partition}] behind {wanted!r}: "
-        f"the log begins at {low!r}",
-        log=low.log, low=low, topic=low.log.topic, operation="plan a Spark read",
-        fix="Start later, or set failOnDataLoss=false to read the remaining messages",
-    )  # fmt: skip
 
 
 def log_loss(client: Client, wanted: Position, low: Position) -> None:
@@ -78,7 +74,7 @@ class LossReports:
             log.warning("failOnDataLoss=false: %s", what)
 
 
-def made_again(partition: Partition, reached: Position) -> InvalidMessageId:
+def recreated(partition: Partition, reached: Position) -> InvalidMessageId:
     """Return the error for a topic that was deleted and created again. No option lets a query jump to the new one."""
     return InvalidMessageId(
         f"{partition.topic!r} was deleted and created again since the query read {partition} up to {reached!r}",

@@ -40,7 +40,7 @@ def read_planned(
     behind it. If nothing comes within ``pollTimeoutMs``, raise the last error, or ``Timeout``.
     """
     position, until = planned.start, planned.until
-    heard = time.monotonic()
+    progressed = time.monotonic()
     while position < until:
         client = None
         try:
@@ -48,7 +48,7 @@ def read_planned(
             for batch in _read(client, position, until, options):
                 position = batch.next_position
                 yield batch
-                heard = time.monotonic()
+                progressed = time.monotonic()
             return
         except PositionLost as error:
             if options.fail_on_data_loss or client is None or error.low is None or error.low <= position:
@@ -58,7 +58,7 @@ def read_planned(
         except (Closed, ConnectError):
             if client is not None:
                 drop(client)
-            if time.monotonic() - heard > options.poll_timeout:
+            if time.monotonic() - progressed > options.poll_timeout:
                 raise
             time.sleep(RECONNECT_PAUSE_S)
 

@@ -8,7 +8,7 @@ import attrs
 
 from mqplug import Client, Position, TopicNotFound, Watermarks
 from mqplug_spark._options.topic_selection import TopicSelection
-from mqplug_spark._ranges.data_loss import LossReports, made_again
+from mqplug_spark._ranges.data_loss import LossReports, recreated
 from mqplug_spark._ranges.positions import selected_names, selected_watermarks
 from mqplug_spark._ranges.read_range import Partition
 from mqplug_spark._stream_read.stream_offsets import StreamOffset
@@ -58,7 +58,7 @@ def _behind(
     partition: Partition, reached: Position, mark: Watermarks, losses: LossReports, count: Count | None
 ) -> Backlog | None:
     if reached.log is not mark.high.log:
-        raise made_again(partition, reached)
+        raise recreated(partition, reached)
     if reached > mark.high:
         what = f"{partition} ends at {mark.high!r}, before {reached!r}, up to which the query has read it"
         losses.report(partition, what, log=reached.log, low=mark.low)

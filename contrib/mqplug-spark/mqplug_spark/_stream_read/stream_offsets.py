@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from mqplug import ConfigError, InvalidMessageId, Position
-from mqplug_spark._ranges.data_loss import LossReports, made_again
+from mqplug_spark._ranges.data_loss import LossReports, recreated
 from mqplug_spark._ranges.read_range import Partition, ReadRange
 
 StoredOffset = dict[str, dict[str, str]]
@@ -108,7 +108,7 @@ def _compare(start: StreamOffset, end: StreamOffset, losses: LossReports) -> dic
 
 def _range(partition: Partition, begin: Position | None, until: Position) -> ReadRange | None:
     if begin is not None and begin.log is not until.log:
-        raise made_again(partition, begin)
+        raise recreated(partition, begin)
     if begin is None or begin > until:
         raise ConfigError(
             f"the checkpoint has a batch of {partition} from {begin!r} to {until!r}",

@@ -139,19 +139,19 @@ class Marks:
             sum=f"{mark.rows.checksum:x}",
         )  # fmt: skip
 
-    def say_look(self, client: Client, task: int, look: Look) -> None:
+    def store_look(self, client: Client, task: int, look: Look) -> None:
         """Tell the other tasks what this one found."""
-        self._say(client, self._record("look", task, number=look.number, execution=look.execution, same=look.same))
+        self._store(client, self._record("look", task, number=look.number, execution=look.execution, same=look.same))
 
-    def say_done(self, client: Client, number: int) -> None:
+    def store_done(self, client: Client, number: int) -> None:
         """Tell all later writes that all rows of this number are stored."""
-        self._say(client, self._record("done", 0, number=number))
+        self._store(client, self._record("done", 0, number=number))
 
     def _record(self, kind: str, task: int, **said: object) -> dict[str, Any]:
         key, value = json.dumps([self._writer, kind, task]), json.dumps(said)
         return {"value": value.encode(), "key": key.encode(), "partition": self._partition, "topic": self._topic}
 
-    def _say(self, client: Client, record: Mapping[str, Any]) -> None:
+    def _store(self, client: Client, record: Mapping[str, Any]) -> None:
         out = _outs.get(client)
         if out is None:
             out = _outs.setdefault(client, client.producer())

@@ -27,7 +27,7 @@ FLUSH_ROWS: Final = 50_000
 
 def send_in_transaction(holder: Client, rows: WrittenRows, task: Task, partitioner: Partitioner) -> None:
     """Send the rows of a task in one transaction, which nothing marks: a task that is repeated sends them again."""
-    with TaskStep(_transaction(holder, task, partitioner)) as step:
+    with TaskTransaction(_transaction(holder, task, partitioner)) as step:
         for each in rows:
             step.send(_naming_topic(each))
 
@@ -38,7 +38,7 @@ def send_marked(client: Client, holder: Client, rows: WrittenRows, task: Task, o
     ``holder`` takes the transaction over from earlier attempts of the task, which can commit nothing from then on. So
     the marks are read after that.
     """
-    with TaskStep(_transaction(holder, task, options.partitioner)) as step:
+    with TaskTransaction(_transaction(holder, task, options.partitioner)) as step:
         marks = marks_of(options, task.mark.writer)
         marks.read(client)
         mark = marks.by_task.get(task.number)
@@ -50,7 +50,7 @@ def send_marked(client: Client, holder: Client, rows: WrittenRows, task: Task, o
             _send(client, step, rows, task, marks)
 
 
-def _send(client: Client, step: TaskStep, rows: WrittenRows, task: Task, marks: Marks) -> None:
+def _send(client: Client, step: TaskTransaction, rows: WrittenRows, task: Task, marks: Marks) -> None:
     sent = Fingerprint()
     for each in rows:
         if not sent.rows:
@@ -59,17 +59,17 @@ def _send(client: Client, step: TaskStep, rows: WrittenRows, task: Task, marks: 
         sent.add(each.topic, each.columns)
         step.send(_naming_topic(each))
     if sent.rows:
-        step.say(marks.rows_record(task.number, Mark(task.mark.number, task.execution, sent)))
+        step.send_mark(marks.rows_record(task.number, Mark(task.mark.number, task.execution, sent)))
 
 
 def _compare(client: Client, rows: WrittenRows, task: Task, marks: Marks, before: Mark) -> None:
     """Send nothing, but tell the other tasks whether the rows are those that were committed before."""
     number, execution = task.mark.number, task.execution
     if before.execution != execution:
-        marks.say_look(client, task.number, Look(number, execution, None))
+        marks.store_look(client, task.number, Look(number, execution, None))
     now = _fingerprint(rows)
     if before.execution != execution:
-        marks.say_look(client, task.number, Look(number, execution, now == before.rows))
+        marks.store_look(client, task.number, Look(number, execution, now == before.rows))
     if now != before.rows:
         raise _refused(
             task,
@@ -136,8 +136,8 @@ def _naming_topic(rows: TopicRows) -> pa.RecordBatch:
     return rows.columns.append_column("topic", pa.repeat(pa.scalar(rows.topic), len(rows.columns)))
 
 
-class TaskStep:
-    """A step that is flushed now and then. Leaving the block commits, an exception in it aborts."""
+class TaskTransaction:
+    """A transaction that is flushed now and then. Leaving the block commits, an exception in it aborts."""
 
     def __init__(self, step: Transaction) -> None:
         self._step = step
@@ -152,7 +152,7 @@ class TaskStep:
             self._step.flush(timeout=STEP_TIMEOUT_S)
             self._rows = self._bytes = 0
 
-    def say(self, record: Mapping[str, Any]) -> None:
+    def send_mark(self, record: Mapping[str, Any]) -> None:
         """Send a mark as the last record. Readers of marks wait for the end from then on, so let it be near."""
         self._step.flush(timeout=STEP_TIMEOUT_S)
         self._step.send(**record, timeout=STEP_TIMEOUT_S)

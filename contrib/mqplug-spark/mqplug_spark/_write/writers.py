@@ -122,7 +122,7 @@ def _end_marked(options: WriteOptions, mark: WriteMark, execution: str, client: 
             "this one ran: they may be stored twice", operation="write",
             fix="End the program of the earlier run before you start another, and remove the rows that came twice",
         )  # fmt: skip
-    marks.say_done(client, mark.number)
+    marks.store_done(client, mark.number)
 
 
 def abort_all(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
