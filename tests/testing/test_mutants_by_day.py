@@ -48,7 +48,7 @@ def test_a_change_of_what_is_overridden_runs_the_mutant():
 
 def test_a_change_of_a_case_runs_the_mutants_that_it_kills():
     """A module of the contract touches the mutants that were made for its cases, and those that prove them."""
-    assert touches("with_attempts-ACK-18", "contrib/mqplug-testing/mqplug_testing/contract/test_returning.py")
+    assert touches("with_attempts-ACK-18", "contrib/mqplug-testing/mqplug_testing/contract/test_ack_returning.py")
     assert touches("DropsEveryTenth", "contrib/mqplug-testing/mqplug_testing/contract/test_concurrency.py")
     assert not touches("with_attempts-ACK-18", "contrib/mqplug-testing/mqplug_testing/contract/test_concurrency.py")
 

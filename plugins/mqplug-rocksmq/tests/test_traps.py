@@ -382,7 +382,7 @@ def test_a_flipped_byte_loses_half_silently(tmp_path: Path) -> None:
 
 
 def test_recovery_is_strict(path: Path, open_store: OpenStore) -> None:
-    """A store's recovery forgives a torn end alone; that damage is ``Corrupt`` is shown in ``test_damage``."""
+    """A store's recovery forgives a torn end alone; that damage is ``Corrupt`` is shown in ERR-12."""
     open_store()
     assert chosen(path, "wal_recovery_mode") == {"kTolerateCorruptedTailRecords"}
 

@@ -1,4 +1,4 @@
-"""ACK: what is done, and what comes back."""
+"""ACK: what is acked, by a call or by itself, how much may be in hand, and the gaps between acks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mqplug import LATEST, Closed, Consumer, InvalidMessageId, Message, MessageId, Unsupported
 from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.lone_member import as_lone_member
 from mqplug_testing._case_tools.registry import Registry
+from mqplug_testing.contract.test_ack_returning import AWAY, again
 
 case = Registry()
 
@@ -211,3 +214,170 @@ def test_acks_from_many_threads(bench: Bench) -> None:
     bench.stands(member.committed()[0], ids, left)
     member.close()
     bench.delivers(bench.member(topic, group), ids[left:])
+
+
+@case("ACK-12", needs=("auto_commit", "ordered", "durable_groups"))
+def test_auto_ack(bench: Bench) -> None:
+    """``auto_ack`` acks what the caller has seen through, and neither what is in hand nor what was not handed out."""
+    topic, ids = bench.dripped(7)
+    group = bench.name()
+    member = bench.member(topic, group, auto_ack=True)
+    bench.delivers(member, ids[:3])
+    member.close()
+    heir = bench.member(topic, group, auto_ack=True)
+    bench.delivers(heir, ids[2:4])
+    heir.commit()
+    bench.stands(heir.committed()[0], ids, 3)
+    heir.close()
+    bench.delivers(bench.member(topic, group), ids[3:])
+
+
+@case("ACK-17", needs=("ordered", "durable_groups"))
+def test_acks_of_a_batch(bench: Bench) -> None:
+    """The messages of a batch are acked one by one, as messages or by their ids, and each ack counts once."""
+    topic, ids = bench.filled(20)
+    member = bench.member(topic, bench.name())
+    batch = [*bench.delivers(member, ids[:1]), *member.receive_many(19, 0)]
+    while len(batch) < len(ids):
+        batch += member.receive_many(19, bench.patience)
+    for message in reversed(batch):
+        member.ack(message.id if message.id.coordinates[-1] % 2 else message)
+    bench.equal(member.late_acks, 0)
+    member.commit()
+    bench.stands(member.committed()[0], ids, 20)
+    member.commit()
+    bench.stands(member.committed()[0], ids, 20, "a commit with nothing new changes nothing")
+    for message in batch:
+        member.ack(message)
+    bench.equal(member.late_acks, 20)
+
+
+@case("ACK-20", needs=("ordered", "groups"))
+def test_bounded(bench: Bench) -> None:
+    """With ``max_unacked=1`` the next message of a partition comes after the ack of the last one, and then at once."""
+    as_lone_member(bench, _one_at_a_time, max_unacked=1)
+
+
+def _one_at_a_time(bench: Bench, topic: str, member: Consumer) -> None:
+    ids = bench.fill(topic, 3)
+    for number, message_id in enumerate(ids):
+        [message] = bench.delivers(member, [message_id])
+        bench.rests(member)
+        if number < 2:
+            bench.equal([(each.waits_for, each.blocked_by) for each in member.state()], [("unacked", message_id)])
+        member.ack(message)
+    bench.only_new(member, topic)
+
+
+@case("ACK-20-shared", needs=("shared", "groups"))
+def test_bounded_among_many(bench: Bench) -> None:
+    """With ``max_unacked=1`` a member of those that share a log has one message at a time; others get the rest."""
+    topic, ids = bench.dripped(3)
+    group = bench.name()
+    careful = bench.member(topic, group, mode="shared", max_unacked=1)
+    [message] = bench.delivers(careful, ids[:1])
+    bench.rests(careful)
+    other = bench.member(topic, group, mode="shared")
+    bench.delivers(other, ids[1:])
+    careful.ack(message)
+    bench.only_new(careful, topic)
+
+
+@case("ACK-21", needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180, profile="full")
+def test_crash(bench: Bench) -> None:
+    """After a crash exactly what was not acked comes back, and at most the acks of the last second."""
+    topic, ids = bench.dripped(12)
+    group = bench.name()
+    with bench.away(), ChildProcess(CRASHES, str(bench.harness.second_process), topic, group) as child:
+        child.wait_for(10, 2 * bench.patience)
+        child.kill()
+    bench.equal([MessageId.parse(line) for line in child.lines], ids[:10])
+    heir = bench.member(topic, group)
+    first = bench.take(heir, 1, within=60)[0].id
+    bench.that(first in ids[5:9], "what was stored stays acked, and what was not acked comes")
+    bench.delivers(heir, ids[ids.index(first) + 1 :])
+
+
+# Acks five and waits until that shows; acks three more, is given another two, and waits to be killed.
+CRASHES = """
+import sys, time, mqplug
+url, topic, group = sys.argv[1:]
+with mqplug.connect(url) as client, client.consumer(topic, group=group) as member:
+    for number, message in enumerate(member):
+        if number < 8:
+            member.ack(message)
+        while number == 4 and member.committed()[0].precedes(message.id):
+            time.sleep(0.05)
+        print(message.id)
+        if number == 9:
+            time.sleep(600)
+"""
+
+
+UNBOUNDED = 1_000_000  # acked ranges: who declares no bound has this one
+RUNS = 1000
+
+
+@case("ACK-29", needs=("ack_timeout", "nack", "ordered", "durable_groups"), timeout=180, profile="full")
+def test_acked_by_the_loser(bench: Bench) -> None:
+    """An ack by a member that lost the partition is passed over: when the new holder gives it back, it comes again."""
+    topic, ids = bench.dripped(2)
+    group = bench.name()
+    slow = bench.member(topic, group, max_processing=AWAY)
+    lost = bench.delivers(slow, ids)
+    bench.wait(lambda: not slow.assignment(), "the member that is away lost its partition")
+    other = bench.member(topic, group)
+    taken = bench.delivers(other, ids)
+    for message in lost:
+        slow.ack(message)
+    slow.commit()
+    other.nack(taken[0], delay=0)
+    other.ack(again(bench, other, ids[0], attempt=2))
+    other.close()
+    bench.delivers(bench.member(topic, group), ids[1:], "what nobody acked who had it")
+
+
+@case("ACK-29-shared", needs=("ack_timeout", "nack", "shared"), timeout=180, profile="full")
+def test_acked_by_the_loser_of_a_message(bench: Bench) -> None:
+    """An ack by a member that lost the message is passed over: when the other gives it back, it comes again."""
+    topic, ids = bench.dripped(1)
+    group = bench.name()
+    slow = bench.member(topic, group, mode="shared", max_processing=0.5)
+    other = bench.member(topic, group, mode="shared")
+    [lost] = bench.delivers(slow, ids)
+    [taken] = bench.delivers(other, ids)
+    slow.ack(lost)
+    slow.commit()
+    other.nack(taken, delay=0)
+    [back] = bench.delivers(other, ids)
+    bench.that(back.attempt > taken.attempt, "it is another attempt")
+    slow.close()
+    other.close()
+    heir = bench.member(topic, group, mode="shared")
+    heir.ack(bench.delivers(heir, ids, "the other had not acked it either")[0])
+    bench.only_new(heir, topic)
+
+
+@case("ACK-30", needs=("durable_groups", "individual_ack", "ordered"), timeout=300)
+def test_many_gaps(bench: Bench) -> None:
+    """As many acked runs as the backend declares survive a close; if it declares no bound, a thousand do."""
+    able = bench.client.capabilities
+    runs = RUNS
+    if able.acked_ranges_max < UNBOUNDED:
+        runs = min(able.acked_ranges_max, bench.sized(quick=RUNS, full=100 * RUNS))
+    topic, ids = bench.dripped(2 * runs) if able.ack_granularity == "entry" else bench.filled(2 * runs)
+    group = bench.name()
+    member = bench.member(topic, group)
+    odd = 0
+    for number in range(2 * runs):
+        [message] = bench.take(member, 1)
+        if number % 2:
+            member.ack(message)
+            odd += message.id == ids[number]
+    bench.equal(odd, runs)
+    member.close()
+    heir = bench.member(topic, group)
+    came, gaps = [message.id for message in bench.take(heir, runs)], set(ids[::2])
+    bench.equal([each for each in came if each not in gaps], [], "what was acked stays away")
+    bench.that(came == ids[::2], "all gaps came, in order")
+    bench.only_new(heir, topic)

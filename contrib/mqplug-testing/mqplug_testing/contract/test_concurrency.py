@@ -1,15 +1,38 @@
-"""CC: many threads."""
+"""CC: many threads, event loops and forks, and many who write, read and trim at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import pairwise
 from threading import Event, Thread
+from typing import Final
 
-from mqplug import EARLIEST, LATEST, Client, Closed, ConcurrentUse, Consumer, Error, MessageId, Producer
+import pytest
+
+from mqplug import (
+    EARLIEST,
+    LATEST,
+    Client,
+    Closed,
+    ConcurrentUse,
+    Consumer,
+    Error,
+    ForkedClient,
+    Message,
+    MessageId,
+    Position,
+    PositionLost,
+    Producer,
+    Record,
+)
+from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
+from mqplug_testing._case_tools.asyncio_cases import heartbeat, run_in_loop
 from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.forked_child import in_child
 from mqplug_testing._case_tools.registry import Registry
+from mqplug_testing.contract.test_order import WAYS
 
 case = Registry()
 
@@ -148,3 +171,204 @@ def _send_fails(bench: Bench, producer: Producer) -> bool:
     except Error:
         return True
     return False
+
+
+HELD = 0.15  # seconds for which the loop may be held
+TRIES = 3  # a machine that is busy elsewhere does not hold the loop in the same call each time
+
+Call = Callable[[], Awaitable[object]]
+
+
+@case("CC-08", timed=True, profile="full")
+def test_loop_goes_on(bench: Bench) -> None:
+    """No call of ``mqplug.aio`` holds the event loop while it waits for the backend."""
+    suspects: dict[str, float] | None = None
+    for _ in range(TRIES):
+        held = _measured(bench)
+        known = held if suspects is None else suspects
+        suspects = {name: gap for name, gap in held.items() if gap > HELD * bench.scale and name in known}
+        if not suspects:
+            break
+    bench.equal(suspects, {})
+
+
+def _measured(bench: Bench) -> dict[str, float]:
+    """For how long each call held the loop at most."""
+    topic, held = bench.topic(), dict[str, float]()
+
+    async def story() -> None:
+        async with bench.aio() as mq:
+            out, reader = await mq.producer(topic), await mq.consumer(topic, start=EARLIEST)
+            for name, call in calls(bench, mq, topic, out, reader).items():
+                async with heartbeat(bench) as gaps:
+                    await call()
+                held[name] = max(gaps)
+
+    run_in_loop(bench, story())
+    return held
+
+
+def calls(bench: Bench, mq: AsyncClient, topic: str, out: AsyncProducer, reader: AsyncConsumer) -> dict[str, Call]:
+    """What may wait for the backend, in an order in which all of it can be done."""
+    name = bench.owned(bench.name())
+    return {
+        "create_topic": lambda: mq.create_topic(name), "partitions": lambda: mq.partitions(name),
+        "watermarks": lambda: mq.watermarks(topic), "bounds": lambda: mq.bounds(topic),
+        "resolve": lambda: mq.resolve(topic, LATEST),
+        "producer": lambda: mq.producer(topic), "consumer": lambda: mq.consumer(topic, start=EARLIEST),
+        "send": lambda: out.send(b"x", partition=0), "submit": lambda: out.submit(b"x", partition=0),
+        "send_many": lambda: out.send_many([b"x"] * 10), "flush": out.flush,
+        "receive": lambda: reader.receive(bench.patience),
+        "receive_many": lambda: reader.receive_many(3, bench.patience),
+        "seek": lambda: reader.seek(EARLIEST), "receive after a seek": lambda: reader.receive(bench.patience),
+        "health": mq.health, "close of a consumer": reader.close, "close of a producer": out.close,
+        "close": mq.close,
+    }  # fmt: skip
+
+
+@case("CC-09")
+def test_two_loops(bench: Bench) -> None:
+    """What was opened in one event loop is ``ConcurrentUse`` in another, which may have a client of its own."""
+    topic, ids = bench.filled(2)
+    opened: list[tuple[AsyncClient, AsyncProducer, AsyncConsumer]] = []
+
+    async def first() -> None:
+        mq = await bench.aio()
+        opened.append((mq, await mq.producer(topic), await mq.consumer(topic, start=EARLIEST)))
+
+    async def second() -> None:
+        mq, out, reader = opened[0]
+        refused: list[Call] = [
+            mq.health, lambda: mq.partitions(topic), lambda: mq.producer(topic), mq.close,
+            lambda: out.send(b"x"), lambda: out.submit(b"x"), lambda: out.send_many([b"x"]), out.flush, out.close,
+            reader.receive, lambda: reader.receive_many(1), lambda: reader.seek(EARLIEST), reader.commit, reader.close,
+        ]  # fmt: skip
+        for call in refused:
+            with bench.raises(ConcurrentUse) as caught:
+                await call()
+            bench.that("event loop" in str(caught.value), str(caught.value))
+        async with bench.aio() as other, other.producer(topic) as mine:
+            ids.append(await mine.send(b"here", partition=0))
+            bench.equal([message.id async for message in other.read(topic)], ids)
+
+    run_in_loop(bench, first())
+    try:
+        run_in_loop(bench, second())
+    finally:
+        opened[0][0].sync.close()
+
+
+@case("CC-10", level="should")
+def test_fork(bench: Bench) -> None:
+    """A client that is used after a fork raises ``ForkedClient`` in the child; the parent goes on."""
+    topic, ids = bench.filled(2)
+    producer, reader = bench.producer(topic), bench.reader(topic)
+    bench.delivers(reader, ids)
+    attempts: list[Callable[[], object]] = [
+        lambda: bench.client.watermarks(topic), lambda: bench.client.producer(topic),
+        lambda: bench.client.consumer(topic, start=EARLIEST), lambda: producer.send(b"x", timeout=1),
+        lambda: producer.submit(b"x"), lambda: producer.flush(1), lambda: reader.receive(1),
+        lambda: reader.seek(EARLIEST, timeout=1),
+    ]  # fmt: skip
+    bench.equal(in_child(attempts, bench.patience), [ForkedClient.__name__] * len(attempts))
+    ids.append(producer.send(b"parent", partition=0))
+    bench.delivers(reader, ids[2:])
+    bench.equal([message.id for message in bench.read(topic)], ids)
+
+
+WRITERS: Final = 16
+READERS: Final = 4
+ROUNDS: Final = 6
+
+
+@case("CC-11", hooks=("trim_before",), timeout=180)
+def test_trimmed_while_read(bench: Bench) -> None:
+    """While a topic is trimmed a reader gets every message that is there, or ``PositionLost``; never wrong data."""
+    topic, ids = bench.filled(50)
+    reader, found = bench.reader(topic, prefetch_bytes=1_000), list[Message]()
+    with ThreadPoolExecutor(1) as pool:
+        trimming = pool.submit(_send_and_trim, bench, topic, ids)
+
+        def at_the_end() -> bool:
+            try:
+                found.extend(reader.receive_many(7, bench.waiting.poll))
+            except PositionLost:
+                reader.seek(EARLIEST)
+            return trimming.done() and bool(found) and found[-1].id == ids[-1]
+
+        bench.wait(at_the_end, "the reader came to the end", within=100)
+        trimming.result()
+    numbers = {message_id: number for number, message_id in enumerate(ids)}
+    bench.equal([message.value for message in found], [b"%d" % numbers[message.id] for message in found])
+    places = [numbers[message.id] for message in found]
+    bench.that(all(one < other for one, other in pairwise(places)), f"never back: {places}")
+    low = bench.marks(topic).low
+    left = [message_id for message_id in ids if low.precedes(message_id)]
+    bench.equal([message.id for message in found][-len(left) :], left, "all that is left came")
+    if bench.client.capabilities.trim:
+        _told_of_each_gap(bench)
+
+
+def _told_of_each_gap(bench: Bench) -> None:
+    """The reader is overtaken a little at a time: nothing that it missed goes by without ``PositionLost``."""
+    topic = bench.topic()
+    ids = list(bench.filler(topic).send_many([Record(bytes(500), partition=0) for _ in range(400)]))
+    numbers = {message_id: number for number, message_id in enumerate(ids)}
+    reader, runs = bench.reader(topic, prefetch_bytes=2_000), list[list[int]]([[]])
+
+    def trim() -> None:
+        for first in range(2, 380, 2):
+            bench.client.trim(topic, {0: Position(ids[first].log, ids[first].coordinates)})
+
+    with ThreadPoolExecutor(1) as pool:
+        trimming = pool.submit(trim)
+        while not runs[-1] or runs[-1][-1] != len(ids) - 1:
+            try:
+                batch = reader.receive_many(1, bench.patience)
+                bench.that(batch, "the reader goes on")
+                runs[-1] += [numbers[message.id] for message in batch]
+            except PositionLost:
+                reader.seek(EARLIEST)
+                runs.append([])
+        trimming.result()
+    gaps = [(one, other) for run in runs for one, other in pairwise(run) if other != one + 1]
+    bench.equal(gaps, [], "between these the reader was told nothing")
+
+
+def _send_and_trim(bench: Bench, topic: str, ids: list[MessageId]) -> None:
+    """Again and again: what is there goes, and new messages come."""
+    for _ in range(ROUNDS):
+        bench.roll(topic)
+        new = bench.fill(topic, 50, begin=len(ids))
+        ids += new
+        bench.trim(topic, Position(new[0].log, new[0].coordinates))
+
+
+@case("CC-12", timeout=900)
+def test_soak(bench: Bench) -> None:
+    """Sixteen writers and four readers at once: nothing is lost, invented, doubled or out of order for any of them."""
+    topic, each = bench.topic(), bench.sized(quick=20, full=200, soak=5_000)
+    readers = [bench.reader(topic) for _ in range(READERS)]
+    with ThreadPoolExecutor(WRITERS + READERS) as pool:
+        reading = [pool.submit(_read, bench, reader, WRITERS * each) for reader in readers]
+        names = [b"w%d" % number for number in range(WRITERS)]
+        writing = [pool.submit(WAYS[n % len(WAYS)], bench, topic, name, each) for n, name in enumerate(names)]
+        sent = [future.result() for future in writing]
+        seen = [future.result() for future in reading]
+    stored = sorted(pair for mine in sent for pair in mine)
+    for found in seen:
+        bench.equal(found, stored)
+    for mine in sent:
+        bench.equal([message_id for message_id, _ in mine], sorted(message_id for message_id, _ in mine))
+    bench.equal([(message.id, message.value) for message in bench.read(topic)], stored, "and so it stays")
+
+
+def _read(bench: Bench, reader: Consumer, count: int) -> list[tuple[MessageId, bytes | None]]:
+    """The next so many messages; what comes beyond them shows in the end."""
+    found: list[tuple[MessageId, bytes | None]] = []
+    while len(found) < count:
+        batch = reader.receive_many(100, bench.patience)
+        if not batch:
+            pytest.fail(f"of {count} messages only {len(found)} came in time")
+        found += [(message.id, message.value) for message in batch]
+    return found

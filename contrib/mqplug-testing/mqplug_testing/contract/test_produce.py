@@ -1,16 +1,31 @@
-"""PRO: sending."""
+"""PRO: sending, what a producer sends again by itself, and Ctrl-C while messages are handed over."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
-from mqplug import Closed, MessageId, MessageTooLarge, OutcomeUnknown, QueueFull, Record, SendFailed, Unsupported
+from mqplug import (
+    Client,
+    Closed,
+    MessageId,
+    MessageTooLarge,
+    OutcomeUnknown,
+    Producer,
+    QueueFull,
+    Record,
+    SendFailed,
+    Unsupported,
+)
 from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.keyboard_interrupts import Interrupts
 from mqplug_testing._case_tools.registry import Registry
+from mqplug_testing.contract.test_faults import BROKER, Sender, outage, send_more, settled
 
 case = Registry()
 
@@ -296,3 +311,57 @@ def test_given_up(bench: Bench) -> None:
     probe = bench.only_new(reader, topic)
     bench.equal([message.value for message in bench.read(topic)], [b"probe", b"probe"])
     bench.equal(bench.bounds(topic).last_id, probe)
+
+
+@case("PRO-16", needs=("idempotent_producer", "persistent"), hooks=BROKER, timeout=300, profile="full")
+def test_idempotent(bench: Bench) -> None:
+    """When answers are lost because the broker dies, what the producers send again is stored once, and in order."""
+    topics = [bench.topic() for _ in range(3)]
+    with ExitStack() as senders:
+        sending = [senders.enter_context(Sender(bench.producer(topic))) for topic in topics]
+        for _ in range(2):
+            send_more(bench, *sending, count=30)
+            with outage(bench):
+                pass
+        send_more(bench, *sending, count=1)
+    for topic, sender in zip(topics, sending, strict=True):
+        stored = settled(bench, sender)
+        found = {message.id: int(message.value or b"") for message in bench.connect().read(topic)}
+        bench.equal(list(found.values()), sorted(set(found.values())), "each once, in order")
+        bench.equal(stored - found.keys(), set(), "all that was called stored")
+
+
+def _extended(bench: Bench, extension: object) -> Client:
+    assert bench.harness.extended is not None
+    return bench.connect(partial(bench.harness.extended, [extension]))
+
+
+def _send_many(out: Producer) -> None:
+    out.send_many([Record(b"1", partition=0), Record(b"2", partition=0)])
+
+
+def _send(out: Producer) -> None:
+    out.send(b"1", partition=0)
+
+
+def _submit(out: Producer) -> None:
+    out.submit(b"1", partition=0)
+
+
+@case("PRO-24", hooks=("extended",))
+def test_interrupted(bench: Bench) -> None:
+    """What Ctrl-C interrupts is stored or not, and called unknown: never failed, which nothing proves; others go on."""
+    for interrupted in (_send_many, _send, _submit):
+        for late in (False, True):
+            interrupts, topic = Interrupts(late=late), bench.topic()
+            out = _extended(bench, interrupts).producer(topic)
+            out.send(b"0", partition=0)
+            interrupts.armed = True
+            with bench.raises(KeyboardInterrupt):
+                interrupted(out)
+            out.send(b"3", partition=0)
+            with suppress(OutcomeUnknown) if late else bench.raises(OutcomeUnknown):
+                out.close()
+            values = [message.value for message in bench.read(topic)]
+            possible = [[b"0", b"3"], [b"0", b"1", b"2", b"3"] if interrupted is _send_many else [b"0", b"1", b"3"]]
+            bench.that(values in (possible if late else possible[:1]), f"{values} are stored")

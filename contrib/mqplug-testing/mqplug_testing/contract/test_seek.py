@@ -1,14 +1,22 @@
-"""SEEK: where reading goes on."""
+"""SEEK: where reading goes on, what a seek changes, and what it leaves alone."""
 
 from __future__ import annotations
 
 import pickle
 import random
+import time
+from threading import Event, Thread
 
 from mqplug import (
     EARLIEST,
     LATEST,
+    Closed,
+    Consumer,
+    InvalidMessageId,
+    Log,
+    Message,
     MessageId,
+    NotAssigned,
     Position,
     Start,
     after,
@@ -230,3 +238,187 @@ def _any_start(chance: random.Random, ids: list[MessageId]) -> tuple[Start | Mes
         (last(count), len(ids) - count),
     ]
     return chance.choice(choices)
+
+
+@case("SEEK-13")
+def test_nothing_fetched_before(bench: Bench) -> None:
+    """Nothing that was fetched before a seek is delivered after it."""
+    topic, ids = bench.filled(200)
+    reader = bench.reader(topic)
+    bench.delivers(reader, ids[:3])
+    reader.seek(ids[150])
+    bench.delivers(reader, ids[150:155])
+    reader.seek(ids[20])
+    bench.delivers(reader, ids[20:40])
+    bench.that(len(reader.receive_many(5, bench.patience)), "a batch of what is there")
+    reader.seek(ids[190], inclusive=False)
+    bench.delivers(reader, ids[191:])
+
+
+@case("SEEK-14")
+def test_twice(bench: Bench) -> None:
+    """Of two seeks the last one wins."""
+    topic, ids = bench.filled(8)
+    reader = bench.reader(topic)
+    reader.seek(ids[1])
+    reader.seek(ids[6])
+    bench.delivers(reader, ids[6:])
+    reader.seek(LATEST)
+    reader.seek(EARLIEST)
+    bench.delivers(reader, ids)
+
+
+@case("SEEK-16")
+def test_while_another_thread_receives(bench: Bench) -> None:
+    """A seek while another thread waits in receive: that receive goes on at the new position."""
+    topic, ids = bench.filled(6)
+    reader = bench.reader(topic, LATEST)
+    begun, got = Event(), list[Message | None]()
+
+    def receive() -> None:
+        begun.set()
+        got.append(reader.receive(bench.patience))
+
+    thread = Thread(target=receive, daemon=True)
+    thread.start()
+    begun.wait()
+    time.sleep(bench.waiting.nothing)  # let it get into its wait: right in either case, but this is the one meant
+    reader.seek(ids[2])
+    thread.join(bench.patience)
+    bench.equal([message.id for message in got if message], [ids[2]])
+    bench.delivers(reader, ids[3:])
+
+
+@case("SEEK-25", needs=("partitions",))
+def test_one_partition(bench: Bench) -> None:
+    """A seek of one partition leaves the others where they are, also when much of them was fetched and not received."""
+    topic = bench.topic(partitions=2)
+    ids = [bench.fill(topic, 500, partition=number) for number in (0, 1)]
+    reader = bench.reader(topic)
+    taken = bench.take(reader, 500)
+    behind = [sum(message.partition == number for message in taken) for number in (0, 1)]
+    reader.seek(ids[0][3])
+    _both(bench, reader, topic, [ids[0][3:], ids[1][behind[1] :]])
+    reader.seek(ids[0][498])
+    reader.seek(EARLIEST, partition=1)
+    found = [message.id for message in bench.take(reader, 504)]
+    bench.equal([each for each in found if each.log is ids[1][0].log][:500], ids[1])
+
+
+def _both(bench: Bench, reader: Consumer, topic: str, wanted: list[list[MessageId]]) -> None:
+    """Check what is delivered of each of two partitions, up to a new message in each."""
+    wanted = [ids + bench.fill(topic, 1, partition=number) for number, ids in enumerate(wanted)]
+    taken = bench.take(reader, sum(map(len, wanted)))
+    found = [[message.id for message in taken if message.partition == number] for number in (0, 1)]
+    bench.equal(found, wanted)
+
+
+@case("SEEK-26")
+def test_refused(bench: Bench) -> None:
+    """A refused seek raises and changes nothing."""
+    topic, ids = bench.filled(6)
+    _, foreign = bench.filled(1)
+    reader = bench.reader(topic)
+    bench.delivers(reader, ids[:2])
+    position = reader.position()
+    with bench.raises(InvalidMessageId):
+        reader.seek(foreign[0])
+    with bench.raises(NotAssigned):
+        reader.seek(EARLIEST, partition=7)
+    with bench.raises(ValueError):
+        reader.seek(ids[0], timeout=-1)
+    bench.equal(reader.position(), position)
+    bench.delivers(reader, ids[2:])
+
+
+@case("SEEK-27")
+def test_not_held(bench: Bench) -> None:
+    """A seek of a partition that is not held is ``NotAssigned``; one after close is ``Closed``."""
+    topic, ids = bench.filled(4)
+    reader = bench.reader(topic)
+    elsewhere = Log(ids[0].log.backend, ids[0].log.cluster, ids[0].log.topic, 1, ids[0].log.incarnation)
+    with bench.raises(NotAssigned, InvalidMessageId):
+        reader.seek(MessageId(elsewhere, ids[0].coordinates))
+    if bench.client.capabilities.partitions:
+        wide = bench.topic(partitions=2)
+        there = bench.fill(wide, 1, partition=1)
+        narrow = bench.reader(wide, partitions=[0])
+        with bench.raises(NotAssigned):
+            narrow.seek(there[0])
+    reader.close()
+    with bench.raises(Closed):
+        reader.seek(ids[0])
+
+
+@case("SEEK-28")
+def test_foreign(bench: Bench) -> None:
+    """An id or position of another topic or backend is ``InvalidMessageId``."""
+    topic, ids = bench.filled(3)
+    _, others = bench.filled(3)
+    reader = bench.reader(topic)
+    abroad = Log("elsewhere", ids[0].log.cluster, topic, 0, ids[0].log.incarnation)
+    for bad in (others[1], MessageId(abroad, ids[1].coordinates)):
+        with bench.raises(InvalidMessageId):
+            reader.seek(bad)
+        with bench.raises(InvalidMessageId):
+            reader.seek(Position(bad.log, bad.coordinates))
+        with bench.raises(InvalidMessageId):
+            bench.reader(topic, after(bad))
+    bench.delivers(reader, ids)
+
+
+@case("SEEK-29")
+def test_others_stay(bench: Bench) -> None:
+    """A seek moves this consumer, or this group, and no other."""
+    topic, ids = bench.filled(8)
+    mover, stayer = bench.reader(topic), bench.reader(topic)
+    bench.delivers(mover, ids[:4])
+    bench.delivers(stayer, ids[:4])
+    mover.seek(ids[1])
+    bench.delivers(stayer, ids[4:])
+    if bench.client.capabilities.groups:
+        groups = [bench.member(topic, bench.name()) for _ in range(2)]
+        for member in groups:
+            bench.delivers(member, ids[:4])
+        groups[0].seek(ids[6])
+        bench.delivers(groups[1], ids[4:])
+    bench.delivers(mover, ids[1:])
+
+
+@case("SEEK-30", needs=("durable_groups",))
+def test_moves_the_group(bench: Bench) -> None:
+    """A seek has moved the group's stored position when it returns: a member opened later goes on there."""
+    topic, ids = bench.filled(10)
+    group = bench.name()
+    member = bench.member(topic, group)
+    for message in bench.delivers(member, ids[:8]):
+        member.ack(message)
+    member.commit()
+    member.seek(ids[3])
+    bench.stands(member.committed()[0], ids, 3)
+    member.close()
+    again = bench.member(topic, group)
+    bench.delivers(again, ids[3:], "the acks behind the seek are forgotten")
+    again.seek(ids[8])
+    again.close()
+    bench.delivers(bench.member(topic, group), ids[8:], "what lies before counts as acked")
+
+
+@case("SEEK-38", needs=("shared", "durable_groups"))
+def test_moves_sharers(bench: Bench) -> None:
+    """Where members share a log, a seek of one moves all: what any of them had counts no more, and all comes again."""
+    topic, ids = bench.dripped(8)
+    group = bench.name()
+    one, other = (bench.member(topic, group, mode="shared") for _ in range(2))
+    had = [*bench.take(one, 2), *bench.take(other, 2)]
+    other.ack(had[2])
+    other.commit()
+    one.seek(ids[1])
+    bench.stands(bench.client.positions(topic, group=group)[0].position, ids, 1)
+    other.ack(had[3])
+    one.close()
+    came = bench.take(other, 7)
+    bench.equal(sorted(message.id for message in came), ids[1:])
+    for message in came:
+        other.ack(message)
+    bench.only_new(other, topic)

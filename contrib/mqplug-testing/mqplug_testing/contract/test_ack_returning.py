@@ -1,13 +1,15 @@
-"""ACK: what is given back, or kept too long, comes again, and goes to the dead letters in the end."""
+"""ACK: unacked messages come again, with their attempts counted, and go to the dead letters in the end."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
-from mqplug import Consumer, Message, MessageId, Retry
+from mqplug import ConfigError, Consumer, Message, MessageId, Retry
 from mqplug.spi import Mode
 from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.lone_member import as_lone_member
 from mqplug_testing._case_tools.registry import Registry
 
@@ -243,3 +245,162 @@ def test_dead_letter(bench: Bench) -> None:
     member.commit()
     bench.stands(member.committed()[0], ids, 2)
     bench.only_new(member, topic)
+
+
+NEEDS = ("durable_delivery_count", "shared")
+
+
+def attempts(bench: Bench, member: Consumer, count: int) -> dict[MessageId, int]:
+    """Take so many messages: which delivery of each it is."""
+    return {message.id: message.attempt for message in bench.take(member, count)}
+
+
+@case("ACK-22", needs=NEEDS)
+def test_attempts_outlive_members(bench: Bench) -> None:
+    """What members had, and did not settle, is one attempt more when all of them and their clients were closed."""
+    topic, ids = bench.dripped(3)
+    group = bench.name()
+    for attempt in (1, 2, 3):
+        member = bench.member(topic, group, mode="shared")
+        bench.equal(attempts(bench, member, 3), dict.fromkeys(ids, attempt))
+        with bench.away():
+            pass
+    member = bench.member(topic, group, mode="shared")
+    for message in bench.take(member, 3):
+        if message.id != ids[1]:
+            member.ack(message)
+    member.close()
+    member = bench.member(topic, group, mode="shared")
+    bench.equal(attempts(bench, member, 1), {ids[1]: 5})
+    sent = bench.fill(topic, 1)
+    bench.equal(attempts(bench, member, 1), {sent[0]: 1})
+
+
+@case("ACK-23", needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
+def test_attempts_outlive_the_broker(bench: Bench) -> None:
+    """What members had when the broker was killed comes again, as a later attempt."""
+    assert bench.harness.kill is not None and bench.harness.start is not None
+    topic, ids = bench.dripped(2)
+    group, before = bench.name(), dict[MessageId, int]()
+    for _ in range(2):
+        found = attempts(bench, bench.member(topic, group, mode="shared"), 2)
+        bench.that(all(found[each] > before.get(each, 0) for each in ids), f"{before}, and then {found}")
+        before = found
+        bench.harness.kill()
+        with bench.away():
+            bench.harness.start()
+    found = attempts(bench, bench.member(topic, group, mode="shared"), 2)
+    bench.that(all(found[each] > before[each] for each in ids), f"{before}, and then {found}")
+
+
+@case("ACK-24", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=180)
+def test_attempts_outlive_processes(bench: Bench) -> None:
+    """What a process had when it was killed comes again, as the next attempt."""
+    topic, ids = bench.dripped(1)
+    group = bench.name()
+    for attempt in ("1", "2"):
+        with bench.away(), ChildProcess(TAKES, str(bench.harness.second_process), topic, group) as child:
+            child.wait_for(1, 2 * bench.patience)
+            child.kill()
+        bench.equal(child.lines, [attempt])
+    bench.equal(attempts(bench, bench.member(topic, group, mode="shared"), 1), {ids[0]: 3})
+
+
+TAKES = """
+import sys, time, mqplug
+url, topic, group = sys.argv[1:]
+member = mqplug.connect(url).consumer(topic, group=group, mode="shared")
+print(member.receive(60).attempt)
+time.sleep(600)
+"""
+
+
+@case("ACK-25", needs=(*NEEDS, "dead_letter", "headers"))
+def test_spent(bench: Bench) -> None:
+    """What was taken as often as ``retry=`` says, and never settled, is not delivered again: it is a dead letter."""
+    topic, dead, group = bench.topic(), bench.topic(), bench.name()
+    poison = bench.fill(topic, 1)
+    options = {"mode": "shared", "retry": Retry(2, delay=0), "dead_letter": dead}
+    for attempt in (1, 2):
+        member = bench.member(topic, group, **options)
+        bench.equal(attempts(bench, member, 1), {poison[0]: attempt})
+        with bench.away():
+            pass
+    member = bench.member(topic, group, **options)
+    sent = bench.fill(topic, 1, begin=1)
+    bench.equal(attempts(bench, member, 1), {sent[0]: 1}, "the others are delivered")
+    bench.wait(lambda: _is_there(bench, dead, member), "it is among the dead letters, and nothing more came")
+    [letter] = bench.read(dead)
+    bench.equal(letter.value, b"0")
+    headers = dict(letter.headers)
+    bench.equal(headers.get("mqplug-dead-source"), str(poison[0]).encode())
+    bench.equal(headers.get("mqplug-dead-attempts"), b"2")
+
+
+def _is_there(bench: Bench, dead: str, member: Consumer) -> bool:
+    bench.equal(member.receive(bench.waiting.poll), None)
+    return bench.bounds(dead).first_id is not None
+
+
+ENOUGH = 50  # times to give a message back: a circle of dead letters has ended long before
+
+
+@case("ACK-26", needs=("dead_letter",))
+def test_own_dead_letters(bench: Bench) -> None:
+    """A dead-letter topic that the consumer itself reads is refused, and no group is made by that."""
+    topic, other = bench.topic(), bench.topic()
+    group, mode = bench.name(), _mode(bench)
+    for topics in (topic, [other, topic]):
+        with bench.raises(ValueError) as caught:
+            bench.client.consumer(topics, group=group, mode=mode, retry=Retry(2), dead_letter=topic)
+        bench.that(topic in str(caught.value), "the message names the topic")
+    ids = bench.fill(topic, 1)
+    bench.delivers(bench.client.consumer(topic, group=group, mode=mode, retry=Retry(2), dead_letter=other), ids)
+
+
+@case("ACK-27", needs=("dead_letter", "ordered", "headers", "durable_groups"))
+def test_circle(bench: Bench) -> None:
+    """What goes round between two topics, each the dead-letter topic of the other, is kept in one in the end."""
+    here, there = bench.topic(), bench.topic()
+    groups = {here: bench.name(), there: bench.name()}
+    [poison] = bench.fill(here, 1)
+    options: dict[str, Any] = {"retry": Retry(1, delay=0)}
+    members = {
+        here: bench.member(here, groups[here], dead_letter=there, **options),
+        there: bench.member(there, groups[there], dead_letter=here, **options),
+    }
+    topic, sent = here, 1
+    message = bench.delivers(members[topic], [poison])[0]
+    while not _is_kept(members[topic], message) and sent < ENOUGH:
+        topic, sent = (there if topic == here else here), sent + 1
+        message = bench.take(members[topic], 1)[0]
+    bench.that(sent < ENOUGH, f"it went round {sent} times")
+    bench.equal(members[topic].state()[0].blocked_by, message.id, "it waits where it is")
+    for each in groups:
+        members[each].close()
+    bench.equal(len(bench.read(here)) + len(bench.read(there)), sent, "nothing more was sent")
+    bench.delivers(bench.member(topic, groups[topic]), [message.id], "and is not lost")
+
+
+def _is_kept(member: Consumer, message: Message) -> bool:
+    try:
+        member.nack(message, reason="poison")
+    except ConfigError:
+        return True
+    return False
+
+
+@case("ACK-28", needs=("dead_letter",))
+def test_nothing_would_go_there(bench: Bench) -> None:
+    """A dead-letter topic without ``retry=`` is refused: nothing says when a message goes there."""
+    topic, dead, mode = bench.topic(), bench.topic(), _mode(bench)
+    with bench.raises(ValueError) as caught:
+        bench.client.consumer(topic, group=bench.name(), mode=mode, dead_letter=dead)
+    bench.that("retry=" in str(caught.value), "the message says what is missing")
+    for retry in (Retry(1), Retry(None)):
+        bench.client.consumer(topic, group=bench.name(), mode=mode, retry=retry, dead_letter=dead).close()
+
+
+def _mode(bench: Bench) -> Any:
+    modes = ("ordered", "shared", "exclusive", "key_shared")
+    return next(each for each in modes if getattr(bench.client.capabilities, each))
