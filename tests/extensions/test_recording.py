@@ -14,8 +14,7 @@ from mqplug.spi import GroupPosition, Settlement
 from mqplug.spi.proxies import ConsumerProxy
 from mqplug_testing.faults import Faults, Rule
 from mqplug_testing.recording import Call, Recorder, Settled, digest, read
-from mqplug_testing.recording._consuming import RecordedConsumer
-from mqplug_testing.recording._sending import RecordedProducer
+from mqplug_testing.recording._extension import RecordedConsumer, RecordedProducer
 
 
 @pytest.fixture(params=["memory", "file"])

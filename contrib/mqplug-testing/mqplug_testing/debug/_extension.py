@@ -23,9 +23,8 @@ from mqplug.spi import (
 )
 from mqplug.spi.proxies import ConnectionProxy, HookWrapper, ListenerRelay
 from mqplug_testing.debug._consumer import WatchedConsumer, WatchedListener
-from mqplug_testing.debug._producer import WatchedProducer
+from mqplug_testing.debug._producer import WatchedProducer, WatchedTransactions
 from mqplug_testing.debug._rules import Rules
-from mqplug_testing.debug._transactions import WatchedTransactions
 
 
 class Debug:

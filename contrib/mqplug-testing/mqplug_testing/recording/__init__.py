@@ -17,8 +17,7 @@ after them. It has everything that a driver delivered; the core may have handed 
 
 from __future__ import annotations
 
-from mqplug_testing.recording._calls import Call, Outcome, Received, Sent, Settled, digest
 from mqplug_testing.recording._extension import Recorder
-from mqplug_testing.recording._file import read
+from mqplug_testing.recording._recording import Call, Outcome, Received, Sent, Settled, digest, read
 
 __all__ = ["Call", "Outcome", "Received", "Recorder", "Sent", "Settled", "digest", "read"]
