@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mqplug_testing.history import Event, Guarantee, History
-from mqplug_testing.history._events import events as did
+from mqplug_testing.history import Event, Guarantee, History, _events as did
 
 STEP = 10  # microseconds from one call to the next; each takes one
 

@@ -20,8 +20,7 @@ import mqplug
 from mqplug.memory import Store
 from mqplug_testing import Harness
 from mqplug_testing.faults import Rule
-from mqplug_testing.history import Plan, Verdict, check, check_history
-from mqplug_testing.history._events import events as did
+from mqplug_testing.history import Plan, Verdict, _events as did, check, check_history
 from mqplug_testing.history._run.verdict import Example, RunCounts
 
 QUICK = Plan(producers=2, members=2, readers=1, partitions=2, rate=200, patience=10)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from written_histories import EARLIEST, LATEST, STEP, Story, after, before
 
-from mqplug_testing.history import KINDS, History, check, shrink
-from mqplug_testing.history._events import events as did
+from mqplug_testing.history import KINDS, History, _events as did, check, shrink
 
 
 def story(**guarantee):

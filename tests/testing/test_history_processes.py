@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 import mqplug
-from mqplug_testing.history._events import events as did
-from mqplug_testing.history._events.events import Event, SeekTarget
-from mqplug_testing.history._events.history import to_json
-from mqplug_testing.history._run.processes import parse_report
-from mqplug_testing.history._run.worker import _connected
+from mqplug_testing.history import _events as did
+from mqplug_testing.history._events import Event, SeekTarget
+from mqplug_testing.history._history import to_json
+from mqplug_testing.history._run.processes import _connected, parse_report
 
 SENT = did.RecordSent("producer-0#1", 0, "producer-0#1.0", 0)
 TOLD = did.RecordSent("producer-0#1", 0, "producer-0#1.0", 0, (7,))

@@ -6,12 +6,11 @@ which behaviour is legal.
 
 from __future__ import annotations
 
-from mqplug_testing.history._actors.plan import Plan
+from mqplug_testing.history._actors.run_context import Plan
 from mqplug_testing.history._checker.anomaly import KINDS, Anomaly
-from mqplug_testing.history._checker.checker import check
-from mqplug_testing.history._checker.shrink import shrink
-from mqplug_testing.history._events.events import Event
-from mqplug_testing.history._events.history import Guarantee, History
+from mqplug_testing.history._checker.checker import check, shrink
+from mqplug_testing.history._events import Event
+from mqplug_testing.history._history import Guarantee, History
 from mqplug_testing.history._run.check_history import check_history
 from mqplug_testing.history._run.verdict import Verdict
 

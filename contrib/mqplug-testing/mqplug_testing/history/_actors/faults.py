@@ -12,7 +12,7 @@ import attrs
 from mqplug_testing._harness.harness import Harness
 from mqplug_testing.faults import Faults, Rule
 from mqplug_testing.history._actors.run_context import RunContext
-from mqplug_testing.history._events.events import BackendDisturbed, UnexpectedError
+from mqplug_testing.history._events import BackendDisturbed, UnexpectedError
 
 FAULT_ACTOR: Final = "faults"
 FAULT_LOTS: Final = "troublemaker"  # never renamed: it decides, with the seed, which faults are drawn

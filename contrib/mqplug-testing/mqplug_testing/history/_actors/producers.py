@@ -9,7 +9,7 @@ import attrs
 from mqplug import Error, MessageId, OutcomeUnknown, Producer, Record, SendFailed
 from mqplug.spi import Deadline, UnfinishedSend
 from mqplug_testing.history._actors.run_context import RunContext
-from mqplug_testing.history._events.events import CallOutcome, RecordSent
+from mqplug_testing.history._events import CallOutcome, RecordSent
 
 SEND_TIMEOUT_S = 10.0  # for a send, and for a close
 

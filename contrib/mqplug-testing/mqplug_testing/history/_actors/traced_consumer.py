@@ -25,7 +25,7 @@ from mqplug import (
 )
 from mqplug.spi import SHARED_MODES
 from mqplug_testing.history._actors.run_context import RunContext
-from mqplug_testing.history._events.events import (
+from mqplug_testing.history._events import (
     AcksCommitted,
     ConsumerClosed,
     ConsumerOpened,

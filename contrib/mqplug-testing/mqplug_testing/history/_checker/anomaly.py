@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from mqplug_testing.history._events.events import Coordinates, Event
+from mqplug_testing.history._events import Coordinates, Event
 
 KINDS: Final = {
     "lost": "a stored message is missing",

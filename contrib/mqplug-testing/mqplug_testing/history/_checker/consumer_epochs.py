@@ -6,9 +6,8 @@ from collections import defaultdict
 
 import attrs
 
-from mqplug_testing.history._checker.expected_positions import ANYWHERE, PositionRange, expected_range
-from mqplug_testing.history._checker.seen_logs import SeenLogs
-from mqplug_testing.history._events.events import (
+from mqplug_testing.history._checker.seen_logs import ANYWHERE, PositionRange, SeenLogs, expected_range
+from mqplug_testing.history._events import (
     AcksCommitted,
     ConsumerClosed,
     ConsumerOpened,
@@ -21,7 +20,7 @@ from mqplug_testing.history._events.events import (
     PartitionsAssigned,
     PartitionsRevoked,
 )
-from mqplug_testing.history._events.history import History
+from mqplug_testing.history._history import History
 
 
 @attrs.define(eq=False)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import attrs
 
 from mqplug_testing.history._checker.anomaly import KINDS, Anomaly
-from mqplug_testing.history._events.events import BackendDisturbed, Event, MessageReceived, RecordSent
-from mqplug_testing.history._events.history import History
+from mqplug_testing.history._events import BackendDisturbed, Event, MessageReceived, RecordSent
+from mqplug_testing.history._history import History
 
 MAX_EXAMPLES = 3
 CONTEXT_EVENTS = 3  # shown of the same actor before and after

@@ -1,1 +1,0 @@
-"""The parts of a history: its events, their recorder, and the file that keeps them."""
