@@ -19,7 +19,7 @@ from mqplug_pytest import MODULES_WITH_A_CLOCK
 from mqplug_testing import Harness, Waiting
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.run_settings import RunSettings
-from mqplug_testing._running.run_case import attempt
+from mqplug_testing._running import attempt
 
 SOUND = ("passed", "refused", "skipped")
 BEST_OF = 3  # a case that measures the clock has failed when it failed so often

@@ -12,7 +12,7 @@ import wrong_seek_backends  # noqa: F401 - once for all runs: no two mutants hav
 
 from mqplug_testing import CASES
 from mqplug_testing._case_tools.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
-from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.processes import ChildProcess
 
 pytest_plugins = "pytester"
 

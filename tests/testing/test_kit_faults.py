@@ -12,7 +12,7 @@ import mqplug
 from mqplug import memory
 from mqplug.spi import hookimpl
 from mqplug_testing._case_tools.broken_promise import PromiseBroken
-from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.wrong_servers import WRONG_SERVERS
 
 

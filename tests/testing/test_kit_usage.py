@@ -17,7 +17,7 @@ import mqplug
 from mqplug_cli._app import run_command as mqplug_command
 from mqplug_testing import CASES, Harness, Waiting, prove, run
 from mqplug_testing._case_tools.run_settings import PROFILES, RunSettings
-from mqplug_testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, running
+from mqplug_testing._running import SHARED_DIRECTORY_VARIABLE, running
 from mqplug_testing.history import History, Verdict, check
 from mqplug_testing.history._run.verdict import RunCounts
 
@@ -92,7 +92,7 @@ def test_one_case_runs_alone(pytester):
 
 def test_a_backend_may_bring_its_harness():
     """The memory backend's own harness is found by the scheme of the URL, and has hooks that connecting alone lacks."""
-    from mqplug_testing._harness.by_url import harness_for
+    from mqplug_testing._harness.harness import harness_for
 
     with harness_for("memory://") as harness, harness.connect() as one, harness.connect() as other:
         one.create_topic("seen-by-both")
@@ -102,7 +102,7 @@ def test_a_backend_may_bring_its_harness():
 
 def test_a_url_alone_can_connect(tmp_path):
     """Where a backend brings no harness, the kit connects by the URL, or by the file that stands for it."""
-    from mqplug_testing._harness.by_url import harness_for
+    from mqplug_testing._harness.harness import harness_for
 
     path = tmp_path / "mine.toml"
     path.write_text("url = 'memory://harness-of-a-file'\n")
@@ -295,7 +295,7 @@ def test_waiting_is_stretched():
 PRESENCE = """
 import sys, time
 from pathlib import Path
-from mqplug_testing._running.running_alone import running
+from mqplug_testing._running import running
 name, alone, folder = sys.argv[1], sys.argv[2] == "alone", Path(sys.argv[3])
 with running(alone=alone):
     (folder / name).touch()

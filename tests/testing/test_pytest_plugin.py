@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mqplug_pytest
-from mqplug_testing._running.running_alone import SHARED_DIRECTORY_VARIABLE
+from mqplug_testing._running import SHARED_DIRECTORY_VARIABLE
 
 pytest_plugins = "pytester"
 

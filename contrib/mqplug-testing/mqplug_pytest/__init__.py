@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mqplug.memory import MemoryClient
-    from mqplug_testing._report import ContractReport
+    from mqplug_testing._report.collecting import ContractReport
 
 # Modules of the core whose clock callers wait by.
 MODULES_WITH_A_CLOCK: Final = ("_base.deadline", "_model.position", "_consume.nacked_messages")
 
-SHARED_DIRECTORY_VARIABLE: Final = "MQPLUG_KIT_SHARED"  # read by mqplug_testing._running.running_alone
+SHARED_DIRECTORY_VARIABLE: Final = "MQPLUG_KIT_SHARED"  # read by mqplug_testing._running
 
 REPORT_NAME: Final = "mqplug-report"
 
@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select and prepare the cases of the contract, and report on them. A run without cases does not load the kit."""
     if any(item.get_closest_marker("mqplug_case") for item in items):
-        from mqplug_testing._collection.selection import select_cases
+        from mqplug_testing._collection import select_cases
 
         _register_report(config, len(items))
         select_cases(items, config)
@@ -108,7 +108,8 @@ class _WatchingWorkers:
 
 
 def _register_report(config: pytest.Config, tests: int) -> ContractReport:
-    from mqplug_testing._report import CaseLines, ContractReport
+    from mqplug_testing._report.collecting import ContractReport
+    from mqplug_testing._report.terminal import CaseLines
 
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")  # None in a worker
     lines = CaseLines(terminal, tests) if config.getoption("--mqplug-lines") and terminal is not None else None

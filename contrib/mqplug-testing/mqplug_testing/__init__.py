@@ -13,8 +13,7 @@ In a plugin's ``tests/test_contract.py``::
     test_contract = prove()
 
 Each case is one test, named after the rule that it checks. ``mqplug test yours://localhost`` does the same without any
-code. The packages ``debug``, ``faults`` and ``recording`` are
-extensions.
+code. The packages ``debug``, ``faults`` and ``recording`` are extensions.
 """
 
 from __future__ import annotations
@@ -27,14 +26,11 @@ if TYPE_CHECKING:
     from mqplug_testing._case_tools.bench import Bench, Trimmed
     from mqplug_testing._case_tools.registry import Case
     from mqplug_testing._case_tools.run_settings import Profile
-    from mqplug_testing._collection.prove import prove
-    from mqplug_testing._collection.selection import check_options
-    from mqplug_testing._harness.by_url import harness_for
-    from mqplug_testing._harness.harness import DISTURBING_HOOKS, Harness
+    from mqplug_testing._collection import check_options, prove
+    from mqplug_testing._harness.harness import DISTURBING_HOOKS, Harness, Waiting, harness_for
     from mqplug_testing._harness.server_process import ServerHooks, ServerProcess, free_port
     from mqplug_testing._harness.tcp_proxy import NetworkHooks, Proxy
-    from mqplug_testing._harness.waiting import Waiting
-    from mqplug_testing._running.run_case import run
+    from mqplug_testing._running import run
     from mqplug_testing.contract import CASES
     from mqplug_testing.history import History, Verdict, check_history
 
@@ -52,14 +48,11 @@ _HOMES: Final = {
     "_case_tools.bench": "Bench Trimmed",
     "_case_tools.registry": "Case",
     "_case_tools.run_settings": "Profile",
-    "_collection.prove": "prove",
-    "_collection.selection": "check_options",
-    "_harness.by_url": "harness_for",
-    "_harness.harness": "DISTURBING_HOOKS Harness",
+    "_collection": "check_options prove",
+    "_harness.harness": "DISTURBING_HOOKS Harness Waiting harness_for",
     "_harness.server_process": "ServerHooks ServerProcess free_port",
     "_harness.tcp_proxy": "NetworkHooks Proxy",
-    "_harness.waiting": "Waiting",
-    "_running.run_case": "run",
+    "_running": "run",
     "contract": "CASES",
     "history": "History Verdict check_history",
 }

@@ -1,1 +1,1 @@
-"""The tools of the cases: the bench, the registry, child processes, wrong servers."""
+"""The tools of the cases: the bench, the registry, processes, extensions, wrong servers."""

@@ -1,7 +1,11 @@
-"""The bench of a case: it opens clients and topics, closes them all, and counts the comparisons."""
+"""The bench of a case: it opens clients and topics, closes them all, and counts the comparisons.
+
+Beside it stand two blocks that cases share: the steps of a lone member, and the log lines of a block.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import time
@@ -17,10 +21,12 @@ import pytest
 
 from mqplug import (
     EARLIEST,
+    LATEST,
     Bounds,
     Client,
     Consumer,
     Error,
+    Log,
     Message,
     MessageId,
     Position,
@@ -360,3 +366,56 @@ def _close(client: Client) -> None:
     # A case may have left its client in any state; errors of close are checked by the cases about close.
     with suppress(Error):
         client.close(10)
+
+
+MAX_ATTEMPTS = 5
+
+MemberSteps = Callable[[Bench, str, Consumer], None]
+
+
+def as_lone_member(bench: Bench, steps: MemberSteps, *, partitions: int = 1, **options: Any) -> None:
+    """Check the steps of a member that is alone in its group, on a new topic.
+
+    A hand-over may happen at any time, also back to the same member, and redelivers unacked messages. So steps that
+    fail during one are repeated, further on in the log. The case fails if every attempt is interrupted.
+    """
+    topic, lost = bench.topic(partitions), list[Log]()
+    if bench.client.capabilities.assignment_events:
+        options["on_revoked"] = lost.extend
+    member = bench.member(topic, bench.name(), **options)
+    for _ in range(MAX_ATTEMPTS - 1):
+        try:
+            return steps(bench, topic, member)
+        except PromiseBroken:
+            if not lost:
+                raise
+        lost.clear()
+        member.seek(LATEST)
+        member.resume()
+    return steps(bench, topic, member)
+
+
+class _Collector(logging.Handler):
+    """Keeps the lines in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line."""
+        self.lines.append(self.format(record))
+
+
+@contextmanager
+def captured_logs(name: str, level: int) -> Iterator[list[str]]:
+    """Yield the list of lines that this logger, or one below it, writes within the block."""
+    collector, logger = _Collector(), logging.getLogger(name)
+    before = logger.level
+    logger.addHandler(collector)
+    logger.setLevel(level)
+    try:
+        yield collector.lines
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(collector)

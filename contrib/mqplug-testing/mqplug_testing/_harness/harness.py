@@ -1,17 +1,47 @@
-"""The harness: how the kit reaches and disturbs a backend."""
+"""The harness: how the kit reaches and disturbs a backend, and how long it waits.
+
+``harness_for`` returns the one that the backend's distribution provides, or one that can only connect. A distribution
+provides one by an entry point in the group ``mqplug.harnesses``, named after its backend: a function that takes the URL
+and returns a context manager of a ``Harness``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Final
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final, Self
 
 import attrs
 from attrs.validators import gt
 
+import mqplug
 from mqplug import Client, Position
+from mqplug.tools import registered, target_of
 from mqplug_testing._case_ids import check_known
-from mqplug_testing._harness.waiting import Waiting
+
+
+@attrs.frozen(kw_only=True)
+class Waiting:
+    """Seconds to wait, for each kind of waiting.
+
+    ``something`` bounds the wait for an expected event; the wait ends as soon as it happens. ``nothing`` is how long to
+    watch for an event that must not happen: it is always waited out, so a backend that is slow to deliver needs more.
+    ``poll`` is the pause between two looks at a condition that cannot be waited for.
+    """
+
+    something: float = attrs.field(default=30.0, validator=gt(0))
+    nothing: float = attrs.field(default=0.2, validator=gt(0))
+    poll: float = attrs.field(default=0.01, validator=gt(0))
+
+    def scaled(self, factor: float) -> Self:
+        """Return a copy with all three multiplied by `factor`."""
+        return attrs.evolve(
+            self, something=self.something * factor, nothing=self.nothing * factor, poll=self.poll * factor
+        )
+
 
 OUTAGE: Final = "outage"
 NOT_HOOKS: Final = frozenset({"connect", "waiting", "absent", "known_failures", "hands_out_current"})
@@ -150,3 +180,28 @@ class Harness:
 def hooks() -> frozenset[str]:
     """Return the names of all hooks that a case may need."""
     return frozenset({field.name for field in attrs.fields(Harness)} - NOT_HOOKS | {OUTAGE})
+
+
+HARNESS_ENTRY_POINTS: Final = "mqplug.harnesses"
+
+HarnessFactory = Callable[[str], AbstractContextManager[Harness]]
+
+
+def harness_for(text: str) -> AbstractContextManager[Harness]:
+    """Return the harness of the backend that this URL, or this configuration file, names."""
+    target = target_of(text)
+    if isinstance(target, str):
+        for entry in entry_points(group=HARNESS_ENTRY_POINTS, name=target.partition(":")[0]):
+            factory: HarnessFactory = entry.load()
+            return factory(target)
+    return _connecting(target)
+
+
+@contextmanager
+def _connecting(target: str | Path) -> Iterator[Harness]:
+    def connect(extensions: Sequence[object] = ()) -> Client:
+        return mqplug.connect(target, extensions=extensions)
+
+    with connect() as client:  # keeps a store that ends with its last client for the whole run
+        elsewhere = isinstance(target, str) and client.backend not in registered("backend")
+        yield Harness(connect=connect, extended=connect, second_process=str(target) if elsewhere else None)

@@ -87,7 +87,7 @@ class ServerProcess:
         """Start it, unless it is running, and wait until it is ready."""
         if self.running:
             return
-        self._let_go()
+        self._close_input()
         self._output.seek(0)
         self._output.truncate()
         self._process = subprocess.Popen(
@@ -133,7 +133,7 @@ class ServerProcess:
     def close(self) -> None:
         """Kill it, if it is running, and discard its output. Closing twice is harmless."""
         self.kill()
-        self._let_go()
+        self._close_input()
         self._output.close()
 
     def __enter__(self) -> Self:
@@ -171,9 +171,9 @@ class ServerProcess:
             self.send_signal(signal.SIGKILL)
             process.wait()
         wait_until_gone(process.pid)
-        self._let_go()
+        self._close_input()
 
-    def _let_go(self) -> None:
+    def _close_input(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 

@@ -149,7 +149,7 @@ class Proxy:
             self._carrying.clear()
             for entrance in self._entrances:
                 self._loop.remove_reader(entrance.listener)
-                entrance.deafen()
+                entrance.ignore()
 
     async def _late(self, seconds: float) -> None:
         self._delay_s = seconds
@@ -180,7 +180,7 @@ class Proxy:
         if not self._carrying.is_set():
             self._carrying.set()
             for entrance, target in self._entrances.items():
-                entrance.hear()
+                entrance.accept()
                 self._loop.add_reader(entrance.listener, self._accept, entrance.listener, target)
 
     async def _end(self) -> None:
@@ -301,7 +301,7 @@ class _Entrance:
         self.port: int = self.listener.getsockname()[1]
         self._stopper = socket.socket()
 
-    def deafen(self) -> None:
+    def ignore(self) -> None:
         """Ignore new connections."""
         # A closed port refuses, and the kernel accepts for an open one until its queue is full. So the queue gets room
         # for one connection, which the proxy itself takes.
@@ -311,7 +311,7 @@ class _Entrance:
         with suppress(BlockingIOError):
             self._stopper.connect(self.listener.getsockname())
 
-    def hear(self) -> None:
+    def accept(self) -> None:
         """Accept connections."""
         self._stopper.close()
         self.listener.listen(BACKLOG_CONNECTIONS)

@@ -11,13 +11,11 @@ import pytest
 
 from mqplug_testing._case_tools.registry import Case
 from mqplug_testing._case_tools.run_settings import Profile
-from mqplug_testing._collection.selection import OUT_OF_PROFILE
-from mqplug_testing._report.case_lines import CaseLines
+from mqplug_testing._collection import OUT_OF_PROFILE
 from mqplug_testing._report.failures import shorten_report
-from mqplug_testing._report.results import CaseOutcome, CaseResult, ContractRun
-from mqplug_testing._report.terminal import print_summary
-from mqplug_testing._report.writing import write_report
-from mqplug_testing._running.run_item import NOTED
+from mqplug_testing._report.results import CaseOutcome, CaseResult, ContractRun, write_report
+from mqplug_testing._report.terminal import CaseLines, print_summary
+from mqplug_testing._running import NOTED
 
 
 class ContractReport:

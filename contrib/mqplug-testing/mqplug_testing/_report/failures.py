@@ -140,7 +140,7 @@ def _path(file: str) -> str:
 
 
 def _traceback(error: BaseException) -> Iterator[str]:
-    """Yield the traceback behind the case: the frames of mqplug and of the backend, with the errors that caused this
+    """Yield the traceback after the case: the frames of mqplug and of the backend, with the errors that caused this
     one.
     """
     if isinstance(error, PromiseBroken) and error.__cause__ is not None:  # its own text is shown already
@@ -149,12 +149,12 @@ def _traceback(error: BaseException) -> Iterator[str]:
     left = [formatted]
     while left:
         each = left.pop()
-        each.stack = traceback.StackSummary.from_list(list(_behind_the_case(each.stack)))
+        each.stack = traceback.StackSummary.from_list(list(_after_the_case(each.stack)))
         left += [other for other in (each.__cause__, each.__context__) if other is not None]
     yield from formatted.format()
 
 
-def _behind_the_case(stack: Sequence[traceback.FrameSummary]) -> Iterator[Any]:
+def _after_the_case(stack: Sequence[traceback.FrameSummary]) -> Iterator[Any]:
     files = [SourceFrame(each.filename, 0, _NO_CODE) for each in stack]
     begin = max((number + 1 for number, frame in enumerate(files) if frame.is_case), default=0)
     for summary, frame in list(zip(stack, files, strict=True))[begin:]:

@@ -1,15 +1,18 @@
-"""The summary at the end of a pytest run."""
+"""What a pytest run shows of the contract: a line for each case as it ends, and the summary.
+
+The lines replace pytest's dots, which a pipe's reader sees only when a line is full.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from textwrap import shorten
 
 import pytest
 
 from mqplug_testing._case_tools.run_settings import PROFILES, Profile
-from mqplug_testing._report.results import CaseOutcome, ContractRun, counts_text
+from mqplug_testing._report.results import CaseOutcome, CaseResult, ContractRun, counts_text
 from mqplug_testing.contract import CASES
 
 MAX_SUMMARY_REASON_CHARS = 600  # failures are shown in full above
@@ -60,3 +63,34 @@ def _reasons(run: ContractRun) -> list[str]:
         for row in failed
         for line in (f"failed {row.headline}", f"    {shorten(row.reason, MAX_SUMMARY_REASON_CHARS)}")
     ]
+
+
+class CaseLines:
+    """A plugin of pytest that writes the lines, with the number of cases so far and of all."""
+
+    def __init__(self, terminal: pytest.TerminalReporter, total: int) -> None:
+        self._terminal = terminal
+        self._total = total
+        self._done = 0
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the cases that pytest itself has left, as after ``-k``."""
+        self._total = len(session.items)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> Generator[None, tuple[str, object, object], tuple[str, object, object]]:
+        """Leave out the dot of a case."""
+        category, letter, word = yield
+        return (category, "", "") if hasattr(report, "mqplug_noted") else (category, letter, word)
+
+    def write(self, result: CaseResult) -> None:
+        """Write the line of a case, at once."""
+        self._done += 1
+        promise = f": {result.title}" if result.outcome == "failed" else ""
+        self._terminal.write_line(
+            f"{self._done:>{len(str(self._total))}} of {self._total}  {result.id} {result.outcome} in "
+            f"{result.seconds:.1f} s{promise}"
+        )
+        self._terminal.flush()

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqplug_testing._harness.by_url import harness_for
-from mqplug_testing._harness.harness import Harness
-from mqplug_testing._running.run_item import run_item
+from mqplug_testing._harness.harness import Harness, harness_for
+from mqplug_testing._running import run_item
 
 
 @pytest.fixture(scope="session")

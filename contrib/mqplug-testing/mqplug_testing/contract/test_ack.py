@@ -6,9 +6,8 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 from mqplug import LATEST, Closed, Consumer, InvalidMessageId, Message, MessageId, Unsupported
-from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
-from mqplug_testing._case_tools.lone_member import as_lone_member
+from mqplug_testing._case_tools.bench import Bench, as_lone_member
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_ack_returning import AWAY, again
 

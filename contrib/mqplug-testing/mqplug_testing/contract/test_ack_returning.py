@@ -8,9 +8,8 @@ from typing import Any
 
 from mqplug import ConfigError, Consumer, Message, MessageId, Retry
 from mqplug.spi import Mode
-from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
-from mqplug_testing._case_tools.lone_member import as_lone_member
+from mqplug_testing._case_tools.bench import Bench, as_lone_member
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()

@@ -30,7 +30,7 @@ from mqplug import (
 from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
 from mqplug_testing._case_tools.asyncio_cases import heartbeat, run_in_loop
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.forked_child import in_child
+from mqplug_testing._case_tools.processes import in_child
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_order import WAYS
 

@@ -10,10 +10,9 @@ from threading import Event, Thread
 from typing import Any
 
 from mqplug import EARLIEST, LATEST, Closed, Consumer, Message, MessageId, NotAssigned, Record, after, before
-from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
-from mqplug_testing._case_tools.keyboard_interrupts import Interrupts
-from mqplug_testing._case_tools.lone_member import as_lone_member
+from mqplug_testing._case_tools.bench import Bench, as_lone_member
+from mqplug_testing._case_tools.extensions import Interrupts
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()

@@ -33,8 +33,7 @@ from mqplug import (
     Unsupported,
     before,
 )
-from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.captured_logs import captured_logs
+from mqplug_testing._case_tools.bench import Bench, captured_logs
 from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()

@@ -10,7 +10,7 @@ from typing import Self
 
 from mqplug import EARLIEST, LATEST, Consumer, Error, Message, MessageId, Producer, Record, SendHandle
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mqplug import EARLIEST, LATEST, Client, Consumer, Error, MessageId, OutcomeUnknown, Producer, SendHandle
-from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.captured_logs import captured_logs
+from mqplug_testing._case_tools.bench import Bench, captured_logs
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import (
     BROKER,

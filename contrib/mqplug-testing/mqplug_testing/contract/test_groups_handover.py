@@ -8,7 +8,7 @@ from threading import Event, Lock
 
 from mqplug import EARLIEST, LATEST, Consumer, ConsumerBusy, GroupNotFound, Message, MessageId, NotAssigned, Unsupported
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()

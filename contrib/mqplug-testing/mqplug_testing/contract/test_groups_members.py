@@ -7,7 +7,7 @@ from collections import Counter
 
 from mqplug import EARLIEST, LATEST, Consumer, ConsumerBusy, GroupNotFound, Log, MessageId
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_groups_handover import one_each
 
@@ -166,7 +166,7 @@ def _goes_on(bench: Bench, *, beside_the_heir: bool) -> None:
         heir = _takes_over(bench, topic, group, ids)
         if not beside_the_heir:
             heir.close()
-        child.go_on()
+        child.resume()
         child.wait_for(6, within)
         bench.that(child.lines[5] in {"committed", "NotAssigned"}, f"a commit of what was lost was {child.lines[5]}")
         _stands_at_the_end(bench, topic, group, ids)

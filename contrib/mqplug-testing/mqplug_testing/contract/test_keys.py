@@ -12,7 +12,7 @@ from itertools import count, pairwise
 from mqplug import EARLIEST, Client, Consumer, Message, MessageId, Record, Retry
 from mqplug_testing._case_tools.asyncio_cases import run_in_loop
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()

@@ -11,7 +11,7 @@ import pytest
 
 from mqplug import MessageId, MessageTooLarge, PositionLost, Record
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.memory_use import MIB, resident_bytes
+from mqplug_testing._case_tools.processes import MIB, resident_bytes
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_produce import LARGEST_TRIED
 

@@ -13,8 +13,8 @@ import attrs
 import mqplug
 from mqplug import EARLIEST, Client, Closed, ConfigError, ConnectError, Consumer, Producer, TopicNotFound, connect
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
 from mqplug_testing._case_tools.operation_calls import OPERATION_CALLS, refuses, works
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing._case_tools.wrong_servers import WRONG_SERVERS
 

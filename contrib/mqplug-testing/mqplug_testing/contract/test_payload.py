@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mqplug import EARLIEST, Client, InvalidTimestamp, Message, MessageId, Record, Retry, at_time
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.foreign_times import ForeignTimes
+from mqplug_testing._case_tools.extensions import ForeignTimes
 from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()

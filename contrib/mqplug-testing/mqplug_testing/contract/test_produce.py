@@ -23,7 +23,7 @@ from mqplug import (
     Unsupported,
 )
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.keyboard_interrupts import Interrupts
+from mqplug_testing._case_tools.extensions import Interrupts
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import BROKER, Sender, outage, send_more, settled
 

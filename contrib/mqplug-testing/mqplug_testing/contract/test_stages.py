@@ -27,7 +27,7 @@ from mqplug import (
     TopicNotFound,
 )
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import RECOVERY
 

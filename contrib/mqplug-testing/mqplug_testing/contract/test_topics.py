@@ -23,7 +23,7 @@ from mqplug import (
     TopicNotFound,
 )
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.memory_use import MIB, resident_bytes
+from mqplug_testing._case_tools.processes import MIB, resident_bytes
 from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()

@@ -19,7 +19,7 @@ from mqplug import (
 from mqplug.aio import AsyncConsumer
 from mqplug_testing._case_tools.asyncio_cases import run_in_loop
 from mqplug_testing._case_tools.bench import Bench
-from mqplug_testing._case_tools.child_process import ChildProcess
+from mqplug_testing._case_tools.processes import ChildProcess
 from mqplug_testing._case_tools.registry import Registry
 from mqplug_testing.contract.test_faults import RECOVERY
 from mqplug_testing.contract.test_transactions import GivenUp, give_up, values

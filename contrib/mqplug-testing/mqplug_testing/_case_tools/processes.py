@@ -1,14 +1,22 @@
-"""A Python process that uses the backend, until it is killed."""
+"""Processes that a case needs: a child until it is killed, calls in a fork, and the memory of this process."""
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import subprocess
 import sys
 import time
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
 from typing import Final, Self
+
+import pytest
 
 from mqplug.spi import Deadline
 from mqplug_testing._case_tools.broken_promise import PromiseBroken, value_text
@@ -54,7 +62,7 @@ class ChildProcess:
         """Wait until it has stopped itself by SIGSTOP."""
         wait_until_stopped(self._process.pid)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume it."""
         self._process.send_signal(signal.SIGCONT)
 
@@ -82,3 +90,56 @@ class ChildProcess:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+def in_child(calls: Iterable[Callable[[], object]], within: float) -> list[str]:
+    """Fork, and make these calls in the child. Return the type name of the error that each raised, or ""."""
+    if not hasattr(os, "fork"):
+        pytest.skip("there is no fork here")
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork with threads
+        child = os.fork()
+    if not child:
+        _make(calls, writing)
+    os.close(writing)
+    try:
+        return _read(reading, within).decode().split("\n")
+    finally:
+        os.close(reading)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _make(calls: Iterable[Callable[[], object]], writing: int) -> None:
+    """Make the calls in the child, and end it: it has none of the parent's resources to clean up."""
+    raised = []
+    try:
+        for call in calls:
+            try:
+                call()
+                raised.append("")
+            except BaseException as error:  # noqa: BLE001 - reported to the parent
+                raised.append(type(error).__name__)
+        os.write(writing, "\n".join(raised).encode())
+    finally:
+        os._exit(0)
+
+
+def _read(reading: int, within: float) -> bytes:
+    """Return the child's report, which it writes at once, or a note that it hangs."""
+    ready, _, _ = select.select([reading], [], [], within)
+    return os.read(reading, 65536) if ready else b"the child hangs"
+
+
+MIB: Final = 2**20
+
+_STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    """Return the bytes of this process that are in memory, including those of native libraries."""
+    if not _STATM.exists():
+        pytest.skip("the memory of a process can be read on Linux only")
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

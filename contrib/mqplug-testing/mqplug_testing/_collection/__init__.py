@@ -1,1 +1,0 @@
-"""Collects cases as tests of pytest."""

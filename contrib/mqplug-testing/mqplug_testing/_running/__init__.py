@@ -1,1 +1,0 @@
-"""Runs cases, one by one or as items of pytest."""
