@@ -13,8 +13,12 @@ NOTE_MODULES = """
 import os, sys
 from pathlib import Path
 
-def pytest_unconfigure():
+def pytest_sessionfinish():  # a worker may be killed right after it
     Path(f"modules-{os.getpid()}").write_text("\\n".join(sys.modules))
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        pytest_sessionfinish()
 """
 SHARES = f"""
 import os
