@@ -142,7 +142,7 @@ def mqplug_administer(connection: KafkaConnection, action: Action, timeout: floa
 
 
 def _administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
-    from mqplug_kafka._admin import brokers, group_description, group_listing, group_positions, topic_changes, topics
+    from mqplug_kafka._admin import brokers, group_positions, groups, topic_changes, topics
 
     match action:
         case CreateTopic():
@@ -164,11 +164,11 @@ def _administer(connection: KafkaConnection, action: Action, timeout: float) -> 
         case DescribeGroup(group, logs):
             return group_positions.stored_group_positions(connection, group, logs, timeout)
         case DescribeGroupMembers(group):
-            return group_description.describe(connection, group, timeout)
+            return groups.describe(connection, group, timeout)
         case ListGroups(topic):
-            return group_listing.groups(connection, topic, timeout)
+            return groups.groups(connection, topic, timeout)
         case DeleteGroup(group):
-            group_listing.delete(connection, group, timeout)
+            groups.delete(connection, group, timeout)
             return True
         case Trim(before):
             topics.trim(connection, before, timeout)

@@ -13,9 +13,8 @@ from confluent_kafka import KafkaError
 from kafka_driver import free_ports
 
 import mqplug
-from mqplug_kafka._cluster import connection, connection_failures
-from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S
-from mqplug_kafka._cluster.connection_failures import ConnectionFailures
+from mqplug_kafka._cluster import admin_requests, connection
+from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, ConnectionFailures
 from mqplug_testing import Proxy
 
 pytestmark = pytest.mark.python
@@ -72,7 +71,7 @@ def test_tls_where_the_broker_has_none_is_a_connect_error(kafka_server):
 def test_an_outage_is_told_after_a_second(monkeypatch):
     """A connect gives up when each server fails again after a second, not when one of them is silent since."""
     now, failures = [100.0], ConnectionFailures()
-    monkeypatch.setattr(connection_failures.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(admin_requests.time, "monotonic", lambda: now[0])
 
     def hopeless():
         return failures.hopeless(100.0, OUTAGE_LIMIT_S, 2)
@@ -97,7 +96,7 @@ def test_an_outage_is_told_after_a_second(monkeypatch):
 def test_servers_that_close_each_connection_are_told_when_all_are_down_again(monkeypatch):
     """The native client reports no reason for them, but that all are down, and again when it tried all once more."""
     now, failures = [100.0], ConnectionFailures()
-    monkeypatch.setattr(connection_failures.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(admin_requests.time, "monotonic", lambda: now[0])
     failures(KafkaError(KafkaError._ALL_BROKERS_DOWN))
     now[0] += 2
     assert not failures.hopeless(100.0, OUTAGE_LIMIT_S, 1)

@@ -14,7 +14,7 @@ from waiting import wait_until
 import mqplug
 from mqplug import spi
 from mqplug_kafka._admin.commit_metadata import MAX_RANGES, MAX_SPAN_OFFSETS, unpack_acked
-from mqplug_kafka._admin.offset_scan import NO_GROUP_ID
+from mqplug_kafka._admin.log_offsets import NO_GROUP_ID
 from mqplug_kafka._consume import group_member
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 

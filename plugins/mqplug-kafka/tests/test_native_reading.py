@@ -16,8 +16,8 @@ from kafka_driver import Seam, fill, new_name, seeds, take
 
 import mqplug
 from mqplug_kafka._cluster import native_part
-from mqplug_kafka._consume import first_messages_check, native_source
-from mqplug_kafka._consume.native_source import NativeRows, NativeSource
+from mqplug_kafka._consume import compiled_source
+from mqplug_kafka._consume.compiled_source import NativeRows, NativeSource
 
 native = compiled_part("mqplug_kafka_native")
 
@@ -283,7 +283,7 @@ class LyingRun:
 
 def test_a_difference_ends_native_reading(mq, topic, unproven, monkeypatch, caplog):
     """Nothing wrong is delivered, one warning says what differed, and the plain client reads from then on."""
-    monkeypatch.setattr(native_source, "NativeRows", lambda run: NativeRows(LyingRun(run)))
+    monkeypatch.setattr(compiled_source, "NativeRows", lambda run: NativeRows(LyingRun(run)))
     fill(mq, topic, 300)
     with caplog.at_level(logging.WARNING, "mqplug.kafka"):
         for _ in range(2):
@@ -295,7 +295,7 @@ def test_a_difference_ends_native_reading(mq, topic, unproven, monkeypatch, capl
 
 def test_a_difference_is_an_error_where_native_is_required(kafka_server, topic, mq, unproven, monkeypatch):
     """ConfigError names the difference instead of going the plain way."""
-    monkeypatch.setattr(native_source, "NativeRows", lambda run: NativeRows(LyingRun(run)))
+    monkeypatch.setattr(compiled_source, "NativeRows", lambda run: NativeRows(LyingRun(run)))
     monkeypatch.setitem(native_part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
     fill(mq, topic, 3)
     with (
@@ -310,8 +310,8 @@ def test_a_check_without_an_answer_leaves_it_to_the_plain_client(mq, topic, unpr
     """This reader reads the plain way, and the next one tries again."""
     fill(mq, topic, 30)
     with monkeypatch.context() as unanswered:
-        unanswered.setattr(first_messages_check, "ANSWER_S", 0.0)
-        unanswered.setattr(first_messages_check._SecondReading, "is_done", lambda self, timeout: False)
+        unanswered.setattr(compiled_source, "ANSWER_S", 0.0)
+        unanswered.setattr(compiled_source._SecondReading, "is_done", lambda self, timeout: False)
         assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
     assert not native_part._proven
     assert not native_part._refused
@@ -323,14 +323,14 @@ def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unp
     """Where the plain client must not read, a check without an answer begins again, with messages fetched anew."""
     fill(mq, topic, 30)
     monkeypatch.setitem(native_part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
-    answered, first = first_messages_check._SecondReading.is_done, []
+    answered, first = compiled_source._SecondReading.is_done, []
 
     def is_done(self, timeout):
         first[:] = first or [self]
         return self is not first[0] and answered(self, timeout)
 
-    monkeypatch.setattr(first_messages_check, "ANSWER_S", 1.0)
-    monkeypatch.setattr(first_messages_check._SecondReading, "is_done", is_done)
+    monkeypatch.setattr(compiled_source, "ANSWER_S", 1.0)
+    monkeypatch.setattr(compiled_source._SecondReading, "is_done", is_done)
     with mqplug.connect(kafka_server.url, native="required") as client:
         assert read(client, topic, 30) == [b"m%d" % number for number in range(30)]
     assert native_part._proven == {"reads"}
@@ -340,13 +340,13 @@ def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unp
 def test_a_seek_during_the_check(mq, topic, unproven, monkeypatch):
     """What was fetched before it is neither checked nor delivered."""
     sent = fill(mq, topic, 300)
-    slow = first_messages_check._SecondReading.is_done
+    slow = compiled_source._SecondReading.is_done
     began = time.monotonic()
 
     def reluctant(self, timeout):
         return slow(self, timeout) and time.monotonic() - began > 1
 
-    monkeypatch.setattr(first_messages_check._SecondReading, "is_done", reluctant)
+    monkeypatch.setattr(compiled_source._SecondReading, "is_done", reluctant)
     with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
         assert reader.receive(timeout=0.2) is None
         reader.seek(sent[250])

@@ -7,7 +7,7 @@ from kafka_driver import new_name
 
 import mqplug
 from mqplug import EARLIEST, LATEST, Log, Position, Record, after, at_time, before, last
-from mqplug_kafka._admin.offset_scan import NO_GROUP_ID
+from mqplug_kafka._admin.log_offsets import NO_GROUP_ID
 
 START_MS = 1_700_000_000_000
 

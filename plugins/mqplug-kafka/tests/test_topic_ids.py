@@ -16,7 +16,7 @@ from confluent_kafka import Uuid
 from kafka_driver import fill, new_name, take
 
 import mqplug
-from mqplug_kafka._cluster.topic_ids import incarnation, is_other
+from mqplug_kafka._cluster.topic_metadata import incarnation, is_other
 
 METADATA_KEY = 3
 LAST_WITHOUT_IDS = 9

@@ -16,10 +16,9 @@ from mqplug import Capabilities, ConnectError, Error, Log, MessageId, Position, 
 from mqplug.spi import Deadline, Numbers, TopicInfo
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, AdminRequests
 from mqplug_kafka._cluster.cluster_identity import ClusterIdentity
-from mqplug_kafka._cluster.coordinators import Coordinators
+from mqplug_kafka._cluster.coordinators import Coordinators, GroupOffsets
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native
-from mqplug_kafka._cluster.group_offsets import GroupOffsets
 from mqplug_kafka._cluster.instances import Instances
 from mqplug_kafka._cluster.native_options import (
     LEARNING_PARTITIONS,
@@ -30,8 +29,7 @@ from mqplug_kafka._cluster.native_options import (
 )
 from mqplug_kafka._cluster.native_part import NativePart
 from mqplug_kafka._cluster.shared_producer import SharedProducers
-from mqplug_kafka._cluster.topic_ids import MissingIds, incarnation, is_other
-from mqplug_kafka._cluster.topic_limits import LimitsOfTopics
+from mqplug_kafka._cluster.topic_metadata import LimitsOfTopics, MissingIds, incarnation, is_other
 from mqplug_kafka._cluster.worker import NativeWorker
 from mqplug_kafka._settings import KafkaSettings
 

@@ -1,4 +1,4 @@
-"""The consumer of a group: a member, with its rebalances and commits."""
+"""The consumer of a group: a member, with its admission, its rebalances and its commits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
 
-from mqplug import Batch, CloseIncomplete, Error, Log, NotAssigned, Position, Timeout
+from mqplug import Batch, CloseIncomplete, ConfigError, Error, Log, NotAssigned, Position, Timeout
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
 from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
@@ -17,10 +17,43 @@ from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import consuming, membership, rebalances_eagerly
 from mqplug_kafka._cluster.worker import NativeWorker
-from mqplug_kafka._consume.admission import Admission
 from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 from mqplug_kafka._consume.fetcher import PartitionFetcher
+
+ADMISSION_S = 5.0  # without a first assignment, before the group is looked at
+LOOK_TIMEOUT_S = 2.0
+
+
+class Admission:
+    """Whether a group has admitted its member of the consumer protocol."""
+
+    def __init__(self, connection: KafkaConnection, group: str) -> None:
+        self._connection = connection
+        self._group = group
+        waits = connection.settings.group_protocol == "consumer"
+        self._look_at: float | None = time.monotonic() + ADMISSION_S if waits else None
+
+    def granted(self) -> None:
+        """Note an assignment, even an empty one."""
+        self._look_at = None
+
+    def check(self) -> None:
+        """Raise ``ConfigError`` if the group is still none of the consumer protocol. Looks every few seconds."""
+        if self._look_at is None or time.monotonic() < self._look_at:
+            return
+        try:
+            found = self._connection.coordinators.describe([self._group], LOOK_TIMEOUT_S)[self._group]
+        except Error:  # no coordinator answers: the native client waits for one, too
+            return
+        finally:
+            self._look_at = time.monotonic() + ADMISSION_S
+        if found.type is not ConsumerGroupType.CONSUMER:
+            raise ConfigError(
+                f"the group {self._group!r} admits no member of the consumer protocol",
+                fix="Say group_protocol='classic': the consumer protocol needs Kafka 4.0 or newer",
+            )
+
 
 LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
 REBALANCE_IO_TIMEOUT_S = 10.0  # for reading the positions of what a rebalance assigned

@@ -9,16 +9,15 @@ from confluent_kafka import KafkaException
 
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions, GroupPosition
-from mqplug_kafka._admin.offset_scan import NO_GROUP_ID
+from mqplug_kafka._admin.log_offsets import NO_GROUP_ID
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import consuming
 from mqplug_kafka._consume.client_source import ClientSource
+from mqplug_kafka._consume.compiled_source import FirstMessagesCheck, NativeSource
 from mqplug_kafka._consume.fetcher import PartitionFetcher
-from mqplug_kafka._consume.first_messages_check import FirstMessagesCheck
 from mqplug_kafka._consume.message_source import MessageSource
-from mqplug_kafka._consume.native_source import NativeSource
 
 FETCH_BYTES = 16 * 1024 * 1024  # that a native fetch copies at a time, and one message more
 

@@ -21,7 +21,7 @@ from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native, native
-from mqplug_kafka._cluster.topic_ids import incarnation, is_other
+from mqplug_kafka._cluster.topic_metadata import incarnation, is_other
 from mqplug_kafka._consume.message_source import Name
 
 SILENCE_S = 0.4  # below the half second after which a failed fetch is repeated

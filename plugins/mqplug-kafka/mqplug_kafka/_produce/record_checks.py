@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from mqplug import Error, InvalidRecord
 from mqplug.spi import Sending
 from mqplug_kafka._cluster.errors import bad_time
-from mqplug_kafka._cluster.topic_limits import TopicLimits
+from mqplug_kafka._cluster.topic_metadata import TopicLimits
 
 
 def unstorable(sending: Sending, future_max: float) -> Error | None:
