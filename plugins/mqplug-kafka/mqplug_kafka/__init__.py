@@ -35,7 +35,6 @@ from mqplug.spi import (
     unsupported,
 )
 from mqplug_kafka._admin.commit_metadata import MAX_RANGES
-from mqplug_kafka._cluster.access_rights import naming_rights
 from mqplug_kafka._settings import KafkaSettings, from_url
 
 if TYPE_CHECKING:
@@ -137,18 +136,20 @@ def mqplug_bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: flo
 
 @hookimpl
 def mqplug_administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
+    from mqplug_kafka._cluster.errors import naming_rights
+
     with naming_rights(action):
         return _administer(connection, action, timeout)
 
 
 def _administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
-    from mqplug_kafka._admin import brokers, group_positions, groups, topic_changes, topics
+    from mqplug_kafka._admin import group_positions, groups, topics
 
     match action:
         case CreateTopic():
             return topics.create(connection, action, timeout)
         case AlterTopic():
-            return topic_changes.alter(connection, action, timeout)
+            return topics.alter(connection, action, timeout)
         case AddPartitions(topic, partitions):
             return topics.grow(connection, topic, partitions, timeout)
         case DeleteTopic(topic):
@@ -174,6 +175,6 @@ def _administer(connection: KafkaConnection, action: Action, timeout: float) -> 
             topics.trim(connection, before, timeout)
             return True
         case DescribeCluster():
-            return brokers.describe(connection, timeout)
+            return connection.brokers(timeout)
         case _:
             raise unsupported(action)

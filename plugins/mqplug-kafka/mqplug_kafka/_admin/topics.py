@@ -1,4 +1,4 @@
-"""Creates, grows, describes, deletes, lists and trims topics."""
+"""Creates, alters, grows, describes, deletes, lists and trims topics."""
 
 from __future__ import annotations
 
@@ -17,13 +17,18 @@ from confluent_kafka.admin import (
 )
 
 from mqplug import AccessDenied, ConfigError, Error, Log, Position, Timeout, TopicNotFound
-from mqplug.spi import CreateTopic, Deadline, TopicInfo
+from mqplug.spi import AlterTopic, CreateTopic, Deadline, TopicInfo
 from mqplug_kafka._admin.log_offsets import LOG_END, look_up
-from mqplug_kafka._admin.retention import fields_from_config, retention_options, segment_options
+from mqplug_kafka._admin.topic_config import (
+    REPLICATION_FACTOR,
+    change,
+    fields_from_config,
+    retention_options,
+    segment_options,
+)
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import code_of
 
-REPLICATION_FACTOR = "replication_factor"
 TOPIC_CHECK_PAUSE_S = 0.02  # between two checks of a topic that is being created or deleted
 
 
@@ -44,6 +49,13 @@ def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> 
     )
     connection.created(action.topic)
     _until_described(connection, action.topic, action.partitions, deadline)
+    return describe(connection, action.topic, deadline.remaining())
+
+
+def alter(connection: KafkaConnection, action: AlterTopic, timeout: float) -> TopicInfo:
+    """Change a topic's retention and configuration."""
+    deadline = Deadline(timeout)
+    change(connection, action, deadline)
     return describe(connection, action.topic, deadline.remaining())
 
 

@@ -1,4 +1,4 @@
-"""The connection: admin requests, the shared producer, and the topics that are known."""
+"""The connection to a cluster: its identity, admin requests, shared producers, and the topics that are known."""
 
 from __future__ import annotations
 
@@ -6,20 +6,30 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from threading import Event, Lock
 from typing import Any, TypeVar
 
 import attrs
 from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
-from mqplug import Capabilities, ConnectError, Error, Log, MessageId, Position, Timeout, TopicNotFound
+from mqplug import (
+    Broker,
+    Capabilities,
+    ClusterInfo,
+    ConnectError,
+    Error,
+    Log,
+    MessageId,
+    Position,
+    Timeout,
+    TopicNotFound,
+)
 from mqplug.spi import Deadline, Numbers, TopicInfo
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, AdminRequests
-from mqplug_kafka._cluster.cluster_identity import ClusterIdentity
 from mqplug_kafka._cluster.coordinators import Coordinators, GroupOffsets
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native
-from mqplug_kafka._cluster.instances import Instances
 from mqplug_kafka._cluster.native_options import (
     LEARNING_PARTITIONS,
     administering,
@@ -81,6 +91,18 @@ class KafkaConnection:
         except (ConnectError, Timeout) as error:
             servers = ", ".join(self.settings.servers)
             raise ConnectError(f"no Kafka broker answered at {servers}: {error.message}", fix=error.fix) from error
+
+    def brokers(self, timeout: float) -> ClusterInfo:
+        """Return the brokers that run, by number. With KRaft they name any of theirs as the controller: it is left out.
+
+        See ``ClusterIdentity`` for why this reads the metadata.
+        """
+        asked = self.worker.run(lambda: self.admin.list_topics(ASKED_TOPIC, timeout=max(0.01, timeout)))
+        found = self.requests.wait("describe cluster", asked, timeout)
+        brokers = sorted(found.brokers.values(), key=lambda each: each.id)
+        return ClusterInfo(
+            str(found.cluster_id), tuple(Broker(str(each.id), f"{each.host}:{each.port}") for each in brokers)
+        )
 
     @property
     def admin(self) -> AdminClient:
@@ -235,3 +257,72 @@ class KafkaConnection:
 
 def _continues(found: Log, log: Log) -> bool:
     return found.partition == log.partition and not is_other(found.incarnation, log.incarnation)
+
+
+ASKED_TOPIC = "__consumer_offsets"  # metadata of one topic are asked for, whether or not it exists: all may be many
+ASK_SLICE_S = 1.0  # after each, a client that was closed meanwhile asks no more
+ASK_PAUSE_S = 0.02
+
+
+class ClusterIdentity:
+    """Asks for the cluster's id, which any broker tells, on a thread of its own.
+
+    It is asked for by a plain request for metadata. The client's ``describe_cluster`` ends the process if a controller
+    that was just restarted knows of no broker yet: then its answer names no broker and no topic, which librdkafka 2.16
+    does not expect.
+    """
+
+    def __init__(self, admin: Callable[[], AdminClient]) -> None:
+        self._admin = admin
+        self._worker = NativeWorker("mqplug-kafka-cluster")
+        self._ended = Event()
+
+    def ask(self, timeout: float) -> Future[str]:
+        """Begin to ask, again and again until a broker answers, for this long at most."""
+        return self._worker.run(lambda: self._ask(Deadline(timeout)))
+
+    def _ask(self, deadline: Deadline) -> str:
+        while True:
+            try:
+                metadata = self._admin().list_topics(ASKED_TOPIC, timeout=max(0.01, deadline.remaining(ASK_SLICE_S)))
+            except KafkaException:
+                if self._ended.wait(ASK_PAUSE_S) or deadline.expired:
+                    raise
+            else:
+                return str(metadata.cluster_id)
+
+    def end(self) -> None:
+        """End the thread, with the question under way. Does not wait."""
+        self._ended.set()
+        self._worker.stop()
+
+
+class Instances:
+    """Names consumers after the client's ``instance_id``: the first of a group has it, the second ``NAME-2``.
+
+    A client that opens its consumers in the same order after a restart gives them the same names. Kafka would fence the
+    older one of two that share a name.
+    """
+
+    def __init__(self, instance_id: str | None) -> None:
+        self._instance_id = instance_id
+        self._lock = Lock()
+        self._taken: set[tuple[str, str]] = set()
+
+    def take(self, group: str) -> str | None:
+        """Return the first name that no open consumer of the group has; None if members are not static."""
+        if self._instance_id is None:
+            return None
+        with self._lock:
+            name, number = self._instance_id, 1
+            while (group, name) in self._taken:
+                number += 1
+                name = f"{self._instance_id}-{number}"
+            self._taken.add((group, name))
+            return name
+
+    def release(self, group: str, name: str | None) -> None:
+        """Let the next consumer of the group have the name."""
+        if name is not None:
+            with self._lock:
+                self._taken.discard((group, name))

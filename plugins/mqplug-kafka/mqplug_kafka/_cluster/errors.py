@@ -1,6 +1,9 @@
-"""Maps native errors to mqplug's, with their fixes."""
+"""Maps the client's errors to mqplug's, with their fixes and the rights that operations need."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -23,8 +26,21 @@ from mqplug import (
     TopicNotFound,
     Unsupported,
 )
-from mqplug.spi import Sending
-from mqplug_kafka._cluster.access_rights import needed
+from mqplug.spi import (
+    Action,
+    AddPartitions,
+    AlterTopic,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    DescribeGroup,
+    DescribeGroupMembers,
+    DescribeTopic,
+    DescribeTopics,
+    ListGroups,
+    Sending,
+    Trim,
+)
 
 K = KafkaError
 
@@ -234,3 +250,34 @@ def maybe_stored(error: KafkaError) -> OutcomeUnknown:
 def bad_time(milliseconds: int, why: str) -> Unsupported:
     """Return the error of a record whose timestamp Kafka cannot store as it is."""
     return Unsupported("timestamps_producer", f"a record with the timestamp {milliseconds} ms cannot be stored: {why}")
+
+
+_NEEDED_RIGHTS: dict[type[Action], str] = {
+    CreateTopic: "Create on the topic, or on the cluster, and Describe on the topic",
+    AlterTopic: "Describe and AlterConfigs on the topic",
+    AddPartitions: "Describe and Alter on the topic",
+    DeleteTopic: "Describe and Delete on the topic",
+    DescribeTopic: "Describe on the topic",
+    DescribeTopics: "Describe on the topic",
+    DescribeGroup: "Describe on the topic, and Describe or Read on the group",
+    DescribeGroupMembers: "Describe on its topics, and Describe or Read on the group",
+    ListGroups: "Describe or Read on the group",
+    DeleteGroup: "Delete on the group",
+    Trim: "Describe and Delete on the topic",
+}
+
+
+def needed(rights: str) -> str:
+    """Return the fix for a missing right."""
+    return f"Have it allowed in the brokers' access control lists: it needs {rights}"
+
+
+@contextmanager
+def naming_rights(action: Action) -> Iterator[None]:
+    """Make a refusal of this action name the rights that it needs."""
+    try:
+        yield
+    except AccessDenied as error:
+        if type(action) in _NEEDED_RIGHTS:
+            error.fix = needed(_NEEDED_RIGHTS[type(action)])
+        raise
