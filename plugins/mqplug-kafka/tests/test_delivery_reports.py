@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 import mqplug
-from mqplug_kafka._produce.delivery_reports import DeliveryReports
+from mqplug_kafka._cluster.plain_sender import DeliveryReports
+from mqplug_kafka._produce.outcomes import RunOutcome
 
 LOG = mqplug.Log("kafka", "cluster", "topic", 0, "incarnation")
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
@@ -94,11 +95,8 @@ class Report:
 class Names:
     """Knows what each log is called."""
 
-    def when_known(self, topic, settle):
-        settle()
-
-    def log(self, topic, partition):
-        return mqplug.Log("kafka", "cluster", topic, partition, "incarnation")
+    def stored(self, records, partition, coordinates):
+        records.stored(mqplug.Log("kafka", "cluster", records.topic, partition, "incarnation"), coordinates)
 
 
 @pytest.fixture
@@ -106,7 +104,7 @@ def reports():
     """Makes the reports of a run that was handed over."""
 
     def make(run, native=None):
-        made = DeliveryReports(run, Names())
+        made = DeliveryReports(run, RunOutcome(run, Names()))
         native = native or Native()
         made.produce(native)
         return native.on_delivery

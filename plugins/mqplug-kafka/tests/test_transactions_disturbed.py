@@ -17,8 +17,8 @@ from transforming_program import step as transform
 
 import mqplug
 from mqplug_kafka._admin.group_positions import stored_group_positions
-from mqplug_kafka._cluster.transactional_client import TransactionalClient
 from mqplug_kafka._produce import transactions
+from mqplug_kafka._produce.transactional_client import TransactionalClient
 
 TRANSFORMING_PROGRAM = Path(__file__).with_name("transforming_program.py")
 RETRIED = (

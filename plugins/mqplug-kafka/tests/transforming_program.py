@@ -10,7 +10,7 @@ import sys
 import time
 
 import mqplug
-from mqplug_kafka._cluster.transactional_client import TransactionalClient
+from mqplug_kafka._produce.transactional_client import TransactionalClient
 from mqplug_kafka._produce.transactions import KafkaTransactions
 
 STEP = 5  # messages of one step

@@ -1,59 +1,24 @@
-"""The native producer of a shared producer: the compiled part's sender where that is usable, else confluent-kafka's.
-
-Both have the same words, but for the hand-over: the sender takes whole runs, and gives back one report on each.
-"""
+"""Sends through the compiled part, which takes whole runs with all their columns, and gives back one report on each."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
+from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.native_part import NativePart
+from mqplug_kafka._cluster.sender import RecordReports, RunReports
 
 if TYPE_CHECKING:
     from mqplug_kafka_native import Report
 
 
-class NativeProducer(Protocol):
-    """What both native producers have."""
-
-    def __len__(self) -> int: ...
-
-    def poll(self, timeout: float) -> Any: ...
-
-    def flush(self, timeout: float) -> int: ...
-
-    def purge(self) -> None: ...
-
-    def list_topics(self, topic: str, timeout: float) -> Any: ...
-
-    def init_transactions(self, timeout: float) -> None: ...
-
-    def begin_transaction(self) -> None: ...
-
-    def commit_transaction(self, timeout: float) -> None: ...
-
-    def abort_transaction(self, timeout: float) -> None: ...
-
-    def send_offsets_to_transaction(self, positions: list[TopicPartition], group: Any, timeout: float) -> None: ...
-
-
-class TakesReport(Protocol):
-    """Whoever handed a run over."""
-
-    def take_report(self, report: Report) -> None:
-        """Take what became of the run, or the code of a failure before all of it is known."""
-        ...
-
-
-def native_producer(part: NativePart, options: dict[str, Any]) -> NativeProducer:
-    """Return a native producer, the compiled part's if that is usable."""
-    if part.usable("sends"):
-        return CompiledSender(part, options)
-    made: NativeProducer = Producer(options)
-    return made
+COLUMNS = ("value", "key", "headers", "timestamp")
+ANY_TIME = sys.maxsize
 
 
 class CompiledSender:
@@ -69,15 +34,22 @@ class CompiledSender:
     def __len__(self) -> int:
         return len(self._sender) + len(self._reports)
 
-    def hand_over(
-        self, owner: TakesReport, topic: str, partition: int, columns: Sequence[Any], count: int, latest: int
-    ) -> bool:
-        """Hand a run over: values, keys, headers and timestamps, each a sequence, an Arrow array, or None.
+    def send(self, record: Sending, reports: RecordReports) -> None:
+        """As ``Sender.send``, as a run of one."""
+        headers = (record.headers,) if record.headers else None
+        times = None if record.timestamp is None else (record.timestamp,)
+        self._sender.send(
+            reports, record.topic, record.partition, 1, (record.value,), (record.key,), headers, times, ANY_TIME
+        )
 
-        Return False, with nothing sent, if a record could not be stored as it is: its header has NUL in its name, or
-        its timestamp is 0 or later than ``latest``.
+    def send_run(self, run: Run, reports: RunReports, future_max: float) -> bool:
+        """As ``Sender.send_run``: one by one if a record could not be stored as it is.
+
+        Then its header has NUL in its name, or its timestamp is 0 or too far in the future.
         """
-        taken: bool = self._sender.send(owner, topic, partition, count, *columns, latest)
+        columns = _columns(run)
+        latest = ANY_TIME if columns[3] is None else int((time.time() + future_max) * 1000)
+        taken: bool = self._sender.send(reports, run.topic, run.partition, len(run), *columns, latest)
         return taken
 
     def poll(self, timeout: float) -> None:
@@ -139,3 +111,11 @@ class CompiledSender:
         """Store positions of a group in it."""
         rows = [(each.topic, each.partition, each.offset, each.metadata) for each in positions]
         self._sender.send_offsets_to_transaction(rows, group, timeout)
+
+
+def _columns(run: Run) -> Sequence[Any]:
+    """Return values, keys, headers and timestamps, as Arrow arrays if they were sent as such."""
+    arrow = run.arrow(COLUMNS)
+    if arrow:
+        return [arrow.get(name) for name in COLUMNS]
+    return run.values, run.keys, run.headers, run.timestamps

@@ -1,9 +1,9 @@
-"""The native producers, which all producers of one client share.
+"""The client's producers, which all producers of one connection share.
 
-A native producer has threads and connections of its own, so one is better than many. The core bounds the records that
+A client's producer has threads and connections of its own, so one is better than many. The core bounds the records that
 a producer has on their way, and each record has its partition or gets it by murmur2. Only the size of batches differs:
-for topics that accept only small batches there is a native producer that makes small ones. A flush of one producer
-hastens the records of all. Nothing is purged before the last producer has closed.
+for topics that accept only small batches there is one that makes small ones. A flush of one producer hastens the
+records of all. Nothing is purged before the last producer has closed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mqplug import Closed, Error
-from mqplug_kafka._cluster.compiled_sender import CompiledSender, NativeProducer, native_producer
+from mqplug_kafka._cluster.compiled_sender import CompiledSender
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native, native as native_error
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import batching
 from mqplug_kafka._cluster.native_part import NativePart
+from mqplug_kafka._cluster.plain_sender import PlainSender
+from mqplug_kafka._cluster.sender import Sender
 
 METADATA_TIMEOUT_S = 5.0
 FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen that records shall not linger
@@ -44,7 +46,7 @@ class SharedProducer:
         self.batch_bytes = int(options["batch.size"])
         """The native client adds no record to a batch that has more than this with it."""
         try:
-            self._native: NativeProducer | None = native_producer(part, credentials.prepared(options, on_error))
+            self._sender: Sender | None = new_sender(part, credentials.prepared(options, on_error))
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
         self.users = 0
@@ -60,40 +62,40 @@ class SharedProducer:
     @property
     def is_unsound(self) -> bool:
         """Whether it is the compiled part's, and its reports made no sense."""
-        return isinstance(self._native, CompiledSender) and self._native.is_unsound
+        return isinstance(self._sender, CompiledSender) and self._sender.is_unsound
 
     @property
     def busy(self) -> bool:
         """Whether it has records on their way, or reports on them."""
-        return self._native is not None and len(self._native) > 0
+        return self._sender is not None and len(self._sender) > 0
 
     @property
-    def native(self) -> NativeProducer:
-        """The native producer. Raises ``Closed`` after its last user has released it."""
-        if self._native is None:
+    def sender(self) -> Sender:
+        """The client's producer. Raises ``Closed`` after its last user has released it."""
+        if self._sender is None:
             raise Closed("the native producer was closed")
-        return self._native
+        return self._sender
 
     def learn(self, topic: str, partition: int, count: int) -> None:
         """Make the native client learn of added partitions. By itself it asks every five minutes."""
         if not self._counts:
             Thread(
-                target=_request_producer_id, args=(self.native, topic), name="mqplug-kafka-producer-id", daemon=True
+                target=_request_producer_id, args=(self.sender, topic), name="mqplug-kafka-producer-id", daemon=True
             ).start()
         known = self._counts.setdefault(topic, count)
         if count > known or partition >= known:
             with suppress(KafkaException):  # then the native client refuses the record
-                self.native.list_topics(topic, METADATA_TIMEOUT_S)
+                self.sender.list_topics(topic, METADATA_TIMEOUT_S)
             self._counts[topic] = count
 
     def pump(self, timeout: float) -> None:
         """Serve delivery reports. One thread does it for all; the others sleep until it has served some."""
-        native = self._native
-        if native is None or not len(native):
+        sender = self._sender
+        if sender is None or not len(sender):
             return
         if self._serving.acquire(blocking=False):
             try:
-                native.poll(timeout)
+                sender.poll(timeout)
             except KafkaException as error:  # a fatal one, which the native client raises instead of reporting it
                 self._on_error(native_error(error))
                 raise
@@ -113,20 +115,20 @@ class SharedProducer:
 
     def hasten(self, timeout: float) -> None:
         """Make the native client send the records that linger there."""
-        native = self._native
-        if native is not None and len(native):
-            native.flush(min(timeout, FLUSH_SLICE_S))
+        sender = self._sender
+        if sender is not None and len(sender):
+            sender.flush(min(timeout, FLUSH_SLICE_S))
 
     def end(self, timeout: float) -> None:
         """Close the native producer. Records not sent in time are purged, so that they are not sent later."""
-        native = self.native
-        if native.flush(timeout):
-            native.purge()
-            native.poll(0)
-        self._native = None
+        sender = self.sender
+        if sender.flush(timeout):
+            sender.purge()
+            sender.poll(0)
+        self._sender = None
 
 
-def _request_producer_id(native: NativeProducer, topic: str) -> None:
+def _request_producer_id(sender: Sender, topic: str) -> None:
     """Save the first records half a second.
 
     They wait for a producer id. The native client asks for one when it starts, before any broker is connected, then
@@ -135,7 +137,12 @@ def _request_producer_id(native: NativeProducer, topic: str) -> None:
     """
     with suppress(KafkaException):  # no broker answers, so records have to wait anyway
         for _ in range(2):
-            native.list_topics(topic, METADATA_TIMEOUT_S)
+            sender.list_topics(topic, METADATA_TIMEOUT_S)
+
+
+def new_sender(part: NativePart, options: dict[str, Any]) -> Sender:
+    """Return a sender, the compiled part's if that is usable."""
+    return CompiledSender(part, options) if part.usable("sends") else PlainSender(options)
 
 
 class SharedProducers:
@@ -164,8 +171,8 @@ class SharedProducers:
         with self._lock:
             if not self._users:
                 return None
-            natives = [shared.native for _, shared in sorted(self._current.items(), reverse=True)]
-            plain = next((each for each in natives if isinstance(each, Producer)), self._unwrapped)
+            senders = [shared.sender for _, shared in sorted(self._current.items(), reverse=True)]
+            plain = next((each for each in senders if isinstance(each, Producer)), self._unwrapped)
             if plain is None:
                 plain = self._unwrapped = Producer(self._credentials.prepared(self._options, self._failures))
             return plain
@@ -215,3 +222,77 @@ class SharedProducers:
         self._failures(error)
         if error.fatal():  # it sends no more
             self._current.pop(batch_bytes, None)
+
+
+SLICE_S = 0.005  # how long the reports of one are waited for, while others have records on their way, too
+
+
+class ProducersBySize:
+    """The shared producers that one producer uses, by the size of their batches; each is acquired when first needed."""
+
+    def __init__(self, shared_producers: SharedProducers) -> None:
+        self._shared_producers = shared_producers
+        self._lock = Lock()
+        largest = shared_producers.acquire()
+        self._acquired = {largest.batch_bytes: largest}
+        self._former: list[SharedProducer] = []  # with outdated certificates, until all their reports are in
+
+    @property
+    def largest(self) -> SharedProducer:
+        """The one whose batches are the largest."""
+        return self.of(None)
+
+    def of(self, batch_bytes: int | None) -> SharedProducer:
+        """Return the one whose batches are not larger than this."""
+        most = self._shared_producers.batch_bytes
+        wanted = min(most, batch_bytes or most)
+        found = self._acquired.get(wanted)
+        if found is None or found.outdated:
+            with self._lock:
+                found = self._acquired.get(wanted)
+                if found is None or found.outdated:
+                    former, found = found, self._shared_producers.acquire(wanted)
+                    self._acquired[wanted] = found
+                    if former is not None:
+                        self._former.append(former)
+        return found
+
+    def pump(self, timeout: float) -> None:
+        """Serve delivery reports. Raise a typed error if the native client ended with a fatal one."""
+        try:
+            self._pump(timeout)
+        except KafkaException as error:
+            raise error_from_native(error, "the brokers refuse all that this client sends") from error
+
+    def _pump(self, timeout: float) -> None:
+        all_of_them = self._all()
+        if len(all_of_them) == 1:
+            all_of_them[0].pump(timeout)
+            return
+        busy = [each for each in all_of_them if each.busy]
+        for each in busy:
+            each.pump(timeout if len(busy) == 1 else min(timeout, SLICE_S))
+        self._release_former()
+
+    def _all(self) -> list[SharedProducer]:
+        return [*self._acquired.values(), *self._former]
+
+    def _release_former(self) -> None:
+        """Release those with outdated certificates that have nothing on the way."""
+        if not self._former:
+            return
+        with self._lock:
+            done = [each for each in self._former if not each.busy]
+            self._former = [each for each in self._former if each.busy]
+        for each in done:
+            self._shared_producers.release(each, 0)
+
+    def flush(self, timeout: float) -> None:
+        """Make the native clients send what lingers there."""
+        for each in self._all():
+            each.hasten(timeout)
+
+    def release(self, timeout: float) -> None:
+        """Release them all."""
+        for each in self._all():
+            self._shared_producers.release(each, timeout)

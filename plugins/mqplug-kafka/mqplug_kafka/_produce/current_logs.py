@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future, TimeoutError as FutureTimeout
 from contextlib import suppress
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPrivateImportUsage]
@@ -24,6 +24,14 @@ from mqplug_kafka._cluster.shared_producer import SharedProducer
 DESCRIBE_EVERY_S = 1.0
 
 
+class _Stored(Protocol):
+    """A record that is stored at an offset, or a run with one for each record."""
+
+    topic: str
+
+    def stored(self, log: Log, coordinates: Any, /) -> None: ...
+
+
 class CurrentLogs:
     """The logs of the topics that one producer sends to."""
 
@@ -31,16 +39,16 @@ class CurrentLogs:
         self._connection = connection
         self._due: dict[str, float] = {}  # when to describe each topic again
         self._pending: dict[str, Future[TopicDescription]] = {}  # requests under way
-        self._waiting: deque[tuple[str, Callable[[], None]]] = deque()  # stored records whose log is not known yet
+        self._waiting: deque[tuple[_Stored, int, Any]] = deque()  # stored records whose log is not known yet
 
-    def prepare(self, native: SharedProducer, topic: str, partition: int) -> None:
+    def prepare(self, producer: SharedProducer, topic: str, partition: int) -> None:
         """Describe the topic of a record again if that is due, and make the native client learn of its partition."""
         now = time.monotonic()
         if now >= self._due.get(topic, 0.0):
             self._refresh(topic, now)
         known = self._connection.known(topic)
         if known is not None:
-            native.learn(topic, partition, len(known.logs))
+            producer.learn(topic, partition, len(known.logs))
 
     def _refresh(self, topic: str, now: float) -> None:
         """Begin to describe a topic that is due. The first time, the core has described it just before."""
@@ -49,22 +57,22 @@ class CurrentLogs:
                 self._pending[topic] = self._connection.look(topic)
         self._due[topic] = now + DESCRIBE_EVERY_S
 
-    def when_known(self, topic: str, settle: Callable[[], None]) -> None:
-        """Settle stored records of a topic now, or when its logs are known again; always in order."""
+    def stored(self, records: _Stored, partition: int, coordinates: Any) -> None:
+        """Settle a stored record or run now, or when the logs of its topic are known again; always in order."""
         if self._waiting or self._pending:
-            self._waiting.append((topic, settle))
+            self._waiting.append((records, partition, coordinates))
         else:
-            settle()
+            records.stored(self._log(records.topic, partition), coordinates)
 
     def settle(self, timeout: float) -> None:
         """Settle waiting records whose logs are known, or become known in time."""
         waiting = self._waiting
-        while waiting and self._known(waiting[0][0], timeout):
+        while waiting and self._known(waiting[0][0].topic, timeout):
             try:
-                _, settle = waiting.popleft()
+                records, partition, coordinates = waiting.popleft()
             except IndexError:  # another thread was quicker
                 return
-            settle()
+            records.stored(self._log(records.topic, partition), coordinates)
 
     def _known(self, topic: str, timeout: float) -> bool:
         look = self._pending.get(topic)
@@ -79,7 +87,7 @@ class CurrentLogs:
         self._pending.pop(topic, None)
         return True
 
-    def log(self, topic: str, partition: int) -> Log:
+    def _log(self, topic: str, partition: int) -> Log:
         """Return the log of a partition."""
         info = self._connection.known(topic)
         if info is None:

@@ -1,4 +1,7 @@
-"""The records of an open transaction: their delivery reports are kept until the transaction has ended."""
+"""The records of an open transaction: handed to the producer of its name, and pending until the transaction has ended.
+
+Unlike a usual producer it never sends a refused record again: a transaction that loses one cannot be committed.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,49 @@ from confluent_kafka import KafkaError
 from mqplug import Error, Log
 from mqplug.spi import Headers, Numbers, Run, Sending
 from mqplug.spi.proxies import SendingProxy
+from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import code_of
+from mqplug_kafka._produce.current_logs import CurrentLogs
+from mqplug_kafka._produce.outcomes import RecordOutcome, RunOutcome
+from mqplug_kafka._produce.topic_sends import unstorable
+from mqplug_kafka._produce.transactional_client import TransactionalClient
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+class TransactionalSends:
+    """Hands records to the native producer of a transaction name, and takes its delivery reports."""
+
+    def __init__(self, connection: KafkaConnection, client: TransactionalClient) -> None:
+        self._client = client
+        self._future_max = connection.settings.future_max
+        self._current_logs = CurrentLogs(connection)
+
+    def send(self, sendings: Sequence[Sending], records: PendingRecords) -> None:
+        """Hand over records one by one."""
+        for each in sendings:
+            self._send(PendingSending(each, records))
+
+    def send_run(self, run: Run, records: PendingRecords) -> None:
+        """Hand over records together."""
+        self._current_logs.prepare(self._client.producer, run.topic, run.partition)
+        pending = PendingRun(run, records)
+        if not RunOutcome(pending, self._current_logs).hand_to(self._client.producer.sender, self._future_max):
+            for each in pending.sendings():
+                self._send(each)
+
+    def settle(self, timeout: float) -> None:
+        """Learn of the logs to which records went."""
+        self._current_logs.settle(timeout)
+
+    def _send(self, sending: Sending) -> None:
+        if (error := unstorable(sending, self._future_max)) is not None:
+            sending.failed(error)
+            return
+        self._current_logs.prepare(self._client.producer, sending.topic, sending.partition)
+        RecordOutcome(sending, self._current_logs).hand_to(self._client.producer.sender)
+
 
 PURGED_CODES = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 """Codes of records that the native client drops when another one has doomed the transaction."""

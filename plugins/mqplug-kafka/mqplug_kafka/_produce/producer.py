@@ -7,8 +7,8 @@ from threading import Lock
 
 from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.shared_producer import ProducersBySize
 from mqplug_kafka._produce.current_logs import CurrentLogs
-from mqplug_kafka._produce.native_producers import NativeProducers
 from mqplug_kafka._produce.topic_sends import TopicSends
 
 LINGER_S = 0.002
@@ -21,7 +21,7 @@ class KafkaProducer:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
-        self._natives = NativeProducers(connection.shared_producers)
+        self._producers = ProducersBySize(connection.shared_producers)
         self._current_logs = CurrentLogs(connection)
         self._topics: dict[str, TopicSends] = {}
         self._opening = Lock()
@@ -37,7 +37,7 @@ class KafkaProducer:
 
     def pump(self, timeout: float) -> None:
         """Serve delivery reports, and go on with what was held or refused."""
-        self._natives.pump(timeout)
+        self._producers.pump(timeout)
         self._current_logs.settle(timeout)
         for sends in tuple(self._topics.values()):
             if sends.holds:
@@ -45,13 +45,13 @@ class KafkaProducer:
 
     def flush(self, timeout: float) -> None:
         """Make the native client send what lingers there."""
-        self._natives.flush(timeout)
+        self._producers.flush(timeout)
 
     def close(self, timeout: float) -> None:
         """Release the native producers."""
         for sends in self._topics.values():
             sends.close()
-        self._natives.release(timeout)
+        self._producers.release(timeout)
 
     def _sends_to(self, topic: str) -> TopicSends:
         found = self._topics.get(topic)
@@ -59,6 +59,6 @@ class KafkaProducer:
             with self._opening:
                 found = self._topics.get(topic)
                 if found is None:
-                    found = TopicSends(topic, self._connection, self._current_logs, self._natives)
+                    found = TopicSends(topic, self._connection, self._current_logs, self._producers)
                     self._topics[topic] = found
         return found

@@ -18,11 +18,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from mqplug import Error, Fenced, Timeout
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import WAIT_SLICE_S
-from mqplug_kafka._cluster.compiled_sender import NativeProducer
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import FENCED_CODES, code_of, error_from_native, native
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import ALONE, transacting
+from mqplug_kafka._cluster.sender import Sender
 from mqplug_kafka._cluster.shared_producer import SharedProducer
 from mqplug_kafka._cluster.worker import NativeWorker
 
@@ -57,9 +57,9 @@ class TransactionalClient:
         options = transacting(self._connection.settings, self.name, self._batch_bytes)
         self.producer = SharedProducer(options, self._connection.credentials, self._failures, self._connection.native)
         """The native producer, with the threads that wait for its reports."""
-        self._native = self.producer.native
+        self._sender = self.producer.sender
         self._fatal = None
-        self._claiming = self._start(lambda native, seconds: native.init_transactions(seconds))
+        self._claiming = self._start(lambda sender, seconds: sender.init_transactions(seconds))
 
     def replace(self) -> None:
         """Continue with a new native producer, which has to claim the name.
@@ -83,11 +83,11 @@ class TransactionalClient:
 
     def _end_native(self) -> None:
         with self.noting_fatal():
-            self._native.purge()
-            self._native.poll(0)
+            self._sender.purge()
+            self._sender.poll(0)
         with self.noting_fatal():
             self.producer.end(0)
-        del self._native
+        del self._sender
 
     @contextmanager
     def noting_fatal(self) -> Iterator[None]:
@@ -113,21 +113,21 @@ class TransactionalClient:
 
     def begin(self, deadline: Deadline) -> None:
         """Begin a transaction."""
-        self.wait("begin the transaction", self._worker.run(self._native.begin_transaction), deadline)
+        self.wait("begin the transaction", self._worker.run(self._sender.begin_transaction), deadline)
 
     def commit(self) -> Future[None]:
         """Begin to commit. The commit goes on until it has succeeded or was refused."""
-        return self._start(lambda native, seconds: native.commit_transaction(seconds))
+        return self._start(lambda sender, seconds: sender.commit_transaction(seconds))
 
     def abort(self) -> Future[None]:
         """Begin to abort. The abort goes on until it has succeeded."""
-        return self._start(lambda native, seconds: native.abort_transaction(seconds))
+        return self._start(lambda sender, seconds: sender.abort_transaction(seconds))
 
     def store_positions(self, group: str, offsets: list[TopicPartition], member: bytes | None, left: Deadline) -> None:
         """Store positions of a group in the transaction, as this member of it, or as a program outside."""
         proof = member or self._stranger(group)
         seconds = max(RESUME_PAUSE_S, left.remaining(self._timeout_s))
-        job = self._worker.run(lambda: self._native.send_offsets_to_transaction(offsets, proof, seconds))
+        job = self._worker.run(lambda: self._sender.send_offsets_to_transaction(offsets, proof, seconds))
         self.wait(f"positions of the group {group!r}", job, left)
 
     def deliver(self, deadline: Deadline, enough: Callable[[], bool], check: Callable[[], None]) -> None:
@@ -136,14 +136,14 @@ class TransactionalClient:
         Call ``check`` every second: the native client waits without end for a topic that was deleted.
         """
         due = time.monotonic() + CHECK_EVERY_S
-        while len(self._native) and not enough() and self._fatal is None:
+        while len(self._sender) and not enough() and self._fatal is None:
             if deadline.expired:
-                raise Timeout(f"{len(self._native)} records were not confirmed in time")
+                raise Timeout(f"{len(self._sender)} records were not confirmed in time")
             if time.monotonic() >= due:
                 check()
                 due = time.monotonic() + CHECK_EVERY_S
             with self.noting_fatal():
-                self._native.flush(deadline.remaining(FLUSH_SLICE_S))
+                self._sender.flush(deadline.remaining(FLUSH_SLICE_S))
 
     def reason(self, deadline: Deadline) -> Error | None:
         """Return why the transaction has to be aborted, which the native client tells if it is asked to commit.
@@ -188,11 +188,11 @@ class TransactionalClient:
         made.fix = made.fix or "Connect again to claim the name anew"
         return made
 
-    def _start(self, attempt: Callable[[NativeProducer, float], None]) -> Future[None]:
-        producer = self._native
+    def _start(self, attempt: Callable[[Sender, float], None]) -> Future[None]:
+        producer = self._sender
         return self._worker.run(lambda: self._repeat(producer, attempt))
 
-    def _repeat(self, producer: NativeProducer, attempt: Callable[[NativeProducer, float], None]) -> None:
+    def _repeat(self, producer: Sender, attempt: Callable[[Sender, float], None]) -> None:
         """Make a native call, and resume it while it only runs out of time."""
         while True:
             try:
