@@ -126,7 +126,7 @@ def test_after_a_slow_answer_the_commit_may_be_on_its_way(monkeypatch, group, co
     group.answers_after = 2 * committer.FAST_S
     commits.commit(FIVE, 30)
     if reported:
-        commits.heard(None, [])
+        commits.note_answer(None, [])
     began = time.monotonic()
     commits.commit(NINE, 30)
     assert (time.monotonic() - began < committer.SETTLE_S / 2) is reported
@@ -138,7 +138,7 @@ def test_answers_that_are_as_slow_as_usual_hold_up_no_commit(group, commits):
     group.answers_after = 2 * committer.FAST_S
     for _ in range(3):
         commits.commit(FIVE, 30)
-        commits.heard(None, [])
+        commits.note_answer(None, [])
     began = time.monotonic()
     commits.commit(NINE, 30)
     commits.commit(FIVE, 30)
@@ -166,7 +166,7 @@ def test_a_refused_commit_raises_why(monkeypatch, group, commits, code, kind):
     monkeypatch.setattr(committer, "COMMIT_RETRY_LIMIT_S", 0.3)
     group.takes_commits = False
     answer = SimpleNamespace(error=KafkaError(code))
-    threading.Timer(0.1, commits.heard, (None, [answer])).start()
+    threading.Timer(0.1, commits.note_answer, (None, [answer])).start()
     with pytest.raises(kind):
         commits.commit(FIVE, 30)
 
@@ -179,10 +179,10 @@ def test_a_refusal_that_passes_is_outlasted(monkeypatch, group, commits, code):
     monkeypatch.setattr(committer, "COMMIT_RETRY_LIMIT_S", 0.1)
     group.takes_commits = False
     answer = SimpleNamespace(error=KafkaError(code))
-    group.refuse = partial(commits.heard, None, [answer])
+    group.refuse = partial(commits.note_answer, None, [answer])
     threading.Timer(0.6, setattr, (group, "takes_commits", True)).start()
     commits.commit(FIVE, 30)
-    commits.heard(None, [])  # else a slow answer would keep the next one waiting
+    commits.note_answer(None, [])  # else a slow answer would keep the next one waiting
     group.takes_commits = False
     with pytest.raises(mqplug.Timeout, match=KafkaError(code).name()):
         commits.commit(NINE, 1.5)

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 import mqplug
-from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.errors import typed_error
 
 PASSING = [
     "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_CONTROLLER",
@@ -18,7 +18,7 @@ PASSING = [
 @pytest.mark.parametrize("name", PASSING)
 def test_what_passes_is_a_timeout(name):
     """A broker's refusal that passes by itself is a retryable Timeout, and its text says which."""
-    error = error_from_native(KafkaError(getattr(KafkaError, name)), "commit")
+    error = typed_error(KafkaError(getattr(KafkaError, name)), "commit")
     assert isinstance(error, mqplug.Timeout)
     assert error.retryable
     assert name in str(error)

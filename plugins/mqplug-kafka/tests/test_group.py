@@ -263,12 +263,12 @@ def test_a_member_whose_group_does_not_answer_joins_again_anew(mq, topic, monkey
             consumer.ack(message)
         consumer.commit()
         member = consumer._session.driver_session.driver
-        stuck = member._fetcher.source.native
+        stuck = member._fetcher.source.consumer
         stuck.unsubscribe()  # as far as the group is concerned, it is gone and does not come back
         with consumer._session.driver_session.entering(spi.Deadline(10)):
             member._on_lost(stuck, [TopicPartition(topic, 0)])
         assert [message.value for message in take(consumer, 1)] == [b"m2"]
-        assert member._fetcher.source.native is not stuck
+        assert member._fetcher.source.consumer is not stuck
 
 
 def test_a_member_does_not_join_anew_while_the_brokers_have_just_come_back(mq, topic):
@@ -277,7 +277,7 @@ def test_a_member_does_not_join_anew_while_the_brokers_have_just_come_back(mq, t
     with mq.consumer(topic, group=new_name()) as consumer:
         take(consumer, 1)
         member = consumer._session.driver_session.driver
-        native, watch = member._fetcher.source.native, member._fetcher.topics
+        native, watch = member._fetcher.source.consumer, member._fetcher.topics
         unanswered = Future()
         unanswered.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
         watch._under_way = {topic: unanswered}
@@ -285,7 +285,7 @@ def test_a_member_does_not_join_anew_while_the_brokers_have_just_come_back(mq, t
         wait_until(lambda: consumer.receive_many(1, timeout=0.1) or unanswered not in watch._under_way.values())
         wait_until(lambda: consumer.receive_many(1, timeout=0.1) or watch.answered_for(0.0) >= 0)
         consumer.receive_many(1, timeout=0.1)
-        assert member._fetcher.source.native is native
+        assert member._fetcher.source.consumer is native
 
 
 def test_a_member_whose_positions_do_not_come_receives_in_time(mq, topic, monkeypatch):

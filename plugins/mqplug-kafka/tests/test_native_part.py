@@ -11,8 +11,8 @@ import pytest
 
 from mqplug import ConfigError
 from mqplug_kafka import KafkaSettings
-from mqplug_kafka._cluster import native_part
-from mqplug_kafka._cluster.native_part import NativePart
+from mqplug_kafka._cluster import compiled_part
+from mqplug_kafka._cluster.compiled_part import CompiledPart
 
 pytestmark = pytest.mark.python
 
@@ -28,18 +28,18 @@ def part(monkeypatch):
     made = ModuleType("mqplug_kafka_native")
     made.Reader = made.Sender = object
     made.library_version = lambda: confluent_kafka.libversion()[0]
-    for needed in native_part.NEEDED.values():
+    for needed in compiled_part.NEEDED.values():
         setattr(made, needed, object)
     monkeypatch.setitem(sys.modules, "mqplug_kafka_native", made)
-    monkeypatch.setattr(native_part, "version", lambda name: "0.1.0")
+    monkeypatch.setattr(compiled_part, "version", lambda name: "0.1.0")
     for name, value in {"_found": None, "_proven": set(), "_refused": {}, "_told": set()}.items():
-        monkeypatch.setattr(native_part, name, value)
+        monkeypatch.setattr(compiled_part, name, value)
     return made
 
 
 def test_what_fits_reads_and_sends():
     """Both go through it, and one note names its version and the library's."""
-    made = NativePart(settings())
+    made = CompiledPart(settings())
     assert made.usable("reads")
     assert made.usable("sends")
     (note,) = made.notes()
@@ -50,7 +50,7 @@ def test_what_fits_reads_and_sends():
 
 def test_off_is_the_plain_path(caplog):
     """Nothing is logged, and the note says that it was chosen."""
-    made = NativePart(settings("off"))
+    made = CompiledPart(settings("off"))
     assert not made.usable("reads")
     assert made.notes() == ["reads and sends through confluent-kafka: native is 'off'"]
     assert not caplog.records
@@ -59,7 +59,7 @@ def test_off_is_the_plain_path(caplog):
 def test_not_installed_is_the_plain_path(monkeypatch, caplog):
     """Nothing is logged either, and the note says so."""
     monkeypatch.setitem(sys.modules, "mqplug_kafka_native", None)  # import raises ModuleNotFoundError
-    made = NativePart(settings())
+    made = CompiledPart(settings())
     assert not made.usable("sends")
     assert made.notes() == ["reads and sends through confluent-kafka: mqplug-kafka-native is not installed"]
     assert not caplog.records
@@ -69,7 +69,7 @@ def test_another_library_is_refused(part, caplog):
     """Where it found other functions than the client uses, one warning says so, for many connections."""
     part.library_version = lambda: "2.0.0"
     with caplog.at_level(logging.WARNING, "mqplug.kafka"):
-        notes = [NativePart(settings()).notes() for _ in range(3)]
+        notes = [CompiledPart(settings()).notes() for _ in range(3)]
     assert "found librdkafka 2.0.0" in notes[0][0]
     assert len(caplog.records) == 1
 
@@ -78,7 +78,7 @@ def test_another_major_version_is_refused(part, monkeypatch):
     """Structures may be others there."""
     part.library_version = lambda: "3.0.0"
     monkeypatch.setattr(confluent_kafka, "libversion", lambda: ("3.0.0", 0))
-    assert "knows librdkafka 2, and this is 3.0.0" in NativePart(settings()).notes()[0]
+    assert "knows librdkafka 2, and this is 3.0.0" in CompiledPart(settings()).notes()[0]
 
 
 def test_a_missing_function_is_named(monkeypatch):
@@ -91,23 +91,23 @@ def test_a_missing_function_is_named(monkeypatch):
 
     monkeypatch.delitem(sys.modules, "mqplug_kafka_native")
     monkeypatch.setattr(sys, "meta_path", [Failing(), *sys.meta_path])
-    assert "lacks the function rd_kafka_new" in NativePart(settings()).notes()[0]
+    assert "lacks the function rd_kafka_new" in CompiledPart(settings()).notes()[0]
 
 
 def test_options_that_only_the_client_understands():
     """They leave all to the client, on this connection alone."""
-    made = NativePart(settings(**{"plugin.library.paths": "x"}))
+    made = CompiledPart(settings(**{"plugin.library.paths": "x"}))
     assert not made.usable("reads")
     assert "librdkafka has 'plugin.library.paths'" in made.notes()[0]
-    assert NativePart(settings()).usable("reads")
+    assert CompiledPart(settings()).usable("reads")
 
 
 def test_reading_and_sending_are_apart(caplog):
     """What was found against one leaves the other, and is said once."""
-    made = NativePart(settings())
+    made = CompiledPart(settings())
     with caplog.at_level(logging.WARNING, "mqplug.kafka"):
         made.refuse("reads", "it read something else")
-        NativePart(settings()).refuse("reads", "it read something else again")
+        CompiledPart(settings()).refuse("reads", "it read something else again")
     assert not made.usable("reads")
     assert made.usable("sends")
     reads, sends = made.notes()
@@ -126,13 +126,13 @@ def test_required_is_an_error_where_it_cannot_be_used(part, monkeypatch, missing
     else:
         options = {"plugin.library.paths": "x"}
     with pytest.raises(ConfigError, match="native is 'required', but confluent-kafka reads") as caught:
-        NativePart(settings("required", **options))
+        CompiledPart(settings("required", **options))
     assert "mqplug-kafka[native]" in caught.value.fix
 
 
 def test_required_is_an_error_once_it_was_refuted():
     """The connection that finds it out raises, and each later use does."""
-    made = NativePart(settings("required"))
+    made = CompiledPart(settings("required"))
     with pytest.raises(ConfigError, match="something else"):
         made.refuse("reads", "something else")
     with pytest.raises(ConfigError, match="something else"):

@@ -15,9 +15,9 @@ from foreign_logs import ForeignLog
 from kafka_driver import Seam, fill, new_name, seeds, take
 
 import mqplug
-from mqplug_kafka._cluster import native_part
+from mqplug_kafka._cluster import compiled_part as part
 from mqplug_kafka._consume import compiled_source
-from mqplug_kafka._consume.compiled_source import NativeRows, NativeSource
+from mqplug_kafka._consume.compiled_source import CompiledRows, CompiledSource
 
 native = compiled_part("mqplug_kafka_native")
 
@@ -37,15 +37,15 @@ def plain(kafka_server):
 @pytest.fixture
 def unproven(monkeypatch):
     """Begin without what this process found out about the compiled part."""
-    monkeypatch.setattr(native_part, "_proven", set())
-    monkeypatch.setattr(native_part, "_refused", {})
-    monkeypatch.setattr(native_part, "_told", set())
+    monkeypatch.setattr(part, "_proven", set())
+    monkeypatch.setattr(part, "_refused", {})
+    monkeypatch.setattr(part, "_told", set())
 
 
 @pytest.fixture
 def proven(monkeypatch, unproven):
     """Take it for granted that the compiled part reads rightly, so that no reader goes the plain way."""
-    native_part._proven.add("reads")
+    part._proven.add("reads")
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def native_reads(monkeypatch):
     """Collect how many messages each native poll returned."""
     counts = []
 
-    class Counting(NativeSource):
+    class Counting(CompiledSource):
         def fetch(self, most, timeout, only):
             fetched = super().fetch(most, timeout, only)
             counts.extend(len(rows) for _, rows in fetched.runs)
             return fetched
 
-    monkeypatch.setattr("mqplug_kafka._consume.reader.NativeSource", Counting)
+    monkeypatch.setattr("mqplug_kafka._consume.reader.CompiledSource", Counting)
     return counts
 
 
@@ -261,8 +261,8 @@ def test_the_first_messages_prove_the_compiled_part(mq, topic, unproven, native_
     """They are read by both, delivered once, and checked no more."""
     fill(mq, topic, 500)
     assert read(mq, topic, 500) == [b"m%d" % number for number in range(500)]
-    assert native_part._proven == {"reads"}
-    assert not native_part._refused
+    assert part._proven == {"reads"}
+    assert not part._refused
 
 
 class LyingRun:
@@ -283,20 +283,20 @@ class LyingRun:
 
 def test_a_difference_ends_native_reading(mq, topic, unproven, monkeypatch, caplog):
     """Nothing wrong is delivered, one warning says what differed, and the plain client reads from then on."""
-    monkeypatch.setattr(compiled_source, "NativeRows", lambda run: NativeRows(LyingRun(run)))
+    monkeypatch.setattr(compiled_source, "CompiledRows", lambda run: CompiledRows(LyingRun(run)))
     fill(mq, topic, 300)
     with caplog.at_level(logging.WARNING, "mqplug.kafka"):
         for _ in range(2):
             assert read(mq, topic, 300) == [b"m%d" % number for number in range(300)]
     told = [line.getMessage() for line in caplog.records if "values of partition 0" in line.getMessage()]
     assert len(told) == 1
-    assert native_part._refused.keys() == {"reads"}
+    assert part._refused.keys() == {"reads"}
 
 
 def test_a_difference_is_an_error_where_native_is_required(kafka_server, topic, mq, unproven, monkeypatch):
     """ConfigError names the difference instead of going the plain way."""
-    monkeypatch.setattr(compiled_source, "NativeRows", lambda run: NativeRows(LyingRun(run)))
-    monkeypatch.setitem(native_part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
+    monkeypatch.setattr(compiled_source, "CompiledRows", lambda run: CompiledRows(LyingRun(run)))
+    monkeypatch.setitem(part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
     fill(mq, topic, 3)
     with (
         mqplug.connect(kafka_server.url, native="required") as client,
@@ -313,16 +313,16 @@ def test_a_check_without_an_answer_leaves_it_to_the_plain_client(mq, topic, unpr
         unanswered.setattr(compiled_source, "ANSWER_S", 0.0)
         unanswered.setattr(compiled_source._SecondReading, "is_done", lambda self, timeout: False)
         assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert not native_part._proven
-    assert not native_part._refused
+    assert not part._proven
+    assert not part._refused
     assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert native_part._proven == {"reads"}
+    assert part._proven == {"reads"}
 
 
 def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unproven, native_reads, monkeypatch):
     """Where the plain client must not read, a check without an answer begins again, with messages fetched anew."""
     fill(mq, topic, 30)
-    monkeypatch.setitem(native_part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
+    monkeypatch.setitem(part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
     answered, first = compiled_source._SecondReading.is_done, []
 
     def is_done(self, timeout):
@@ -333,7 +333,7 @@ def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unp
     monkeypatch.setattr(compiled_source._SecondReading, "is_done", is_done)
     with mqplug.connect(kafka_server.url, native="required") as client:
         assert read(client, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert native_part._proven == {"reads"}
+    assert part._proven == {"reads"}
     assert sum(native_reads) > 30
 
 

@@ -19,7 +19,7 @@ from kafka_driver import new_name, seeds
 
 import mqplug
 from mqplug import Record
-from mqplug_kafka._cluster import native_part
+from mqplug_kafka._cluster import compiled_part as part
 from mqplug_kafka._cluster.compiled_sender import CompiledSender
 
 compiled_part("mqplug_kafka_native")
@@ -193,7 +193,7 @@ def to_ms(moment):
 
 def test_a_run_with_contradictory_reports_is_in_doubt(kafka_server, topic, monkeypatch):
     """Such a run is unknown, confluent-kafka's producer sends what comes next, and the notes say why."""
-    monkeypatch.setattr(native_part, "_refused", {})
+    monkeypatch.setattr(part, "_refused", {})
     take = CompiledSender._next_report
 
     def contradict(sender):

@@ -10,7 +10,7 @@ import pytest
 import mqplug
 from mqplug.spi import Address, Url
 from mqplug_kafka import KafkaSettings
-from mqplug_kafka._cluster.native_options import administering, common, transacting
+from mqplug_kafka._cluster.client_options import administering, common, transacting
 from mqplug_kafka._settings import PROTECTED, from_url
 
 CONSUMER = {"servers": ["h:1"], "group_protocol": "consumer"}

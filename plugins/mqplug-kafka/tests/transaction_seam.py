@@ -105,7 +105,7 @@ class Holder:
     def deliver(self, seconds=30):
         """Pump until the broker has all records."""
         end = time.monotonic() + seconds
-        native = self.driver._client.producer.native
+        native = self.driver._client.producer.sender
         while len(native):
             assert time.monotonic() < end
             self.driver.pump(0.1)

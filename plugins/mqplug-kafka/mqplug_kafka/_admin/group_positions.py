@@ -12,11 +12,11 @@ from mqplug_kafka._admin.commit_metadata import cut_acked, pack_acked, unpack_ac
 from mqplug_kafka._admin.log_offsets import LOG_END, look_up, resolve_start
 from mqplug_kafka._admin.transaction_marks import check_group_name
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.errors import typed_error
 
 
-def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
-    """Return positions as the native client commits them."""
+def as_committed(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
+    """Return positions as the client commits them."""
     return [
         TopicPartition(
             log.topic, log.partition, to.position.coordinates[0], pack_acked(to.position.coordinates[0], to.acked)
@@ -55,7 +55,7 @@ def move_group_positions(
 ) -> None:
     """Store positions of a group without members. Raise ``ConsumerBusy`` if it has any."""
     check_group_name(group)
-    wanted = [ConsumerGroupTopicPartitions(group, as_native(positions))]
+    wanted = [ConsumerGroupTopicPartitions(group, as_committed(positions))]
     connection.coordinators.ask(
         f"group {group!r}",
         lambda admin, seconds: admin.alter_consumer_group_offsets(wanted, request_timeout=seconds)[group],
@@ -70,7 +70,7 @@ def _raise_first(answer: ConsumerGroupTopicPartitions) -> None:
         if each.error is not None:
             busy = each.error.code() in {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP}
             group = f"group {answer.group_id!r}{' has members' if busy else ''}"
-            raise error_from_native(each.error, group, ConsumerBusy if busy else None)
+            raise typed_error(each.error, group, ConsumerBusy if busy else None)
 
 
 def begin_group(

@@ -15,7 +15,7 @@ from mqplug.spi import Deadline, GroupInfo
 from mqplug_kafka._admin.topics import all_partitions
 from mqplug_kafka._admin.transaction_marks import check_group_name, keeps_marks
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native
+from mqplug_kafka._cluster.errors import TRANSIENT_CODES, typed_error
 
 DEAD = "Dead"  # what the list says of groups that are not classic
 CONCURRENT_GROUPS = 16  # groups asked about at a time: each takes a connection
@@ -72,7 +72,7 @@ def _complete(listed: list[Any]) -> None:
     """Raise if a coordinator moves or still loads, for its list is then incomplete."""
     for each in listed:
         if each.error is not None and each.error.code() in TRANSIENT_CODES:
-            raise error_from_native(each.error, "list groups")
+            raise typed_error(each.error, "list groups")
 
 
 def _on(connection: KafkaConnection, topic: str, names: list[str], deadline: Deadline) -> list[str]:

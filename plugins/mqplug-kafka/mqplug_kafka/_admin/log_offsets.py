@@ -19,18 +19,18 @@ from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImp
 from mqplug import Bounds, ConnectError, Error, Log, MessageId, Position, Timeout, Watermarks
 from mqplug.spi import AtTime, Deadline, Earliest, Last, Latest, SymbolicStart
 from mqplug_kafka._cluster.admin_requests import FIRST_ATTEMPT_S, RETRY_PAUSE_S, UNANSWERED_PAUSE_S
+from mqplug_kafka._cluster.client_options import consuming
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of, error_from_native
-from mqplug_kafka._cluster.native_options import consuming
+from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of, typed_error
 
 NO_GROUP_ID = "mqplug-without-group"
-"""The group id of consumers without a group. The native client requires one; nothing is stored under it."""
+"""The group id of consumers without a group. The client requires one; nothing is stored under it."""
 
 Spans = Mapping[Log, tuple[int, int]]
 
 
 class OffsetScan:
-    """A short-lived native consumer that reports the offsets of messages."""
+    """A short-lived client consumer that reports the offsets of messages."""
 
     def __init__(self, connection: KafkaConnection, deadline: Deadline) -> None:
         options = consuming(connection.settings, NO_GROUP_ID, 1024 * 1024)
@@ -77,7 +77,7 @@ class OffsetScan:
                 log = names[message.topic() or "", message.partition() or 0]
                 offset, error = message.offset() or 0, message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise error_from_native(error, "bounds")
+                    raise typed_error(error, "bounds")
                 if log not in left:
                     continue
                 if error is None and offset < spans[log][1]:
@@ -91,7 +91,7 @@ class OffsetScan:
         if messages := self._consumer.consume(1000, 0):
             return messages
         message = self._consumer.poll(0.05)
-        return [] if message is None else [message]  # a native message with an empty value counts as false
+        return [] if message is None else [message]  # a client message with an empty value counts as false
 
 
 def _is_about_group(message: Message) -> bool:

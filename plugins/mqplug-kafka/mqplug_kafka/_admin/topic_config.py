@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from mqplug import AccessDenied, ConfigError, Timeout
 from mqplug.spi import AlterTopic, Deadline
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import native
+from mqplug_kafka._cluster.errors import client_error
 
 DEFAULT_SEGMENT_S = 7 * 24 * 3600.0  # Kafka's default for segment.ms
 DEFAULT_SEGMENT_BYTES = 1 << 30  # Kafka's default for segment.bytes
@@ -188,7 +188,7 @@ def _shown(answer: Future[Mapping[str, ConfigEntry]], changes: Changes, timeout:
     except FutureTimeout:
         return None
     except KafkaException as error:
-        return {} if native(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART else None
+        return {} if client_error(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART else None
     return {name: _value(config[name], changes[name]) for name in changes if name in config}
 
 

@@ -36,7 +36,7 @@ def check_group_name(group: str) -> None:
 
 
 def as_offset(mark: TransactionMark) -> TopicPartition:
-    """Return a mark as the native client stores it."""
+    """Return a mark as the client stores it."""
     return TopicPartition(mark.topic, 0, mark.number, mark.note)
 
 

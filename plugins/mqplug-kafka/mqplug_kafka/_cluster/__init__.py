@@ -1,1 +1,1 @@
-"""The connection to a cluster: admin requests, coordinators, the shared producer, and native errors."""
+"""The connection to a cluster: admin requests, coordinators, the shared producer, and client errors."""

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from mqplug import AuthError, ConnectError, Error, Timeout
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.credentials import Credentials
-from mqplug_kafka._cluster.errors import error_from_native, is_transient, native
+from mqplug_kafka._cluster.errors import client_error, is_transient, typed_error
 from mqplug_kafka._cluster.log_throttle import logger
 
 _FIXES = {
@@ -33,7 +33,7 @@ _FIXES = {
     "in state SSL_HANDSHAKE": "Say tls=False if the broker expects no TLS at this port, and check the certificates",
     "SASL authentication": "Check username, password and mechanism, or the token",
 }
-"""What to do, by what the native client says."""
+"""What to do, by what the client says."""
 _SILENT = "the brokers closed each connection without giving a reason, or none could be opened"
 _SILENT_FIX = "Check servers=, and whether this port expects tls=True or username= and password="
 
@@ -42,12 +42,12 @@ _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _OUT_OF_TURN = "Request not valid in current SASL state"
 """What a broker without SASL says, and also one at which a connection proves itself twice within a second.
 
-That happens now and then when a token is renewed. The native client then connects again.
+That happens now and then when a token is renewed. The client then connects again.
 """
 
 
 class ConnectionFailures:
-    """The last errors of the connection. Native calls themselves just time out."""
+    """The last errors of the connection. Client calls themselves just time out."""
 
     def __init__(self) -> None:
         self._last: KafkaError | None = None
@@ -104,7 +104,7 @@ class ConnectionFailures:
             made: Error = ConnectError(f"{what}: {_SILENT}", fix=_SILENT_FIX)
             made.__cause__ = KafkaException(self._last)
             return made
-        made = error_from_native(self._last, what, AuthError if code == KafkaError._AUTHENTICATION else ConnectError)
+        made = typed_error(self._last, what, AuthError if code == KafkaError._AUTHENTICATION else ConnectError)
         said = self._last.str()
         made.fix = next((fix for part, fix in _FIXES.items() if part in said), made.fix)
         return made
@@ -116,8 +116,8 @@ WAIT_SLICE_S = 0.05  # between two looks whether waiting still makes sense
 RETRY_PAUSE_S = 0.02  # before a request is repeated that a broker was not ready for
 UNANSWERED_PAUSE_S = 0.1  # before a question is repeated that got no answer
 FIRST_ATTEMPT_S = 10.0  # for the answer to a question; each further attempt gets twice as long
-MIN_TIMEOUT_S = 0.01  # the native client refuses a request timeout of 0
-MIN_CLIENT_AGE_S = 10.0  # an outage makes a new native admin client no more often than this
+MIN_TIMEOUT_S = 0.01  # the client refuses a request timeout of 0
+MIN_CLIENT_AGE_S = 10.0  # an outage makes a new admin client no more often than this
 REPLACED_CLIENT_S = 90.0  # until a replaced client is released: by then its requests have ended, earlier is unsafe
 OUTAGE_LIMIT_S = 0.9  # a connect gives up when all brokers fail for this long: it is told after a second
 
@@ -131,7 +131,7 @@ _NO_ANSWER = {
 
 
 class AdminRequests:
-    """The native admin client, and the requests to it."""
+    """The admin client, and the requests to it."""
 
     def __init__(self, options: Mapping[str, Any], credentials: Credentials) -> None:
         self.failures = ConnectionFailures()
@@ -147,7 +147,7 @@ class AdminRequests:
 
     @property
     def admin(self) -> AdminClient:
-        """The native admin client, a new one after an outage, or if certificates were renewed.
+        """The admin client, a new one after an outage, or if certificates were renewed.
 
         After all brokers were down, librdkafka 2.16 now and then never answers again.
         """
@@ -167,7 +167,7 @@ class AdminRequests:
         return AdminClient(self._credentials.prepared(self._options, self.failures))
 
     def _replace(self, now: float) -> None:
-        """Create a new native client. Keep the old one if there are no valid credentials for a new one now."""
+        """Create a new client. Keep the old one if there are no valid credentials for a new one now."""
         self._made, self._generation = now, self._credentials.generation
         try:
             admin = self._create()
@@ -178,25 +178,25 @@ class AdminRequests:
             self._admin, self._unanswered = admin, False
 
     def is_fresh(self) -> bool:
-        """Return whether a broker was in reach ever since the native admin client was created."""
+        """Return whether a broker was in reach ever since the admin client was created."""
         self._admin.poll(0)
         return not self._unanswered and not self._is_outdated() and self.failures.down_at < self._made
 
     def end(self) -> None:
-        """End the native admin client, with the requests under way. Does not wait."""
+        """End the admin client, with the requests under way. Does not wait."""
         clients = [self._admin, *(admin for _, admin in self._former)]
         self._former.clear()
         del self._admin
         Thread(target=clients.clear, name="mqplug-kafka-end", daemon=True).start()
 
     def note_unanswered(self) -> None:
-        """Note that a request got no answer: the next one may use a new native client."""
+        """Note that a request got no answer: the next one may use a new client."""
         self._unanswered = True
 
     def ask(
         self, what: str, ask: Callable[[float], Future[T]], timeout: float, check: Callable[[T], None] | None = None
     ) -> T:
-        """Return the answer to one request; ``ask`` gets the native request's timeout.
+        """Return the answer to one request; ``ask`` gets the client's request's timeout.
 
         Repeat the request while a broker is not ready yet. ``check`` raises the refusals inside an answer.
         """
@@ -217,8 +217,8 @@ class AdminRequests:
     def insist(self, ask: Callable[[float], T], timeout: float) -> T:
         """Return the answer to a question, which changes nothing; ``ask`` gets the time that it has, and waits.
 
-        Ask again if the connection broke, which the native client does to a broker that is missing in the metadata, and
-        if there is no answer for long: a new native client is asked then, for the former may never answer.
+        Ask again if the connection broke, which the client does to a broker that is missing in the metadata, and
+        if there is no answer for long: a new client is asked then, for the former may never answer.
         """
         deadline, attempt_s = Deadline(max(timeout, MIN_TIMEOUT_S)), FIRST_ATTEMPT_S
         while True:
@@ -265,10 +265,10 @@ class AdminRequests:
                     raise self.failures.explain(what, began) from None
             except KafkaException as error:
                 self._admin.poll(0)
-                if native(error).code() in _NO_ANSWER:
+                if client_error(error).code() in _NO_ANSWER:
                     self.note_unanswered()
                     raise self.failures.explain(what, began, error) from error
-                raise error_from_native(error, what) from error
+                raise typed_error(error, what) from error
             else:
                 self.failures.had_answer = True
                 return answer

@@ -27,20 +27,20 @@ from mqplug import (
 )
 from mqplug.spi import Deadline, Numbers, TopicInfo
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, AdminRequests
-from mqplug_kafka._cluster.coordinators import Coordinators, GroupOffsets
-from mqplug_kafka._cluster.credentials import Credentials
-from mqplug_kafka._cluster.errors import error_from_native
-from mqplug_kafka._cluster.native_options import (
+from mqplug_kafka._cluster.client_options import (
     LEARNING_PARTITIONS,
     administering,
     coordinating,
     inquiring,
     producing,
 )
-from mqplug_kafka._cluster.native_part import NativePart
+from mqplug_kafka._cluster.compiled_part import CompiledPart
+from mqplug_kafka._cluster.coordinators import Coordinators, GroupOffsets
+from mqplug_kafka._cluster.credentials import Credentials
+from mqplug_kafka._cluster.errors import typed_error
 from mqplug_kafka._cluster.shared_producer import SharedProducers
 from mqplug_kafka._cluster.topic_metadata import LimitsOfTopics, MissingIds, incarnation, is_other
-from mqplug_kafka._cluster.worker import NativeWorker
+from mqplug_kafka._cluster.worker import Worker
 from mqplug_kafka._settings import KafkaSettings
 
 T = TypeVar("T")
@@ -58,17 +58,17 @@ class KafkaConnection:
     def __init__(self, settings: KafkaSettings, capabilities: Capabilities, timeout: float) -> None:
         self.settings = settings
         self.capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
-        self.native = NativePart(settings)
+        self.compiled = CompiledPart(settings)
         self.credentials = Credentials(settings)
         try:
             self.requests = AdminRequests(administering(settings), self.credentials)
         except KafkaException as error:
-            raise error_from_native(error, "the settings were refused") from error
-        self.worker = NativeWorker("mqplug-kafka-admin")
+            raise typed_error(error, "the settings were refused") from error
+        self.worker = Worker("mqplug-kafka-admin")
         self.group_offsets = GroupOffsets(inquiring(settings), self.credentials, self.requests.failures)
         self.coordinators = Coordinators(coordinating(settings), self.credentials)
         self.shared_producers = SharedProducers(
-            {**LEARNING_PARTITIONS, **producing(settings)}, self.credentials, self.requests.failures, self.native
+            {**LEARNING_PARTITIONS, **producing(settings)}, self.credentials, self.requests.failures, self.compiled
         )
         requests = self.requests  # a reference to the connection itself would keep its threads until a collection
         self.limits = LimitsOfTopics(lambda: requests.admin)
@@ -106,7 +106,7 @@ class KafkaConnection:
 
     @property
     def admin(self) -> AdminClient:
-        """The native admin client."""
+        """The admin client."""
         return self.requests.admin
 
     def after(self, message_id: MessageId) -> Position:
@@ -145,7 +145,7 @@ class KafkaConnection:
 
     def notes(self) -> list[str]:
         """Return what reads and sends: the compiled part or the plain client."""
-        return self.native.notes()
+        return self.compiled.notes()
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         """Return the ``AdminClient``, or the ``Producer`` of an open producer."""
@@ -154,7 +154,7 @@ class KafkaConnection:
         return self.shared_producers.unwrapped() if issubclass(Producer, kind) else None
 
     def close(self, timeout: float) -> None:
-        """End what belongs to the connection. The native admin client ends when it is released."""
+        """End what belongs to the connection. The admin client ends when it is released."""
         self.worker.stop()
         self._identity.end()
         self.group_offsets.close()
@@ -274,7 +274,7 @@ class ClusterIdentity:
 
     def __init__(self, admin: Callable[[], AdminClient]) -> None:
         self._admin = admin
-        self._worker = NativeWorker("mqplug-kafka-cluster")
+        self._worker = Worker("mqplug-kafka-cluster")
         self._ended = Event()
 
     def ask(self, timeout: float) -> Future[str]:

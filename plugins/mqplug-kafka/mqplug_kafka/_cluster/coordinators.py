@@ -26,11 +26,11 @@ from mqplug import Error
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S, AdminRequests, ConnectionFailures
 from mqplug_kafka._cluster.credentials import Credentials
-from mqplug_kafka._cluster.errors import TRANSIENT_CODES, is_transient, native
+from mqplug_kafka._cluster.errors import TRANSIENT_CODES, client_error, is_transient
 
 T = TypeVar("T")
 
-NATIVE_TIMEOUT_S = 3600.0  # librdkafka's own limit, which is never reached
+CLIENT_TIMEOUT_S = 3600.0  # librdkafka's own limit, which is never reached
 MAX_WAIT_S = 3000.0  # a caller's wait ends before librdkafka's
 
 MAX_IDLE_CLIENTS = 4  # kept for later requests
@@ -56,7 +56,7 @@ class Coordinators:
         ``check`` raises the refusals inside an answer.
         """
         with self._client() as requests:
-            requests.ask(what, lambda _: ask(requests.admin, NATIVE_TIMEOUT_S), min(timeout, MAX_WAIT_S), check)
+            requests.ask(what, lambda _: ask(requests.admin, CLIENT_TIMEOUT_S), min(timeout, MAX_WAIT_S), check)
 
     def describe(self, groups: Sequence[str], timeout: float) -> dict[str, ConsumerGroupDescription]:
         """Return these groups as their coordinators describe them. A group that does not exist is described as dead.
@@ -100,7 +100,7 @@ class Coordinators:
 
 
 def _describe(requests: AdminRequests, groups: Sequence[str]) -> dict[str, Future[ConsumerGroupDescription]]:
-    return requests.admin.describe_consumer_groups(list(groups), request_timeout=NATIVE_TIMEOUT_S)
+    return requests.admin.describe_consumer_groups(list(groups), request_timeout=CLIENT_TIMEOUT_S)
 
 
 def _described(
@@ -227,7 +227,7 @@ def _insist(consumer: Consumer, partitions: Sequence[TopicPartition], deadline: 
         try:
             return _committed(consumer, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
         except KafkaException as error:
-            if native(error).code() not in _RETRIED_CODES or deadline.remaining() <= RETRY_PAUSE_S:
+            if client_error(error).code() not in _RETRIED_CODES or deadline.remaining() <= RETRY_PAUSE_S:
                 raise
         time.sleep(RETRY_PAUSE_S)
 

@@ -36,7 +36,7 @@ Provider = Callable[[KafkaSettings], Token]
 
 
 class TokenSource:
-    """The tokens of a provider for all native clients of a connection, which share one until it gets old."""
+    """The tokens of a provider for all clients of a connection, which share one until it gets old."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._name = settings.token_provider or ""
@@ -56,7 +56,7 @@ class TokenSource:
             return self._token
 
     def __call__(self, _: str) -> tuple[str, float, str, dict[str, str]]:
-        """Return a token as confluent-kafka wants it. Serves as ``oauth_cb``, on a thread of the native client."""
+        """Return a token as confluent-kafka wants it. Serves as ``oauth_cb``, on a thread of the client."""
         value, expires_at, principal, extensions = self.token()
         return value, float(expires_at), principal, dict(extensions)
 
@@ -125,7 +125,7 @@ class Credentials:
 
     @property
     def generation(self) -> int:
-        """A number that grows when a file has changed. Native clients of an older generation should be replaced."""
+        """A number that grows when a file has changed. Clients of an older generation should be replaced."""
         now = time.monotonic()
         if self._files and now - self._looked > LOOK_EVERY_S:
             self._looked = now
@@ -136,9 +136,9 @@ class Credentials:
         return self._generation
 
     def prepared(self, options: Mapping[str, Any], on_error: Callable[[KafkaError], None]) -> dict[str, Any]:
-        """Return the options for a native client that is created now.
+        """Return the options for a client that is created now.
 
-        Raise what the native client would report late or without a reason: unreadable files, a provider without token.
+        Raise what the client would report late or without a reason: unreadable files, a provider without token.
         """
         for name, path in self._files.items():
             _check_readable(name, path)

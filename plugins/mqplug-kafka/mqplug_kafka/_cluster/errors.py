@@ -171,15 +171,15 @@ NOT_STORED_CODES = BATCH_REFUSED_CODES | {
 """Codes that prove that a record was not stored: each attempt is refused alike, so no earlier one succeeded."""
 
 
-def native(error: KafkaError | KafkaException) -> KafkaError:
-    """Return the native error, which exceptions only wrap."""
+def client_error(error: KafkaError | KafkaException) -> KafkaError:
+    """Return the client error, which exceptions only wrap."""
     return error.args[0] if isinstance(error, KafkaException) else error
 
 
 def code_of(error: Error) -> int | None:
-    """Return the native code behind a typed error, or None."""
+    """Return the client's code behind a typed error, or None."""
     cause = error.__cause__
-    return native(cause).code() if isinstance(cause, KafkaException) else None
+    return client_error(cause).code() if isinstance(cause, KafkaException) else None
 
 
 def is_transient(error: Error) -> bool:
@@ -190,9 +190,9 @@ def is_transient(error: Error) -> bool:
     return code in TRANSIENT_CODES
 
 
-def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[Error] | None = None) -> Error:
-    """Return the typed error for a native one; ``kind`` overrides the table."""
-    inner = native(error)
+def typed_error(error: KafkaError | KafkaException, what: str, kind: type[Error] | None = None) -> Error:
+    """Return the typed error for the client's; ``kind`` overrides the table."""
+    inner = client_error(error)
     kind = kind or _KINDS.get(inner.code(), Error)
     fix = needed(_RIGHTS[inner.code()]) if inner.code() in _RIGHTS else _CODE_FIXES.get(inner.code(), _FIXES.get(kind))
     made = kind(f"{what}: {inner.str()} ({inner.name()})", fix=fix)
@@ -203,23 +203,23 @@ def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[
 
 
 def ended(error: KafkaError) -> Error:
-    """Return the error of a member whose native client ended for good. Only the text says the cause."""
+    """Return the error of a member whose client ended for good. Only the text says the cause."""
     for code, fix in _FATAL_FIXES.items():
         if KafkaError(code).str() in error.str():
-            made = error_from_native(error, "receive", ConfigError)
+            made = typed_error(error, "receive", ConfigError)
             made.fix = fix
             return made
-    return error_from_native(error, "receive", Fenced)
+    return typed_error(error, "receive", Fenced)
 
 
 def not_stored(error: KafkaError | KafkaException) -> Error:
     """Return the error of a record that is proven not to be stored."""
-    return error_from_native(error, "the record was refused")
+    return typed_error(error, "the record was refused")
 
 
 def refused_with_batch(error: KafkaError) -> Error:
     """Return the error of a record that was in a refused batch, and could not be sent again."""
-    made = error_from_native(error, "the broker refused the batch that the record was in", Error)
+    made = typed_error(error, "the broker refused the batch that the record was in", Error)
     made.fix = "Send it again: later records of its partition may be stored, so mqplug does not"
     made.retryable = True
     return made
@@ -227,7 +227,7 @@ def refused_with_batch(error: KafkaError) -> Error:
 
 def invalid_record(error: KafkaError, sending: Sending, compacted: bool | None) -> Error:
     """Return the error of a record that the broker finds invalid, with what is likely wrong with it."""
-    made = error_from_native(error, "the broker finds the record invalid")
+    made = typed_error(error, "the broker finds the record invalid")
     if sending.key is None and compacted is not False:
         made.fix = "Give it a key: " + ("the topic is compacted" if compacted else "compacted topics need one")
     elif sending.timestamp is not None:

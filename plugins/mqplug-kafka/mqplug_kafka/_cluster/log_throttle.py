@@ -1,4 +1,4 @@
-"""The logger of the native client, which drops repeated lines: an unreachable broker causes several a second."""
+"""The logger of the client, which drops repeated lines: an unreachable broker causes several a second."""
 
 from __future__ import annotations
 
@@ -32,4 +32,4 @@ class LogThrottle(logging.Filter):
 logger = logging.getLogger("mqplug.kafka")
 logger.addHandler(logging.NullHandler())
 logger.addFilter(LogThrottle())
-"""The native client logs here instead of to stderr."""
+"""The client logs here instead of to stderr."""

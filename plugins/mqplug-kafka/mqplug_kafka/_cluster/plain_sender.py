@@ -50,7 +50,7 @@ class DeliveryReports:
         self._outcome = outcome
         self._reports: list[Any] = []  # an offset or, where that does not say enough, the message
         self._failing = False  # whether a report had an error
-        self._expected = len(records)  # reports, once it is known which records the native client accepted
+        self._expected = len(records)  # reports, once it is known which records the client accepted
         self._refused: dict[int, KafkaError] | None = None  # not accepted, by row; None: not known yet
         self._unsettled = [True]  # popped by the thread that settles the run
 
@@ -101,7 +101,7 @@ class DeliveryReports:
         else:
             self._outcome.settle_stored(list(zip(sorted(self._reports), strict=True)))
 
-    # where records failed, or the native client chose the partitions ---------------------------------------
+    # where records failed, or the client chose the partitions ---------------------------------------
 
     def _results(self) -> Iterator[tuple[int, Sending, Result]]:
         accepted = self._accepted()
@@ -112,7 +112,7 @@ class DeliveryReports:
             yield row, sending, result
 
     def _accepted(self) -> list[tuple[int, Sending]]:
-        """Settle the records that the native client did not accept, and return the others with their rows."""
+        """Settle the records that the client did not accept, and return the others with their rows."""
         accepted = []
         for row, sending in enumerate(self._records.sendings()):
             if self._refused and row in self._refused:
@@ -147,7 +147,7 @@ def _rows_by_content(contents: Sequence[Content]) -> dict[Content, list[int]]:
 
 
 def _by_key(reports: Sequence[Message], contents: Sequence[Content]) -> list[Result]:
-    """Return the results of records whose partitions the native client chose by their keys."""
+    """Return the results of records whose partitions the client chose by their keys."""
     partitions: dict[bytes | None, int] = {}
     stored: defaultdict[int, deque[tuple[int, Content]]] = defaultdict(deque)
     failed: defaultdict[Content, deque[Message]] = defaultdict(deque)

@@ -17,40 +17,40 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mqplug import Closed, Error
+from mqplug_kafka._cluster.client_options import batching
+from mqplug_kafka._cluster.compiled_part import CompiledPart
 from mqplug_kafka._cluster.compiled_sender import CompiledSender
 from mqplug_kafka._cluster.credentials import Credentials
-from mqplug_kafka._cluster.errors import error_from_native, native as native_error
+from mqplug_kafka._cluster.errors import client_error, typed_error
 from mqplug_kafka._cluster.log_throttle import logger
-from mqplug_kafka._cluster.native_options import batching
-from mqplug_kafka._cluster.native_part import NativePart
 from mqplug_kafka._cluster.plain_sender import PlainSender
 from mqplug_kafka._cluster.sender import Sender
 
 METADATA_TIMEOUT_S = 5.0
-FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen that records shall not linger
+FLUSH_SLICE_S = 0.02  # within this time the client's threads have seen that records shall not linger
 
 
 class SharedProducer:
-    """A native producer, and the threads that wait for its delivery reports."""
+    """A client producer, and the threads that wait for its delivery reports."""
 
     def __init__(
         self,
         options: Mapping[str, Any],
         credentials: Credentials,
         on_error: Callable[[KafkaError], None],
-        part: NativePart,
+        part: CompiledPart,
     ) -> None:
         self._credentials = credentials
         self.generation = credentials.generation
         self._on_error = on_error
         self.batch_bytes = int(options["batch.size"])
-        """The native client adds no record to a batch that has more than this with it."""
+        """The client adds no record to a batch that has more than this with it."""
         try:
             self._sender: Sender | None = new_sender(part, credentials.prepared(options, on_error))
         except KafkaException as error:
-            raise error_from_native(error, "the settings were refused") from error
+            raise typed_error(error, "the settings were refused") from error
         self.users = 0
-        self._counts: dict[str, int] = {}  # the number of partitions that the native client knows, by topic
+        self._counts: dict[str, int] = {}  # the number of partitions that the client knows, by topic
         self._serving = Lock()
         self._sleepers: set[Event] = set()
 
@@ -77,14 +77,14 @@ class SharedProducer:
         return self._sender
 
     def learn(self, topic: str, partition: int, count: int) -> None:
-        """Make the native client learn of added partitions. By itself it asks every five minutes."""
+        """Make the client learn of added partitions. By itself it asks every five minutes."""
         if not self._counts:
             Thread(
                 target=_request_producer_id, args=(self.sender, topic), name="mqplug-kafka-producer-id", daemon=True
             ).start()
         known = self._counts.setdefault(topic, count)
         if count > known or partition >= known:
-            with suppress(KafkaException):  # then the native client refuses the record
+            with suppress(KafkaException):  # then the client refuses the record
                 self.sender.list_topics(topic, METADATA_TIMEOUT_S)
             self._counts[topic] = count
 
@@ -96,8 +96,8 @@ class SharedProducer:
         if self._serving.acquire(blocking=False):
             try:
                 sender.poll(timeout)
-            except KafkaException as error:  # a fatal one, which the native client raises instead of reporting it
-                self._on_error(native_error(error))
+            except KafkaException as error:  # a fatal one, which the client raises instead of reporting it
+                self._on_error(client_error(error))
                 raise
             finally:
                 self._serving.release()
@@ -114,13 +114,13 @@ class SharedProducer:
         self._sleepers.discard(woken)
 
     def hasten(self, timeout: float) -> None:
-        """Make the native client send the records that linger there."""
+        """Make the client send the records that linger there."""
         sender = self._sender
         if sender is not None and len(sender):
             sender.flush(min(timeout, FLUSH_SLICE_S))
 
     def end(self, timeout: float) -> None:
-        """Close the native producer. Records not sent in time are purged, so that they are not sent later."""
+        """Close the client's producer. Records not sent in time are purged, so that they are not sent later."""
         sender = self.sender
         if sender.flush(timeout):
             sender.purge()
@@ -131,7 +131,7 @@ class SharedProducer:
 def _request_producer_id(sender: Sender, topic: str) -> None:
     """Save the first records half a second.
 
-    They wait for a producer id. The native client asks for one when it starts, before any broker is connected, then
+    They wait for a producer id. The client asks for one when it starts, before any broker is connected, then
     every half a second, and whenever it receives metadata. The bootstrap connection ends with its first metadata, so
     metadata are requested twice.
     """
@@ -140,7 +140,7 @@ def _request_producer_id(sender: Sender, topic: str) -> None:
             sender.list_topics(topic, METADATA_TIMEOUT_S)
 
 
-def new_sender(part: NativePart, options: dict[str, Any]) -> Sender:
+def new_sender(part: CompiledPart, options: dict[str, Any]) -> Sender:
     """Return a sender, the compiled part's if that is usable."""
     return CompiledSender(part, options) if part.usable("sends") else PlainSender(options)
 
@@ -153,7 +153,7 @@ class SharedProducers:
         options: Mapping[str, Any],
         credentials: Credentials,
         failures: Callable[[KafkaError], None],
-        part: NativePart,
+        part: CompiledPart,
     ) -> None:
         self._options = options
         self._credentials = credentials
@@ -258,11 +258,11 @@ class ProducersBySize:
         return found
 
     def pump(self, timeout: float) -> None:
-        """Serve delivery reports. Raise a typed error if the native client ended with a fatal one."""
+        """Serve delivery reports. Raise a typed error if the client ended with a fatal one."""
         try:
             self._pump(timeout)
         except KafkaException as error:
-            raise error_from_native(error, "the brokers refuse all that this client sends") from error
+            raise typed_error(error, "the brokers refuse all that this client sends") from error
 
     def _pump(self, timeout: float) -> None:
         all_of_them = self._all()
@@ -288,7 +288,7 @@ class ProducersBySize:
             self._shared_producers.release(each, 0)
 
     def flush(self, timeout: float) -> None:
-        """Make the native clients send what lingers there."""
+        """Make the clients send what lingers there."""
         for each in self._all():
             each.hasten(timeout)
 

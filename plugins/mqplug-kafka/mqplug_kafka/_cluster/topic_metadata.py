@@ -124,7 +124,7 @@ class LimitsOfTopics:
 
 def _limits_from_config(config: Mapping[str, ConfigEntry]) -> TopicLimits:
     size = int(str(config[MAX_BYTES].value))
-    power_of_two = 1 << max(0, size.bit_length() - 1)  # so that few native producers serve all topics
+    power_of_two = 1 << max(0, size.bit_length() - 1)  # so that few client producers serve all topics
     times = None
     if TIME_BEFORE in config and TIME_AFTER in config:  # not before Kafka 3.6
         times = int(str(config[TIME_BEFORE].value)), int(str(config[TIME_AFTER].value))

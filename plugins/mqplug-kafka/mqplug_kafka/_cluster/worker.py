@@ -1,4 +1,4 @@
-"""A thread for native calls that can be neither bounded nor interrupted."""
+"""A thread for client calls that can be neither bounded nor interrupted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class NativeWorker:
-    """Runs native calls on a thread of its own, one after the other."""
+class Worker:
+    """Runs client calls on a thread of its own, one after the other."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from mqplug.spi import Headers, Numbers
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.errors import typed_error
 from mqplug_kafka._consume.message_source import NOTHING, Assignment, Fetched, Name, Offsets, PartitionError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def messages_by_partition(messages: list[Message]) -> dict[Name, list[Message]]:
 
 
 class MessageColumns:
-    """The columns of native messages. Each is one pass over the messages, in C."""
+    """The columns of the client's messages. Each is one pass over the messages, in C."""
 
     __slots__ = ("_messages",)
 
@@ -107,41 +107,41 @@ class IncrementalAssignment:
 
     restarts_all = False
 
-    def __init__(self, native: Consumer) -> None:
-        self._native = native
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
 
     def accept(self) -> None:
-        self._native.incremental_assign([])
+        self._consumer.incremental_assign([])
 
     def add(self, added: Offsets, held: Offsets) -> None:
-        self._native.incremental_assign(_native(added))
+        self._consumer.incremental_assign(_places(added))
 
     def remove(self, removed: Collection[Name], held: Offsets) -> None:
-        self._native.incremental_unassign([TopicPartition(*name) for name in removed])
+        self._consumer.incremental_unassign([TopicPartition(*name) for name in removed])
 
 
 class WholeAssignment:
-    """For eager rebalancing, whose native client refuses incremental changes."""
+    """For eager rebalancing, whose client refuses incremental changes."""
 
     restarts_all = True
 
-    def __init__(self, native: Consumer) -> None:
-        self._native = native
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
 
     def accept(self) -> None:
-        self._native.assign([])
+        self._consumer.assign([])
 
     def add(self, added: Offsets, held: Offsets) -> None:
-        self._native.assign(_native(held))
+        self._consumer.assign(_places(held))
 
     def remove(self, removed: Collection[Name], held: Offsets) -> None:
         if held:
-            self._native.assign(_native(held))
+            self._consumer.assign(_places(held))
         else:
-            self._native.unassign()  # a revoke waits for this call
+            self._consumer.unassign()  # a revoke waits for this call
 
 
-def _native(offsets: Offsets) -> list[TopicPartition]:
+def _places(offsets: Offsets) -> list[TopicPartition]:
     return [TopicPartition(*name, offset) for name, offset in offsets.items()]
 
 
@@ -166,49 +166,49 @@ class ClientRows:
 
 
 class ClientSource:
-    """A native consumer as a source of messages."""
+    """A client consumer as a source of messages."""
 
-    def __init__(self, native: Consumer, *, eager: bool = False) -> None:
-        self.native = native
-        self.assignment: Assignment = WholeAssignment(native) if eager else IncrementalAssignment(native)
+    def __init__(self, consumer: Consumer, *, eager: bool = False) -> None:
+        self.consumer = consumer
+        self.assignment: Assignment = WholeAssignment(consumer) if eager else IncrementalAssignment(consumer)
 
     @classmethod
     def opened(cls, connection: KafkaConnection, options: Mapping[str, Any], *, eager: bool = False) -> ClientSource:
-        """Return one over a new native consumer."""
+        """Return one over a new client consumer."""
         try:
-            native = Consumer(connection.credentials.prepared(options, connection.requests.failures))
+            consumer = Consumer(connection.credentials.prepared(options, connection.requests.failures))
         except KafkaException as error:
-            raise error_from_native(error, "the settings were refused") from error
-        return cls(native, eager=eager)
+            raise typed_error(error, "the settings were refused") from error
+        return cls(consumer, eager=eager)
 
     def fetch(self, most: int, timeout: float, only: Callable[[], Name | None]) -> Fetched:
-        """Wait for one message and take the others that are there: the native call for many waits for all of them."""
-        first = self.native.poll(timeout)
+        """Wait for one message and take the others that are there: the client call for many waits for all of them."""
+        first = self.consumer.poll(timeout)
         if first is None:
             return NOTHING
-        rest = self.native.consume(most - 1, 0) if most > 1 else []
+        rest = self.consumer.consume(most - 1, 0) if most > 1 else []
         return _sorted([first, *rest], only())
 
     def serve(self) -> Fetched:
         """Serve callbacks. Return a message that arrived meanwhile."""
-        message = self.native.poll(0)
+        message = self.consumer.poll(0)
         return NOTHING if message is None else _sorted([message], None)
 
-    def vouches_for(self, fetched: Fetched, timeout: float) -> bool:
+    def is_verified(self, fetched: Fetched, timeout: float) -> bool:
         """Return True: other sources are measured by this one."""
         return True
 
     def pause(self, names: Iterable[Name]) -> None:
         """Stop fetching these partitions."""
-        self.native.pause([TopicPartition(*name) for name in names])
+        self.consumer.pause([TopicPartition(*name) for name in names])
 
     def resume(self, names: Iterable[Name]) -> None:
         """Fetch these partitions again."""
-        self.native.resume([TopicPartition(*name) for name in names])
+        self.consumer.resume([TopicPartition(*name) for name in names])
 
     def close(self) -> None:
-        """End the native consumer."""
-        self.native.close()
+        """End the client's consumer."""
+        self.consumer.close()
 
 
 def _sorted(messages: list[Message], only: Name | None) -> Fetched:

@@ -1,15 +1,15 @@
-"""Commits of a member's positions: bounded, and never while the native client polls.
+"""Commits of a member's positions: bounded, and never while the client polls.
 
-In confluent-kafka 2.16 a native call of one thread waits until that of another has returned, such as a poll that runs a
+In confluent-kafka 2.16 a client call of one thread waits until that of another has returned, such as a poll that runs a
 rebalance callback. The callback waits for the commits under way, and a commit that waited inside the client could store
 an old position late. So commits and polls take turns here, where a wait can be ended.
 
-The native synchronous commit waits for as long as no coordinator answers, up to a minute, and keeps all polls waiting.
+The client's synchronous commit waits as long as no coordinator answers, up to a minute, and keeps all polls waiting.
 So commits are asynchronous, and the group is asked in short slices, with polls in between, until it has the positions:
 a coordinator answers requests in order, so its answer also means that it has answered the commit. A worker thread asks,
 so that Ctrl-C ends the wait. Only a callback asks on its own thread, for its poll lets no other thread through.
 
-After a broken connection the native client sends a commit again, up to a moment after it has a new one. A later commit
+After a broken connection the client sends a commit again, up to a moment after it has a new one. A later commit
 could overtake it, and the group would go back. So a commit is sent only when no earlier one can still be on its way:
 its outcome was reported to a poll, or the answer to the question came as fast as over a connection that did not break,
 or that answer lies back for a while.
@@ -29,8 +29,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from mqplug import Error, NotAssigned, Timeout
 from mqplug.spi import Deadline
-from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of, error_from_native, native
-from mqplug_kafka._cluster.worker import NativeWorker
+from mqplug_kafka._cluster.errors import TRANSIENT_CODES, client_error, code_of, typed_error
+from mqplug_kafka._cluster.worker import Worker
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ COMMIT_RETRY_LIMIT_S = 2.0  # a commit is repeated for this long that only a mem
 CONFIRM_SLICE_S = 0.1  # the first question after a commit waits this long for its answer, each further one for twice
 CONFIRM_SLICE_MAX_S = 1.0  # polls wait no longer
 CALLBACK_SLICE_MAX_S = 0.2  # Ctrl-C waits no longer
-SETTLE_S = 1.5  # after a coordinator answers again: the native client repeats requests within 0.3 s
+SETTLE_S = 1.5  # after a coordinator answers again: the client repeats requests within 0.3 s
 FAST_S = 0.05  # an answer within this time, or within some times the usual one, came over an unbroken connection
 FAST_FACTOR = 3
 
@@ -63,11 +63,11 @@ _UNANSWERED_CODES = TRANSIENT_CODES | {
 
 
 class Committer:
-    """Commits for one native consumer, one after the other."""
+    """Commits for one client consumer, one after the other."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._worker = NativeWorker("mqplug-kafka-commit")
+        self._worker = Worker("mqplug-kafka-commit")
         self._turn = Lock()
         self._no_commit_waits = Event()  # a poll lets waiting commits go first
         self._no_commit_waits.set()
@@ -80,12 +80,12 @@ class Committer:
         self._error: KafkaError | None = None  # why the group refused a commit, which only a poll learns
 
     def move_to(self, consumer: Consumer) -> None:
-        """Commit through another native consumer. The caller has the turn."""
+        """Commit through another client consumer. The caller has the turn."""
         self._consumer = consumer
         self._settled_at = 0.0
         self._unreported = 0
 
-    def heard(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    def note_answer(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """Note the answer to a commit. Serves as ``on_commit``."""
         self._unreported = max(0, self._unreported - 1)
         if not self._unreported:
@@ -131,7 +131,7 @@ class Committer:
             raise self._last_refusal() or _unconfirmed(offsets, timeout) from None
 
     def between_polls(self, call: Callable[[], T]) -> T:
-        """Make a short native call. Raise ``NotAssigned`` while a rebalance callback runs.
+        """Make a short client call. Raise ``NotAssigned`` while a rebalance callback runs.
 
         In confluent-kafka 2.16 such a call keeps the interpreter's lock, and waits for the end of the callback: the
         process would stand still for ever.
@@ -234,9 +234,9 @@ class Committer:
         try:
             found = _committed(self._consumer, [TopicPartition(*name) for name in wanted], timeout)
         except KafkaException as error:
-            if native(error).code() in _UNANSWERED_CODES:
+            if client_error(error).code() in _UNANSWERED_CODES:
                 return None
-            raise error_from_native(error, "commit") from error
+            raise typed_error(error, "commit") from error
         return wanted == {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found}
 
 
@@ -271,7 +271,7 @@ def _unconfirmed(offsets: list[TopicPartition], timeout: float | None) -> Error:
 
 def _refusal(error: KafkaException) -> Error:
     """Return the refusal of a commit that may pass. Raise any other."""
-    refusal = error_from_native(error, "commit")
-    if native(error).code() in _RETRIED_CODES:
+    refusal = typed_error(error, "commit")
+    if client_error(error).code() in _RETRIED_CODES:
         return refusal
     raise refusal from error

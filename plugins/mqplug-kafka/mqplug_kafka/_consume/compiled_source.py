@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mqplug import Batch, Log, Position
 from mqplug.spi import Headers, Numbers
-from mqplug_kafka._cluster.native_part import NativePart
+from mqplug_kafka._cluster.compiled_part import CompiledPart
 from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.message_source import Fetched, Name, Offsets, PartitionError, Rows
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 FIRST_MESSAGES = 100  # at most, where they are compared with those of the plain client before they are delivered
 
 
-class NativeSource:
+class CompiledSource:
     """The compiled part's reader as a source of messages. Until a process has checked it once, it has a check."""
 
-    def __init__(self, native: Reader, check: FirstMessagesCheck | None) -> None:
-        self._native = native
+    def __init__(self, reader: Reader, check: FirstMessagesCheck | None) -> None:
+        self._reader = reader
         self._check = check
-        self.assignment = NativeAssignment(native)
+        self.assignment = CompiledAssignment(reader)
 
     @property
     def is_refuted(self) -> bool:
@@ -42,13 +42,13 @@ class NativeSource:
 
     def fetch(self, most: int, timeout: float, only: Callable[[], Name | None]) -> Fetched:
         """Wait for one message and take the others that are there."""
-        runs, errors = self._native.poll(most if self._check is None else min(most, FIRST_MESSAGES), timeout)
+        runs, errors = self._reader.poll(most if self._check is None else min(most, FIRST_MESSAGES), timeout)
         return Fetched(
-            [((topic, partition), NativeRows(run)) for topic, partition, run in runs],
+            [((topic, partition), CompiledRows(run)) for topic, partition, run in runs],
             [PartitionError((topic, partition), offset, error) for topic, partition, offset, error in errors],
         )
 
-    def vouches_for(self, fetched: Fetched, timeout: float) -> bool:
+    def is_verified(self, fetched: Fetched, timeout: float) -> bool:
         """Return whether these are what the plain client reads. Always true once that was shown."""
         if self._check is None or not fetched.runs:
             return True
@@ -59,40 +59,40 @@ class NativeSource:
 
     def pause(self, names: Iterable[Name]) -> None:
         """Stop fetching these partitions."""
-        self._native.pause([(*name, 0) for name in names])
+        self._reader.pause([(*name, 0) for name in names])
 
     def resume(self, names: Iterable[Name]) -> None:
         """Fetch these partitions again."""
-        self._native.resume([(*name, 0) for name in names])
+        self._reader.resume([(*name, 0) for name in names])
 
     def close(self) -> None:
         """End the reader."""
         if self._check is not None:
             self._check.end()
-        self._native.close()
+        self._reader.close()
 
 
-class NativeAssignment:
+class CompiledAssignment:
     """Partitions are added and removed one by one."""
 
     restarts_all = False
 
-    def __init__(self, native: Reader) -> None:
-        self._native = native
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
 
     def accept(self) -> None:
         """Do nothing: there is no group."""
 
     def add(self, added: Offsets, held: Offsets) -> None:
         """Fetch more partitions."""
-        self._native.assign([(*name, offset) for name, offset in added.items()])
+        self._reader.assign([(*name, offset) for name, offset in added.items()])
 
     def remove(self, removed: Collection[Name], held: Offsets) -> None:
         """Stop fetching partitions."""
-        self._native.unassign([(*name, 0) for name in removed])
+        self._reader.unassign([(*name, 0) for name in removed])
 
 
-class NativeRows:
+class CompiledRows:
     """A run of the compiled part."""
 
     __slots__ = ("_run",)
@@ -107,12 +107,12 @@ class NativeRows:
         """Return the offset behind the last of them."""
         return self._run.next_offset()
 
-    def columns(self) -> NativeColumns:
+    def columns(self) -> CompiledColumns:
         """Return their columns."""
-        return NativeColumns(self._run)
+        return CompiledColumns(self._run)
 
 
-class NativeColumns:
+class CompiledColumns:
     """The columns of a run. Lists are made when they are asked for; Arrow arrays are views of its memory."""
 
     __slots__ = ("_run",)
@@ -164,7 +164,7 @@ COLUMNS = ("coordinates", "keys", "values", "headers", "timestamps", "log_times"
 class FirstMessagesCheck:
     """Reads what was fetched once more, by another client."""
 
-    def __init__(self, create: Callable[[], ClientSource], part: NativePart) -> None:
+    def __init__(self, create: Callable[[], ClientSource], part: CompiledPart) -> None:
         self._create = create
         self._part = part
         self._reading: _SecondReading | None = None

@@ -13,7 +13,7 @@ from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import ListColumns
 from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import ended, error_from_native
+from mqplug_kafka._cluster.errors import ended, typed_error
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._consume.message_source import NOTHING, Fetched, MessageSource, Name, PartitionError, Rows
 from mqplug_kafka._consume.topic_watch import TopicWatch
@@ -33,11 +33,11 @@ class PausedPartitions:
         self._source.pause(held if self._all_paused else self.paused)
 
     def taken(self, names: Collection[Name]) -> None:
-        """Pause or resume partitions assigned just now: the native client remembers pauses of earlier assignments."""
+        """Pause or resume partitions assigned just now: the client remembers pauses of earlier assignments."""
         (self._source.pause if self._all_paused else self._source.resume)(names)
 
     def restarted(self, held: Collection[Name]) -> None:
-        """Pause or resume all partitions, after the native client was told anew to fetch them."""
+        """Pause or resume all partitions, after the client was told anew to fetch them."""
         self.taken(set(held) - self.paused)
         self._source.pause(self.paused & set(held))
 
@@ -80,7 +80,7 @@ _IGNORED_CODES = {
     KafkaError._MAX_POLL_EXCEEDED,
     KafkaError._WAIT_COORD,
 }
-"""Events that the native client recovers from by itself, or that a callback reports in more detail."""
+"""Events that the client recovers from by itself, or that a callback reports in more detail."""
 
 
 class PartitionFetcher(Generic[S]):
@@ -154,7 +154,7 @@ class PartitionFetcher(Generic[S]):
         self._assigned([])
 
     def forget(self, names: Iterable[Name]) -> None:
-        """Forget partitions that the native client no longer holds."""
+        """Forget partitions that the client no longer holds."""
         self._changed = True
         for name in names:
             self._next.pop(name, None)
@@ -178,7 +178,7 @@ class PartitionFetcher(Generic[S]):
         self._pauses.pause(paused)
 
     def _assigned(self, added: Collection[Name]) -> None:
-        """Bring pauses and kept messages into agreement with a change of the native assignment."""
+        """Bring pauses and kept messages into agreement with a change of the client's assignment."""
         if self.source.assignment.restarts_all:
             self._kept = NOTHING  # they are fetched again
             self._pauses.restarted(self._logs)
@@ -218,7 +218,7 @@ class PartitionFetcher(Generic[S]):
             return self._poll(most, timeout)
         except Error:
             raise
-        except BaseException:  # Ctrl-C, or a failed callback: the messages of the native call are gone
+        except BaseException:  # Ctrl-C, or a failed callback: the messages of the client call are gone
             self._rewind()
             raise
 
@@ -235,7 +235,7 @@ class PartitionFetcher(Generic[S]):
         fetched, self._kept = self._kept, NOTHING
         batches = self._batches(fetched)
         behind = {_name(each.log): each.next_position.coordinates[0] for each in batches}
-        self.topics.heard(behind)
+        self.topics.note_activity(behind)
         self._next.update(behind)
         return batches
 
@@ -251,7 +251,7 @@ class PartitionFetcher(Generic[S]):
         doubted = self._kept.runs and self.topics.silent(self._kept.names)
         if doubted and not self.topics.confirm(self._fetched, _until(end)):
             return False
-        return self.source.vouches_for(self._kept, _until(end))
+        return self.source.is_verified(self._kept, _until(end))
 
     def _rewind(self) -> None:
         """Read again from the first message of each log that was not delivered."""
@@ -323,7 +323,7 @@ class PartitionFetcher(Generic[S]):
             return None
         if code == KafkaError._FATAL:
             return ended(error)
-        return error_from_native(error, "receive")
+        return typed_error(error, "receive")
 
     def _out_of_range(self, name: Name) -> Error | None:
         """Return ``PositionLost`` for a position below the first message. Wait for one beyond the end."""

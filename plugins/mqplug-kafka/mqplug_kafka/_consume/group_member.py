@@ -11,12 +11,12 @@ from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, KafkaExcept
 
 from mqplug import Batch, CloseIncomplete, ConfigError, Error, Log, NotAssigned, Position, Timeout
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
-from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_group_positions
+from mqplug_kafka._admin.group_positions import as_committed, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
+from mqplug_kafka._cluster.client_options import consuming, membership, rebalances_eagerly
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.log_throttle import logger
-from mqplug_kafka._cluster.native_options import consuming, membership, rebalances_eagerly
-from mqplug_kafka._cluster.worker import NativeWorker
+from mqplug_kafka._cluster.worker import Worker
 from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 from mqplug_kafka._consume.fetcher import PartitionFetcher
@@ -44,7 +44,7 @@ class Admission:
             return
         try:
             found = self._connection.coordinators.describe([self._group], LOOK_TIMEOUT_S)[self._group]
-        except Error:  # no coordinator answers: the native client waits for one, too
+        except Error:  # no coordinator answers: the client waits for one, too
             return
         finally:
             self._look_at = time.monotonic() + ADMISSION_S
@@ -58,7 +58,7 @@ class Admission:
 LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
 REBALANCE_IO_TIMEOUT_S = 10.0  # for reading the positions of what a rebalance assigned
 PLACE_SLICE_S = 0.8  # a poll waits this long for them; the next one looks again
-REJOIN_LIMIT_S = 15.0  # with brokers that answer; then a new native client joins in place of one that cannot
+REJOIN_LIMIT_S = 15.0  # with brokers that answer; then a new client joins in place of one that cannot
 REVOKE_TIMEOUT_S = 5.0  # for storing positions before partitions are handed over
 
 
@@ -72,13 +72,13 @@ class KafkaGroupMember:
         settings = connection.settings
         self._instance = connection.instances.take(group)
         self._is_classic = settings.group_protocol == "classic"
-        native_options = consuming(settings, group, options.prefetch_bytes) | membership(settings, self._instance)
-        native_options["on_commit"] = self._on_commit
+        client_options = consuming(settings, group, options.prefetch_bytes) | membership(settings, self._instance)
+        client_options["on_commit"] = self._on_commit
         eager = rebalances_eagerly(settings)
         self._fetcher = PartitionFetcher(
-            connection, lambda: ClientSource.opened(connection, native_options, eager=eager), options.logs
+            connection, lambda: ClientSource.opened(connection, client_options, eager=eager), options.logs
         )
-        self._committer = Committer(self._native)
+        self._committer = Committer(self._consumer)
         self._connection = connection
         self._group = group
         self._listener = listener
@@ -139,7 +139,7 @@ class KafkaGroupMember:
         deadline = Deadline(timeout)
         lost = self._fetcher.topics.lost({log.topic for log in positions}, timeout)
         if kept := {log: at for log, at in positions.items() if log.topic not in lost}:
-            self._committer.commit(as_native(kept), deadline.remaining())
+            self._committer.commit(as_committed(kept), deadline.remaining())
         for error in lost.values():
             raise error
 
@@ -157,10 +157,10 @@ class KafkaGroupMember:
             self._subscribe()
 
     def membership(self) -> bytes:
-        """Return the native proof of this member and its generation, which the group's coordinator checks."""
-        native = self._native
+        """Return the client's proof of this member and its generation, which the group's coordinator checks."""
+        consumer = self._consumer
         proof: bytes | None = self._committer.between_polls(
-            lambda: native.consumer_group_metadata() if native.memberid() else None
+            lambda: consumer.consumer_group_metadata() if consumer.memberid() else None
         )
         if proof is None:
             raise NotAssigned("the consumer is no member of its group now", fix="Receive again, then repeat the step")
@@ -170,14 +170,14 @@ class KafkaGroupMember:
         """Leave the group, so that other members need not wait for the session to expire.
 
         A broker handles one request of a connection at a time: while it delays the answer to a join, it does not see
-        the leave, and the native close does not wait for that. A static member does not leave.
+        the leave, and the client's close does not wait for that. A static member does not leave.
         """
         self._closing = True
-        native = self._native
+        consumer = self._consumer
         with suppress(KafkaException):  # after a fatal error: another member took this one's place
-            native.unsubscribe()
-        self._poll_until_left(native, Deadline(min(timeout / 2, LEAVE_TIMEOUT_S)))
-        native.close()
+            consumer.unsubscribe()
+        self._poll_until_left(consumer, Deadline(min(timeout / 2, LEAVE_TIMEOUT_S)))
+        consumer.close()
         self._committer.stop()
         self._connection.instances.release(self._group, self._instance)
         fault, self._fault = self._fault, None
@@ -188,13 +188,13 @@ class KafkaGroupMember:
             ) from fault
 
     def _subscribe(self) -> None:
-        self._native.subscribe(
+        self._consumer.subscribe(
             self._subscribed, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     @property
-    def _native(self) -> Consumer:
-        return self._fetcher.source.native
+    def _consumer(self) -> Consumer:
+        return self._fetcher.source.consumer
 
     def _renew(self) -> None:
         """Leave the group and join it again if certificates were renewed: a hand-over stores the positions."""
@@ -206,7 +206,7 @@ class KafkaGroupMember:
         if source is None:
             return
         self._lost_at = None
-        former = self._native
+        former = self._consumer
         with suppress(KafkaException):  # after a fatal error: another member took this one's place
             former.unsubscribe()
         self._poll_until_left(former, Deadline(LEAVE_TIMEOUT_S))
@@ -214,7 +214,7 @@ class KafkaGroupMember:
             self._on_lost(former, [TopicPartition(log.topic, log.partition) for log in logs])
         self._unplaced, self._asked = [], None
         self._fetcher.move_to(source)
-        self._committer.move_to(self._native)
+        self._committer.move_to(self._consumer)
         self._subscribe()
 
     def _is_forgotten(self) -> bool:
@@ -225,27 +225,27 @@ class KafkaGroupMember:
         lost_at = self._lost_at
         return lost_at is not None and self._fetcher.topics.answered_for(lost_at) > REJOIN_LIMIT_S
 
-    def _poll_until_left(self, native: Consumer, left_by: Deadline) -> None:
+    def _poll_until_left(self, consumer: Consumer, left_by: Deadline) -> None:
         """Poll until the group has released this member. A static member does not leave, but hands its logs back.
 
         A member of the consumer protocol chose its id and keeps it. It polls before and after, for a rebalance that
-        native.close() would find waiting can hang it (librdkafka issue 4884).
+        consumer.close() would find waiting can hang it (librdkafka issue 4884).
         """
         if not self._is_classic:
-            self._poll_shortly(native)
-        while not left_by.expired and self._is_member(native):
-            self._poll_shortly(native)
+            self._poll_shortly(consumer)
+        while not left_by.expired and self._is_member(consumer):
+            self._poll_shortly(consumer)
         if not self._is_classic:
-            self._poll_shortly(native)
+            self._poll_shortly(consumer)
 
-    def _poll_shortly(self, native: Consumer) -> None:
+    def _poll_shortly(self, consumer: Consumer) -> None:
         with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
-            native.poll(0.02)
+            consumer.poll(0.02)
 
-    def _is_member(self, native: Consumer) -> bool:
+    def _is_member(self, consumer: Consumer) -> bool:
         if not self._is_classic:
-            return bool(native.assignment())
-        return bool(native.memberid()) if self._instance is None else self._holds()
+            return bool(consumer.assignment())
+        return bool(consumer.memberid()) if self._instance is None else self._holds()
 
     def _holds(self) -> bool:
         return bool(self._fetcher.logs) and not self._closing
@@ -256,7 +256,7 @@ class KafkaGroupMember:
         if fault is not None:
             raise fault
 
-    # rebalances: called by the native client inside poll ---------------------------------------------------
+    # rebalances: called by the client inside poll ---------------------------------------------------
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._closing:
@@ -270,7 +270,7 @@ class KafkaGroupMember:
             self._place()
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        self._committer.heard(error, partitions)
+        self._committer.note_answer(error, partitions)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._closing:
@@ -340,7 +340,7 @@ class KafkaGroupMember:
             missing = [log for log in logs if log not in found]
             return found, look_up(connection, missing, LOG_START)(deadline.remaining())
 
-        worker = NativeWorker("mqplug-kafka-positions")
+        worker = Worker("mqplug-kafka-positions")
         asked = worker.run(ask)
         worker.stop()
         return asked

@@ -1,6 +1,6 @@
 """What a fetcher reads from: confluent-kafka's consumer, or the compiled part's reader. Both do the same.
 
-This is the only seam between the two. ``ClientSource`` and ``NativeSource`` implement it, and ``KafkaReader`` chooses.
+This is the only seam between the two: ``ClientSource`` and ``CompiledSource``, of which ``KafkaReader`` chooses.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 from mqplug.spi import Columns
 
 Name = tuple[str, int]
-"""Topic and partition, the native client's name of a log."""
+"""Topic and partition, the client's name of a log."""
 
 Offsets = Mapping[Name, int]
 
@@ -79,7 +79,7 @@ class Assignment(Protocol):
         ...
 
     def accept(self) -> None:
-        """Acknowledge a rebalance before its partitions are added, or the native client assigns by itself."""
+        """Acknowledge a rebalance before its partitions are added, or the client assigns by itself."""
 
     def add(self, added: Offsets, held: Offsets) -> None:
         """Fetch more partitions; ``held`` has the next offsets of all, with those."""
@@ -100,7 +100,7 @@ class MessageSource(Protocol):
         """Wait for a message and return it with others that are there. ``only`` tells if all are of one partition."""
         ...
 
-    def vouches_for(self, fetched: Fetched, timeout: float) -> bool:
+    def is_verified(self, fetched: Fetched, timeout: float) -> bool:
         """Return whether these may be delivered. If not, ask again at the next poll, or change to another source."""
         ...
 

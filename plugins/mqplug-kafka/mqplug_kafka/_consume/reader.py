@@ -10,16 +10,16 @@ from confluent_kafka import KafkaException
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions, GroupPosition
 from mqplug_kafka._admin.log_offsets import NO_GROUP_ID
+from mqplug_kafka._cluster.client_options import consuming
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.errors import typed_error
 from mqplug_kafka._cluster.log_throttle import logger
-from mqplug_kafka._cluster.native_options import consuming
 from mqplug_kafka._consume.client_source import ClientSource
-from mqplug_kafka._consume.compiled_source import FirstMessagesCheck, NativeSource
+from mqplug_kafka._consume.compiled_source import CompiledSource, FirstMessagesCheck
 from mqplug_kafka._consume.fetcher import PartitionFetcher
 from mqplug_kafka._consume.message_source import MessageSource
 
-FETCH_BYTES = 16 * 1024 * 1024  # that a native fetch copies at a time, and one message more
+FETCH_BYTES = 16 * 1024 * 1024  # that a client fetch copies at a time, and one message more
 
 
 class KafkaReader:
@@ -81,20 +81,20 @@ class _Sources:
 
     def best(self) -> MessageSource:
         """Return a new source."""
-        part = self._connection.native
+        part = self._connection.compiled
         if not part.usable("reads"):
             return self._plain()
         check = None if part.is_proven("reads") else FirstMessagesCheck(self._plain, part)
         try:
-            return NativeSource(part.module.Reader(self._prepared(), self._most_bytes), check)
+            return CompiledSource(part.module.Reader(self._prepared(), self._most_bytes), check)
         except KafkaException as error:
-            raise error_from_native(error, "the settings were refused") from error
+            raise typed_error(error, "the settings were refused") from error
 
     def instead_of(self, source: MessageSource) -> MessageSource | None:
         """Return another source in place of one that reads wrongly, or whose check found no answer in time."""
-        if not isinstance(source, NativeSource) or not source.is_refuted:
+        if not isinstance(source, CompiledSource) or not source.is_refuted:
             return None
-        part = self._connection.native
+        part = self._connection.compiled
         if part.usable("reads") and part.is_required:
             return self.best()  # which begins another check
         if part.usable("reads"):

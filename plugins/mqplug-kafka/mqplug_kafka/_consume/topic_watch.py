@@ -1,6 +1,6 @@
 """Notices that a topic was deleted, or deleted and created again with the same name.
 
-The native client silently reads on in the new topic at the old offset, and so skips messages below it. So the topics'
+The client silently reads on in the new topic at the old offset, and so skips messages below it. So the topics'
 ids are checked at intervals, also while messages keep coming, and always before messages of a log are delivered that
 come after a silence of it: no topic is replaced without one. Kafka stores offsets by name, so the ids are also checked
 before a commit.
@@ -20,7 +20,7 @@ from mqplug import Log, TopicNotFound
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import error_from_native, native
+from mqplug_kafka._cluster.errors import client_error, typed_error
 from mqplug_kafka._cluster.topic_metadata import incarnation, is_other
 from mqplug_kafka._consume.message_source import Name
 
@@ -38,7 +38,7 @@ class TopicWatch:
         self._names = sorted(self._ids)
         self._under_way: dict[str, Future[TopicDescription]] = {}
         self._begun = self._opened = time.monotonic()
-        self._heard: dict[Name, float] = {}
+        self._active_at: dict[Name, float] = {}
         self._answered = 0.0
         self._answering_since = math.inf
         self._missed = 0
@@ -58,9 +58,9 @@ class TopicWatch:
         """Return the id that the topic had when the consumer began to read it."""
         return self._ids[topic]
 
-    def heard(self, names: Iterable[Name]) -> None:
+    def note_activity(self, names: Iterable[Name]) -> None:
         """Note that messages of these logs were delivered."""
-        self._heard.update(dict.fromkeys(names, time.monotonic()))
+        self._active_at.update(dict.fromkeys(names, time.monotonic()))
 
     def answered_for(self, since: float) -> float:
         """Return for how many seconds brokers have answered all checks, at most those after that moment."""
@@ -73,7 +73,7 @@ class TopicWatch:
     def silent(self, names: Iterable[Name]) -> bool:
         """Return whether any of these logs was silent before the messages that just arrived."""
         latest = time.monotonic() - SILENCE_S
-        return any(self._heard.get(name, self._opened) < latest for name in names)
+        return any(self._active_at.get(name, self._opened) < latest for name in names)
 
     def check_in_turn(self) -> None:
         """Begin a check if one is due. Raise ``TopicNotFound`` once a topic is gone."""
@@ -161,7 +161,7 @@ class TopicWatch:
         try:
             found = future.result(timeout)
         except KafkaException as error:
-            if isinstance(error_from_native(native(error), name), TopicNotFound):
+            if isinstance(typed_error(client_error(error), name), TopicNotFound):
                 return _deleted(name)
             raise
         return self._other(name, found)

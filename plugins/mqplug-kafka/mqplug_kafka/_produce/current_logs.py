@@ -1,6 +1,6 @@
 """The current logs of the topics that a producer sends to, for the ids of its messages.
 
-A topic may be deleted and created again while a producer is open. The native client silently goes on, and ids of the
+A topic may be deleted and created again while a producer is open. The client silently goes on, and ids of the
 new topic have another incarnation. So each topic is described once a second while it is sent to. Records stored in the
 meantime get their ids when the answer arrives: usually no later than their delivery report, for both are requested at
 the same time.
@@ -42,7 +42,7 @@ class CurrentLogs:
         self._waiting: deque[tuple[_Stored, int, Any]] = deque()  # stored records whose log is not known yet
 
     def prepare(self, producer: SharedProducer, topic: str, partition: int) -> None:
-        """Describe the topic of a record again if that is due, and make the native client learn of its partition."""
+        """Describe the topic of a record again if that is due, and make the client learn of its partition."""
         now = time.monotonic()
         if now >= self._due.get(topic, 0.0):
             self._refresh(topic, now)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TransactionalSends:
-    """Hands records to the native producer of a transaction name, and takes its delivery reports."""
+    """Hands records to the client's producer of a transaction name, and takes its delivery reports."""
 
     def __init__(self, connection: KafkaConnection, client: TransactionalClient) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class TransactionalSends:
 
 
 PURGED_CODES = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
-"""Codes of records that the native client drops when another one has doomed the transaction."""
+"""Codes of records that the client drops when another one has doomed the transaction."""
 
 Settle = Callable[["Sending | Run"], None]
 

@@ -1,4 +1,4 @@
-"""The producer, which hands records to the native client and takes its delivery reports."""
+"""The producer, which hands records to the client and takes its delivery reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINGER_S = 0.002
 
 
 class KafkaProducer:
-    """A producer that hands records to the native one, whose delivery reports settle them."""
+    """A producer that hands records to the client's, whose delivery reports settle them."""
 
     linger_s = LINGER_S
 
@@ -27,12 +27,12 @@ class KafkaProducer:
         self._opening = Lock()
 
     def send(self, sendings: Sequence[Sending]) -> None:
-        """Hand records to the native client one by one."""
+        """Hand records to the client one by one."""
         for sending in sendings:
             self._sends_to(sending.topic).send(sending)
 
     def send_run(self, run: Run) -> None:
-        """Hand records to the native client together."""
+        """Hand records to the client together."""
         self._sends_to(run.topic).send_run(run)
 
     def pump(self, timeout: float) -> None:
@@ -44,11 +44,11 @@ class KafkaProducer:
                 sends.go_on(timeout)
 
     def flush(self, timeout: float) -> None:
-        """Make the native client send what lingers there."""
+        """Make the client send what lingers there."""
         self._producers.flush(timeout)
 
     def close(self, timeout: float) -> None:
-        """Release the native producers."""
+        """Release the client's producers."""
         for sends in self._topics.values():
             sends.close()
         self._producers.release(timeout)

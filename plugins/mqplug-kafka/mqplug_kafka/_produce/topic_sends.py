@@ -19,9 +19,9 @@ from confluent_kafka import KafkaError
 
 from mqplug import Closed, Error, InvalidRecord, OutcomeUnknown
 from mqplug.spi import Run, Sending
+from mqplug_kafka._cluster.client_options import ALONE
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, bad_time, invalid_record, not_stored, refused_with_batch
-from mqplug_kafka._cluster.native_options import ALONE
 from mqplug_kafka._cluster.shared_producer import ProducersBySize, SharedProducer
 from mqplug_kafka._cluster.topic_metadata import TopicLimits
 from mqplug_kafka._produce.current_logs import CurrentLogs
@@ -62,7 +62,7 @@ class TopicSends:
     # handing over ------------------------------------------------------------------------------------------
 
     def send(self, sending: Sending) -> None:
-        """Hand a record to the native client, or hold it."""
+        """Hand a record to the client, or hold it."""
         with self._lock:
             if self._producer.outdated:
                 self._renew()
@@ -72,7 +72,7 @@ class TopicSends:
                 self._send(sending)
 
     def send_run(self, run: Run) -> None:
-        """Hand a run to the native client, or hold it."""
+        """Hand a run to the client, or hold it."""
         with self._lock:
             if self._producer.outdated:
                 self._renew()
@@ -82,7 +82,7 @@ class TopicSends:
                 self._send_run(run)
 
     def _renew(self) -> None:
-        """Use a native client with the renewed certificates, as soon as the former has reported on all records."""
+        """Use a client with the renewed certificates, as soon as the former has reported on all records."""
         if self._on_the_way or self.holds:
             self.holds = True
         else:

@@ -1,7 +1,7 @@
-"""The native producer of one transaction name. Its calls run on a thread of their own, so that waiting can end.
+"""The client's producer of one transaction name. Its calls run on a thread of their own, so that waiting can end.
 
 A call that its caller gave up goes on: a commit whose answer is late is still carried out, or refused. The next step of
-the name waits for that. The name is claimed once only: a native producer that claimed it again would take it back from
+the name waits for that. The name is claimed once only: a client producer that claimed it again would take it back from
 a holder that fenced this one.
 """
 
@@ -18,27 +18,27 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from mqplug import Error, Fenced, Timeout
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import WAIT_SLICE_S
+from mqplug_kafka._cluster.client_options import ALONE, transacting
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import FENCED_CODES, code_of, error_from_native, native
+from mqplug_kafka._cluster.errors import FENCED_CODES, client_error, code_of, typed_error
 from mqplug_kafka._cluster.log_throttle import logger
-from mqplug_kafka._cluster.native_options import ALONE, transacting
 from mqplug_kafka._cluster.sender import Sender
 from mqplug_kafka._cluster.shared_producer import SharedProducer
-from mqplug_kafka._cluster.worker import NativeWorker
+from mqplug_kafka._cluster.worker import Worker
 
 NO_REASON_CODES = {KafkaError._INCONSISTENT, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER}
 """Codes that say only that a record was lost, or one of the transaction before."""
 
 BATCH_DIVISOR = 8  # of the size of batches, after one was too large for its topic
 SMALLEST_BATCH_BYTES = 2048  # smaller ones are of one record
-NATIVE_SLICE_S = 1.0  # a native call is resumed this often, to see whether the client was closed
-RESUME_PAUSE_S = 0.02  # before a native call is resumed that returned early
+CALL_SLICE_S = 1.0  # a client call is resumed this often, to see whether it was closed
+RESUME_PAUSE_S = 0.02  # before a client call is resumed that returned early
 CHECK_EVERY_S = 1.0  # while records are delivered
 FLUSH_SLICE_S = 0.05  # Ctrl-C waits this long for the delivery of records
 
 
 class TransactionalClient:
-    """A native producer that holds a transaction name."""
+    """A client producer that holds a transaction name."""
 
     def __init__(self, connection: KafkaConnection, name: str) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class TransactionalClient:
         self._timeout_s = connection.settings.transaction_timeout
         self._failures = connection.requests.failures
         self._fatal: KafkaError | None = None
-        self._worker = NativeWorker("mqplug-kafka-transaction")
+        self._worker = Worker("mqplug-kafka-transaction")
         self._closing = Event()
         self._claiming: Future[None] | None = None
         self._strangers: dict[str, bytes] = {}
@@ -55,33 +55,33 @@ class TransactionalClient:
 
     def _create(self) -> None:
         options = transacting(self._connection.settings, self.name, self._batch_bytes)
-        self.producer = SharedProducer(options, self._connection.credentials, self._failures, self._connection.native)
-        """The native producer, with the threads that wait for its reports."""
+        self.producer = SharedProducer(options, self._connection.credentials, self._failures, self._connection.compiled)
+        """The client's producer, with the threads that wait for its reports."""
         self._sender = self.producer.sender
         self._fatal = None
         self._claiming = self._start(lambda sender, seconds: sender.init_transactions(seconds))
 
     def replace(self) -> None:
-        """Continue with a new native producer, which has to claim the name.
+        """Continue with a new client producer, which has to claim the name.
 
         Only at once after an abort, which proved that this one held the name: later it might be another's.
         """
-        self._end_native()
+        self._end_sender()
         self._create()
 
     def make_smaller_batches(self) -> bool:
-        """Have the next native producer make batches of an eighth. Return False if each record is alone already."""
+        """Have the next client producer make batches of an eighth. Return False if each record is alone already."""
         before = self.producer.batch_bytes
         self._batch_bytes = before // BATCH_DIVISOR if before > SMALLEST_BATCH_BYTES else ALONE
         return before > ALONE
 
     def close(self) -> None:
-        """End the native producer. What it has not sent is dropped."""
+        """End the client's producer. What it has not sent is dropped."""
         self._closing.set()
         self._worker.stop()
-        self._end_native()
+        self._end_sender()
 
-    def _end_native(self) -> None:
+    def _end_sender(self) -> None:
         with self.noting_fatal():
             self._sender.purge()
             self._sender.poll(0)
@@ -91,13 +91,13 @@ class TransactionalClient:
 
     @contextmanager
     def noting_fatal(self) -> Iterator[None]:
-        """Note the fatal error of the native producer, which any poll of it may raise instead of calling back."""
+        """Note the fatal error of the client's producer, which any poll of it may raise instead of calling back."""
         try:
             yield
         except KafkaException as error:
-            if not native(error).fatal():
+            if not client_error(error).fatal():
                 raise
-            self._fatal = native(error)
+            self._fatal = client_error(error)
 
     # calls --------------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class TransactionalClient:
     def deliver(self, deadline: Deadline, enough: Callable[[], bool], check: Callable[[], None]) -> None:
         """Wait until all records were delivered, or it is enough. Raise ``Timeout`` if neither happens in time.
 
-        Call ``check`` every second: the native client waits without end for a topic that was deleted.
+        Call ``check`` every second: the client waits without end for a topic that was deleted.
         """
         due = time.monotonic() + CHECK_EVERY_S
         while len(self._sender) and not enough() and self._fatal is None:
@@ -146,7 +146,7 @@ class TransactionalClient:
                 self._sender.flush(deadline.remaining(FLUSH_SLICE_S))
 
     def reason(self, deadline: Deadline) -> Error | None:
-        """Return why the transaction has to be aborted, which the native client tells if it is asked to commit.
+        """Return why the transaction has to be aborted, which the client tells if it is asked to commit.
 
         Only for one that lost a record: such a commit is refused. None if the reason is that record alone.
         """
@@ -167,14 +167,14 @@ class TransactionalClient:
         try:
             future.result()
         except KafkaException as error:
-            inner = native(error)
+            inner = client_error(error)
             if inner.fatal() or inner.code() in FENCED_CODES:
                 self._fatal = inner
-            raise self.broken or error_from_native(error, what) from error
+            raise self.broken or typed_error(error, what) from error
 
     @property
     def broken(self) -> Error | None:
-        """The error of a native producer that can do nothing more, for it was fenced or failed for good."""
+        """The error of a client producer that can do nothing more, for it was fenced or failed for good."""
         fatal = self._fatal
         if fatal is None:
             return None
@@ -184,7 +184,7 @@ class TransactionalClient:
                 f"open for longer than transaction_timeout ({self._timeout_s:g} s)",
                 fix="Connect again to take the name back, and make sure that only one program uses it at a time",
             )
-        made = error_from_native(fatal, f"transaction name {self.name!r}")
+        made = typed_error(fatal, f"transaction name {self.name!r}")
         made.fix = made.fix or "Connect again to claim the name anew"
         return made
 
@@ -193,19 +193,19 @@ class TransactionalClient:
         return self._worker.run(lambda: self._repeat(producer, attempt))
 
     def _repeat(self, producer: Sender, attempt: Callable[[Sender, float], None]) -> None:
-        """Make a native call, and resume it while it only runs out of time."""
+        """Make a client call, and resume it while it only runs out of time."""
         while True:
             try:
-                attempt(producer, NATIVE_SLICE_S)
+                attempt(producer, CALL_SLICE_S)
             except KafkaException as error:
-                if self._closing.is_set() or not native(error).retriable():
+                if self._closing.is_set() or not client_error(error).retriable():
                     raise
                 self._closing.wait(RESUME_PAUSE_S)
             else:
                 return
 
     def _stranger(self, group: str) -> bytes:
-        """Return the native proof of a program that is no member of the group."""
+        """Return the client's proof of a program that is no member of the group."""
         proof = self._strangers.get(group)
         if proof is None:
             outside = Consumer({"group.id": group, "bootstrap.servers": "", "log_level": 0, "logger": logger})

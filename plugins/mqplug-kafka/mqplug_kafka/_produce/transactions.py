@@ -2,7 +2,7 @@
 
 A commit goes through three stages: the records are delivered, the positions are stored in the transaction, and the
 transaction is ended. What fails in the first two proves that nothing is committed. The answer to the third may be late
-or lost: the outcome is unknown until the native client knows it, which the next ``begin`` waits for.
+or lost: the outcome is unknown until the client knows it, which the next ``begin`` waits for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import attrs
 from mqplug import ConnectError, Error, Fenced, NotCommitted, OutcomeUnknown, Timeout
 from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionMark, TransactionOptions
 from mqplug_kafka._admin import transaction_marks
-from mqplug_kafka._admin.group_positions import as_native
+from mqplug_kafka._admin.group_positions import as_committed
 from mqplug_kafka._admin.log_offsets import readable, wait_until_readable
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import BATCH_TOO_LARGE_CODES, code_of
@@ -27,8 +27,8 @@ from mqplug_kafka._produce.transactional_client import TransactionalClient
 
 NOTHING_COMMITTED = "nothing of this transaction was committed"
 CLOSE_SHARE = 0.5  # of the time that a close has, for the abort of an open transaction
-DELIVERY_BEFORE_ABORT_S = 0.2  # a new native producer takes longer
-FIRST_ANSWER_S = 0.05  # the native client repeats a request after 0.08 s at the earliest
+DELIVERY_BEFORE_ABORT_S = 0.2  # a new client producer takes longer
+FIRST_ANSWER_S = 0.05  # the client repeats a request after 0.08 s at the earliest
 READABLE_TIMEOUT_S = 1.0  # until readers can reach what was committed
 READERS_BLOCKED_S = 10.0  # commits do not wait for readers this long after such a wait was in vain
 TOPICS_TIMEOUT_S = 2.0  # for a look whether all topics still exist
@@ -47,7 +47,7 @@ class KafkaTransactions:
         self._records = self._fresh()
         self._mark: TransactionMark | None = None
         self._open = False
-        self._tainted = False  # the native producer needs to be replaced after the abort
+        self._tainted = False  # the client's producer needs to be replaced after the abort
         self._readers_blocked_until = 0.0
         self._commit: Future[None] | None = None  # of an earlier transaction whose outcome is not known
         self._abort: Future[None] | None = None
@@ -72,12 +72,12 @@ class KafkaTransactions:
         self._sends.settle(timeout)
 
     def flush(self, timeout: float) -> None:
-        """Make the native client send what lingers there."""
+        """Make the client send what lingers there."""
         with self._client.noting_fatal():
             self._client.producer.hasten(timeout)
 
     def close(self, timeout: float) -> None:
-        """Abort an open transaction, and release the native producer."""
+        """Abort an open transaction, and release the client's producer."""
         try:
             self.abort(timeout * CLOSE_SHARE)
         finally:
@@ -148,7 +148,7 @@ class KafkaTransactions:
         self._sends.settle(deadline.remaining(IDS_TIMEOUT_S))
 
     def _deliver_before_abort(self, timeout: float) -> None:
-        """Let the records on their way be delivered, if that is soon done: dropping them costs the native producer."""
+        """Let the records on their way be delivered, if that is soon done: dropping them costs the producer."""
         records = self._records
         with suppress(Timeout):
             deadline = Deadline(min(timeout, DELIVERY_BEFORE_ABORT_S))
@@ -162,7 +162,7 @@ class KafkaTransactions:
     def _store_positions(self, moves: Sequence[GroupMove], deadline: Deadline) -> None:
         for move in moves:
             if move.positions:
-                offsets = as_native(move.positions)
+                offsets = as_committed(move.positions)
                 self._client.store_positions(move.group, offsets, move.member, deadline)
         if self._mark is not None:
             group = transaction_marks.mark_group(self._client.name)
@@ -256,7 +256,7 @@ class KafkaTransactions:
             refusal.fix = "Repeat the step: its batches are smaller from now on. A record may also be too large itself"
 
     def _finish_abort(self, deadline: Deadline) -> None:
-        """Wait for the abort under way. Then replace a native producer that cannot go on after it.
+        """Wait for the abort under way. Then replace a client producer that cannot go on after it.
 
         After a refused record it would refuse the next transaction too. If the abort drops records on their way, the
         next ones to their partitions may be refused: the numbers of dropped ones are missing. And it gives up for good

@@ -1,4 +1,4 @@
-"""The native client's options for each kind of client, from the settings. Imports no client library."""
+"""The client's options for each kind of client, from the settings. Imports no client library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from mqplug_kafka._settings import KafkaSettings
 
-# Keys, headers and framing may add this to a value. Broker and native client count them, message_max_bytes does not.
+# Keys, headers and framing may add this to a value. Broker and client count them, message_max_bytes does not.
 MESSAGE_OVERHEAD_BYTES = 48_576
 
 TRANSACTION_BATCH_BYTES = 131_072
@@ -21,7 +21,7 @@ WITHIN_TRANSACTION = {"message.timeout.ms", "delivery.timeout.ms", "socket.timeo
 """Native options that a transaction's timeout bounds."""
 
 LEARNING_PARTITIONS = {"topic.metadata.refresh.interval.ms": 60_000}
-"""Makes the native client, which places messages by their keys, learn of added partitions; its default is 5 minutes."""
+"""Makes the client, which places messages by their keys, learn of added partitions; its default is 5 minutes."""
 
 LOOKING_AGAIN = {"connections.max.idle.ms": 6_000, "topic.metadata.refresh.interval.ms": 2_000}
 """Makes a transaction name look for the coordinator of a group again, if the one that it knew is away.
@@ -45,7 +45,7 @@ ALONE = 1
 
 
 def common(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the native options of every client."""
+    """Return the client options of every client."""
     return {
         "client.id": "mqplug",
         "reconnect.backoff.max.ms": 2000,
@@ -58,7 +58,7 @@ def common(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def administering(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the native options of the admin clients."""
+    """Return the client options of the admin clients."""
     # librdkafka 2.16 connects only to the brokers it needs. A waiting admin request then asks for a connection to its
     # broker whenever the state of any connection changes, and each time cancels the pause before the next attempt:
     # thousands of attempts a second at a broker that is down. Clients that connect to all brokers keep the pauses.
@@ -66,18 +66,18 @@ def administering(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def coordinating(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the native options of the admin clients that ask the coordinators of groups."""
+    """Return the client options of the admin clients that ask the coordinators of groups."""
     # Without it librdkafka 2.16, after all brokers were down, waits forever for the group coordinator it knew before.
     return {"metadata.recovery.strategy": "none", **administering(settings)}
 
 
 def producing(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the native options of the producer. Its queue has no limits, for the core's producers have theirs."""
+    """Return the client options of the producer. Its queue has no limits, for the core's producers have theirs."""
     largest = settings.message_max_bytes + MESSAGE_OVERHEAD_BYTES
     return {
         # A batch larger than the topic's limit fails as a whole: the client does not split it.
         "batch.size": min(1_000_000, largest),
-        "linger.ms": 0,  # records are collected before the native client gets them
+        "linger.ms": 0,  # records are collected before the client gets them
         IN_FLIGHT: 1,
         **common(settings),
         "acks": "all",
@@ -90,7 +90,7 @@ def producing(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def batching(batch_bytes: int) -> dict[str, int]:
-    """Return the native options of a producer whose batches are not larger than this."""
+    """Return the client options of a producer whose batches are not larger than this."""
     if batch_bytes > ALONE:
         return {"batch.size": batch_bytes}
     # Some of these records are refused, and those behind them wait this long before they are sent again.
@@ -98,7 +98,7 @@ def batching(batch_bytes: int) -> dict[str, int]:
 
 
 def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = None) -> dict[str, Any]:
-    """Return the native options of the producer that holds a transaction name, and makes batches of this size."""
+    """Return the client options of the producer that holds a transaction name, and makes batches of this size."""
     limit = round(settings.transaction_timeout * 1000)
     options = {
         **LOOKING_AGAIN,
@@ -112,13 +112,13 @@ def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = No
         options |= batching(batch_bytes)
     elif "batch.size" not in settings.librdkafka:
         options["batch.size"] = min(options["batch.size"], TRANSACTION_BATCH_BYTES)
-    for key in WITHIN_TRANSACTION & options.keys():  # the native client refuses longer ones, and 0
+    for key in WITHIN_TRANSACTION & options.keys():  # the client refuses longer ones, and 0
         options[key] = min(int(options[key]) or limit, limit)
     return options
 
 
 def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[str, Any]:
-    """Return the native options of a consumer."""
+    """Return the client options of a consumer."""
     return {
         # A seek waits this long for a fetch under way; the default is half a second.
         "fetch.wait.max.ms": 100,
@@ -138,7 +138,7 @@ def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[
 
 
 def membership(settings: KafkaSettings, instance: str | None = None) -> dict[str, Any]:
-    """Return the native options of a group's member, a static one if it has the name of an instance."""
+    """Return the client options of a group's member, a static one if it has the name of an instance."""
     if settings.group_protocol == "consumer":
         chosen = {} if settings.assignor is None else {"group.remote.assignor": settings.assignor}
         return {"group.protocol": "consumer", **chosen}
@@ -146,7 +146,7 @@ def membership(settings: KafkaSettings, instance: str | None = None) -> dict[str
     static = {} if instance is None else {"group.instance.id": instance}
     return {
         **static,
-        "group.protocol": "classic",  # the default of coming native clients is another one
+        "group.protocol": "classic",  # the default of coming clients is another one
         "partition.assignment.strategy": settings.assignor or DEFAULT_ASSIGNOR,
         "session.timeout.ms": session,
         "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # members learn of a rebalance within this time
@@ -159,7 +159,7 @@ def rebalances_eagerly(settings: KafkaSettings) -> bool:
 
 
 def inquiring(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the native options of a consumer that only asks for its group's stored offsets."""
+    """Return the client options of a consumer that only asks for its group's stored offsets."""
     # Classic, for a consumer of the other protocol shows itself to the coordinator as a member when it asks.
     session = round(DEFAULT_SESSION_TIMEOUT_S * 1000)
     classic = {"group.protocol": "classic", "session.timeout.ms": session, "max.poll.interval.ms": 300_000}

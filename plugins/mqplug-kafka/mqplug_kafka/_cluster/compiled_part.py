@@ -36,7 +36,7 @@ _refused: dict[Use, str] = {}  # why the plain client does it in this process, w
 _told: set[str] = set()  # reasons that were logged
 
 
-class NativePart:
+class CompiledPart:
     """What one connection uses of the compiled part."""
 
     def __init__(self, settings: KafkaSettings) -> None:
