@@ -10,7 +10,7 @@ from kafka_driver import Seam, fill, new_name
 
 import mqplug
 from mqplug import EARLIEST, GroupDescription
-from mqplug_kafka._admin.transaction_marks import mark_group
+from mqplug_kafka._admin.group_positions import mark_group
 
 OLD = os.environ.get("MQPLUG_DEVBROKERS_KAFKA", "4").startswith("3.")
 PROTOCOLS = ["classic", pytest.param("consumer", marks=pytest.mark.skipif(OLD, reason="it came with Kafka 4.0"))]

@@ -18,7 +18,7 @@ from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import code_of
 from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.outcomes import RecordOutcome, RunOutcome
-from mqplug_kafka._produce.topic_sends import unstorable
+from mqplug_kafka._produce.producer import unstorable
 from mqplug_kafka._produce.transactional_client import TransactionalClient
 
 if TYPE_CHECKING:

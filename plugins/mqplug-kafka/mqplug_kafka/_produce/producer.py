@@ -1,15 +1,31 @@
-"""The producer, which hands records to the client and takes its delivery reports."""
+"""The producer: hands records to the client topic by topic, in order, and sends again those refused with their batch.
+
+A broker refuses a batch as a whole, if it is too large for the topic or if one of its records is invalid. None of its
+records is stored then, so they may be sent again in smaller batches. To keep the order inside each partition, nothing
+more of the topic is handed to the client until all reports are in. Refused records that a later one of their partition
+has overtaken have failed: as invalid if they are so by themselves, else as part of a refused batch. The others are sent
+again, and when they are settled, the held ones follow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from threading import Lock
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock, RLock
+from typing import Any
 
+from confluent_kafka import KafkaError
+
+from mqplug import Closed, Error, InvalidRecord, OutcomeUnknown
 from mqplug.spi import Run, Sending
+from mqplug_kafka._cluster.client_options import ALONE
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.shared_producer import ProducersBySize
+from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, bad_time, invalid_record, not_stored, refused_with_batch
+from mqplug_kafka._cluster.shared_producer import ProducersBySize, SharedProducer
+from mqplug_kafka._cluster.topic_metadata import TopicLimits
 from mqplug_kafka._produce.current_logs import CurrentLogs
-from mqplug_kafka._produce.topic_sends import TopicSends
+from mqplug_kafka._produce.outcomes import RecordOutcome, Refused, RunOutcome
 
 LINGER_S = 0.002
 
@@ -62,3 +78,253 @@ class KafkaProducer:
                     found = TopicSends(topic, self._connection, self._current_logs, self._producers)
                     self._topics[topic] = found
         return found
+
+
+SMALLEST_GUESS_BYTES = 1024  # where the limit is not known and this is too large, each record goes alone
+NOTHING = (0, 0)
+
+
+class TopicSends:
+    """The records of one producer for one topic."""
+
+    def __init__(
+        self, topic: str, connection: KafkaConnection, current_logs: CurrentLogs, producers: ProducersBySize
+    ) -> None:
+        self._topic = topic
+        self._limits = connection.limits
+        self._future_max = connection.settings.future_max
+        self._current_logs = current_logs
+        self._producers = producers
+        self._producer = producers.largest
+        self._lock = RLock()
+        self._last = 0  # the number of the last hand-over
+        self._on_the_way: set[int] = set()  # the numbers of the hand-overs without an outcome
+        self._stored: dict[int, tuple[int, int]] = {}  # by partition, the hand-over and row of the last stored record
+        self._in_doubt = NOTHING  # the last hand-over that failed midway
+        self._refused: list[Refused] = []
+        self._held: deque[tuple[Run | Sending, Callable[[Any], None]]] = deque()
+        self.holds = not self._limits.is_known(topic)
+        """Whether records are held. Then ``go_on`` must be called."""
+        self._asked = self.holds
+        if self.holds:
+            self._limits.ask(topic)
+            current_logs.prepare(self._producer, topic, 0)  # connects in the meantime
+        else:
+            self._producer = producers.of(self._limits.of(topic).batch_bytes)
+
+    # handing over ------------------------------------------------------------------------------------------
+
+    def send(self, sending: Sending) -> None:
+        """Hand a record to the client, or hold it."""
+        with self._lock:
+            if self._producer.outdated:
+                self._renew()
+            if self.holds:
+                self._held.append((sending, self._send))
+            else:
+                self._send(sending)
+
+    def send_run(self, run: Run) -> None:
+        """Hand a run to the client, or hold it."""
+        with self._lock:
+            if self._producer.outdated:
+                self._renew()
+            if self.holds:
+                self._held.append((run, self._send_run))
+            else:
+                self._send_run(run)
+
+    def _renew(self) -> None:
+        """Use a client with the renewed certificates, as soon as the former has reported on all records."""
+        if self._on_the_way or self.holds:
+            self.holds = True
+        else:
+            self._producer = self._producers.of(self._limits.of(self._topic).batch_bytes)
+
+    def _send(self, sending: Sending, producer: SharedProducer | None = None) -> None:
+        producer = producer or self._producer
+        if (error := unstorable(sending, self._future_max)) is not None:
+            sending.failed(error)
+            return
+        self._current_logs.prepare(producer, self._topic, sending.partition)
+        number = self._new_number()
+        try:
+            RecordOutcome(sending, self._current_logs, self, number, producer.batch_bytes).hand_to(producer.sender)
+        except BaseException:
+            self._given_up(number)
+            raise
+
+    def _send_run(self, run: Run) -> None:
+        self._current_logs.prepare(self._producer, self._topic, run.partition)
+        number = self._new_number()
+        outcome = RunOutcome(run, self._current_logs, self, number, self._producer.batch_bytes)
+        try:
+            taken = outcome.hand_to(self._producer.sender, self._future_max)
+        except BaseException:
+            self._given_up(number)
+            raise
+        if not taken:
+            self._on_the_way.discard(number)
+            for each in run.sendings():
+                self._send(each)
+
+    def _new_number(self) -> int:
+        self._last += 1
+        self._on_the_way.add(self._last)
+        return self._last
+
+    # outcomes ----------------------------------------------------------------------------------------------
+
+    def refused_one(self) -> None:
+        """As ``SendsAgain.refused_one``."""
+        self.holds = True
+
+    def reported(self, number: int, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
+        """As ``SendsAgain.reported``."""
+        with self._lock:
+            for partition, row in stored.items():
+                self._stored[partition] = max(self._stored.get(partition, NOTHING), (number, row))
+            self._refused.extend(refused)
+            self._on_the_way.discard(number)
+
+    def _given_up(self, number: int) -> None:
+        """Forget a hand-over that failed midway. Its records may be stored: nothing before them is sent again."""
+        self._in_doubt = (number, 0)
+        self._on_the_way.discard(number)
+
+    # sending again -----------------------------------------------------------------------------------------
+
+    def go_on(self, timeout: float) -> None:
+        """Send again what was refused, or hand over what was held, if nothing is on its way any more."""
+        with self._lock:
+            if self._on_the_way or not self.holds:
+                return
+            if self._refused and not self._asked:
+                self._limits.ask(self._topic)
+                self._asked = True
+        if self._asked and not self._limits.await_answer(self._topic, timeout):
+            return
+        with self._lock:
+            if self._on_the_way or not self.holds:  # another thread was quicker
+                return
+            self._asked = False
+            refused, self._refused = self._refused, []
+            self._send_again([each for each in sorted(refused, key=_order) if not self._has_failed(each)])
+            if not self._on_the_way:
+                self._release()
+
+    def _has_failed(self, refused: Refused) -> bool:
+        """Return whether a refused record cannot be sent again. If so, settle it."""
+        sending, error = refused.sending, refused.error
+        invalid = error.code() in INVALID_RECORD_CODES
+        if refused.batch_bytes <= ALONE or (not invalid and _size(sending) >= refused.batch_bytes):
+            sending.failed(self._invalid(refused) if invalid else not_stored(error))
+            return True  # it was alone in its batch
+        stored = max(self._stored.get(refused.partition, NOTHING), self._in_doubt)
+        if stored > _order(refused):
+            self._give_up(refused)
+            return True
+        return False
+
+    def _give_up(self, refused: Refused) -> None:
+        """Settle a refused record that is not sent again."""
+        is_invalid = is_itself_invalid(refused.error, refused.sending, self._limits.of(self._topic))
+        refused.sending.failed(self._invalid(refused) if is_invalid else refused_with_batch(refused.error))
+
+    def _invalid(self, refused: Refused) -> Error:
+        return invalid_record(refused.error, refused.sending, self._limits.of(self._topic).compacted)
+
+    def _send_again(self, refused: Sequence[Refused]) -> None:
+        if not refused:
+            return
+        invalid = any(each.error.code() in INVALID_RECORD_CODES for each in refused)
+        fits = not invalid and self._narrow(min(each.batch_bytes for each in refused))
+        producer = self._producers.of(self._limits.of(self._topic).batch_bytes if fits else ALONE)
+        waiting = deque(refused)
+        try:
+            while waiting:
+                self._send(waiting[0].sending, producer)
+                waiting.popleft()
+        except BaseException:
+            interrupted = waiting.popleft().sending
+            interrupted.unknown(OutcomeUnknown("the hand-over to the native client was interrupted"))
+            self._refused.extend(waiting)
+            raise
+
+    def _narrow(self, refused_bytes: int) -> bool:
+        """Use smaller batches from now on. Return whether these fit for sure; else their size is a guess."""
+        limits = self._limits.of(self._topic)
+        if limits.batch_bytes is None or limits.batch_bytes >= refused_bytes:
+            self._limits.guess(self._topic, refused_bytes // 4 if refused_bytes > SMALLEST_GUESS_BYTES else ALONE)
+            return False
+        return not limits.guessed
+
+    def _release(self) -> None:
+        """Hand over what was held."""
+        self._producer = self._producers.of(self._limits.of(self._topic).batch_bytes)
+        self.holds = False
+        while self._held:
+            records, hand_over = self._held.popleft()
+            try:
+                hand_over(records)
+            except BaseException:
+                records.unknown(OutcomeUnknown("the hand-over to the native client was interrupted"))
+                raise
+
+    def close(self) -> None:
+        """Send nothing more."""
+        with self._lock:
+            for records, _ in self._held:
+                records.failed(Closed("the producer was closed before the record was sent"))
+            self._held.clear()
+            for each in self._refused:
+                self._give_up(each)
+            self._refused.clear()
+
+
+def _order(refused: Refused) -> tuple[int, int]:
+    return refused.number, refused.row
+
+
+def _size(sending: Sending) -> int:
+    headers = sum(len(name.encode()) + len(value or b"") for name, value in sending.headers)
+    return len(sending.value or b"") + len(sending.key or b"") + headers
+
+
+def unstorable(sending: Sending, future_max: float) -> Error | None:
+    """Return the error of a record that could not be stored as it is, before any I/O; None if it can be sent."""
+    moment = sending.timestamp
+    if moment is not None and (why := _bad_time(moment, future_max)):
+        return bad_time(moment, why)
+    for name, _ in sending.headers:
+        if "\0" in name:
+            return InvalidRecord(
+                f"the header name {name!r} contains NUL, where Kafka's native client would end it",
+                fix="Leave NUL out of header names, or put it into the header's value",
+            )
+    return None
+
+
+def _bad_time(moment: int, future_max: float) -> str | None:
+    """Return why Kafka would not store this timestamp; None if it would."""
+    if moment == 0:
+        return "Kafka takes 0 to mean now"
+    if moment > (time.time() + future_max) * 1000:
+        return f"it is more than {future_max:g} s in the future, the setting future_max"
+    return None
+
+
+def is_itself_invalid(error: KafkaError, sending: Sending, limits: TopicLimits) -> bool:
+    """Return whether a record is itself the reason that its batch was refused as invalid, or may be, by its limits.
+
+    If exactly one record of a batch is invalid, librdkafka 2.16 reports the others with the same code.
+    """
+    if error.code() not in {KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}:
+        return False
+    lacks_key = sending.key is None and limits.compacted is not False
+    return lacks_key or (sending.timestamp is not None and not _is_in_time(sending.timestamp, limits.times))
+
+
+def _is_in_time(moment: int, limits: tuple[int, int] | None) -> bool:
+    """Return whether the broker certainly accepts this timestamp."""
+    return limits is not None and -limits[0] <= moment - time.time() * 1000 <= limits[1]

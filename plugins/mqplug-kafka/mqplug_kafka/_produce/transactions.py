@@ -16,8 +16,7 @@ import attrs
 
 from mqplug import ConnectError, Error, Fenced, NotCommitted, OutcomeUnknown, Timeout
 from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionMark, TransactionOptions
-from mqplug_kafka._admin import transaction_marks
-from mqplug_kafka._admin.group_positions import as_committed
+from mqplug_kafka._admin.group_positions import as_committed, mark_as_committed, mark_group, reached_mark
 from mqplug_kafka._admin.log_offsets import readable, wait_until_readable
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import BATCH_TOO_LARGE_CODES, code_of
@@ -94,7 +93,7 @@ class KafkaTransactions:
         if (error := self._client.broken) is not None:
             raise error
         name = self._client.name
-        known = None if mark is None else transaction_marks.reached(self._connection, name, mark, deadline)
+        known = None if mark is None else reached_mark(self._connection, name, mark, deadline)
         self._client.begin(deadline)
         self._records = self._fresh()
         self._mark = mark if known is None else None
@@ -165,8 +164,8 @@ class KafkaTransactions:
                 offsets = as_committed(move.positions)
                 self._client.store_positions(move.group, offsets, move.member, deadline)
         if self._mark is not None:
-            group = transaction_marks.mark_group(self._client.name)
-            self._client.store_positions(group, [transaction_marks.as_offset(self._mark)], None, deadline)
+            group = mark_group(self._client.name)
+            self._client.store_positions(group, [mark_as_committed(self._mark)], None, deadline)
 
     def _end(self, deadline: Deadline) -> None:
         """End the transaction, and settle its records."""
