@@ -19,6 +19,8 @@ from mqplug_kafka._admin.log_offsets import LOG_END, look_up, resolve_start
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import typed_error
 
+MARK_GROUP_PREFIX = "mqplug-transaction-"
+
 
 def as_committed(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
     """Return positions as the client commits them."""
@@ -116,9 +118,6 @@ def _starts(
     if isinstance(start, Mapping):
         return {log: start[log] for log in logs}
     return resolve_start(connection, start, logs, deadline.remaining())
-
-
-MARK_GROUP_PREFIX = "mqplug-transaction-"
 
 
 def mark_group(name: str) -> str:

@@ -28,6 +28,18 @@ NO_GROUP_ID = "mqplug-without-group"
 
 Spans = Mapping[Log, tuple[int, int]]
 
+MAX_COUNTED_MESSAGES = 10_000  # last(n) counts messages up to this number, and offsets above it
+
+READABLE_PAUSE_S = 0.002  # at first; doubled each time
+
+LOG_START: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LOG_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_RETRIED_CODES = TRANSIENT_CODES | {KafkaError._NOENT}
+
+LogOffsets = dict[Log, int]
+PendingOffsets = Callable[[float], LogOffsets]
+
 
 class OffsetScan:
     """A short-lived client consumer that reports the offsets of messages."""
@@ -97,19 +109,6 @@ class OffsetScan:
 def _is_about_group(message: Message) -> bool:
     error = message.error()
     return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-
-
-MAX_COUNTED_MESSAGES = 10_000  # last(n) counts messages up to this number, and offsets above it
-
-READABLE_PAUSE_S = 0.002  # at first; doubled each time
-
-LOG_START: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-LOG_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-
-_RETRIED_CODES = TRANSIENT_CODES | {KafkaError._NOENT}
-
-LogOffsets = dict[Log, int]
-PendingOffsets = Callable[[float], LogOffsets]
 
 
 def look_up(

@@ -28,6 +28,17 @@ MIN_SEGMENT_BYTES = 1 << 20  # Kafka 4 refuses less
 RETENTION_MS, RETENTION_BYTES, CLEANUP_POLICY = "retention.ms", "retention.bytes", "cleanup.policy"
 SEGMENT_MS, SEGMENT_BYTES = "segment.ms", "segment.bytes"
 
+REPLICATION_FACTOR = "replication_factor"
+"""The option that is no configuration."""
+BROKER_ANSWER_S = 2.0  # a broker that does not answer learns of a change before it serves again
+SPREAD_S = 2.0  # by then, brokers that agree have the change, even if they show another value
+CHECK_PAUSE_S = 0.02
+
+T = TypeVar("T")
+
+Changes = Mapping[str, str | None]
+"""The new value of each setting; None for the cluster's default."""
+
 
 def retention_options(seconds: float | None, size: int | None) -> dict[str, str]:
     """Return the configuration for the given limits. None leaves a limit to the cluster."""
@@ -88,18 +99,6 @@ def _limits(config: Mapping[str, ConfigEntry]) -> tuple[float, int | None]:
     """Return the retention in seconds, and in bytes if it is limited."""
     milliseconds, size = int(str(config[RETENTION_MS].value)), int(str(config[RETENTION_BYTES].value))
     return math.inf if milliseconds < 0 else milliseconds / 1000, None if size < 0 else size
-
-
-REPLICATION_FACTOR = "replication_factor"
-"""The option that is no configuration."""
-BROKER_ANSWER_S = 2.0  # a broker that does not answer learns of a change before it serves again
-SPREAD_S = 2.0  # by then, brokers that agree have the change, even if they show another value
-CHECK_PAUSE_S = 0.02
-
-T = TypeVar("T")
-
-Changes = Mapping[str, str | None]
-"""The new value of each setting; None for the cluster's default."""
 
 
 def change(connection: KafkaConnection, action: AlterTopic, deadline: Deadline) -> None:

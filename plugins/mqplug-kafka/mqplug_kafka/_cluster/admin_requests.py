@@ -45,71 +45,6 @@ _OUT_OF_TURN = "Request not valid in current SASL state"
 That happens now and then when a token is renewed. The client then connects again.
 """
 
-
-class ConnectionFailures:
-    """The last errors of the connection. Client calls themselves just time out."""
-
-    def __init__(self) -> None:
-        self._last: KafkaError | None = None
-        self._moment = 0.0
-        self._failed_at: dict[str, float] = {}
-        self._down_since: float | None = None
-        self.down_at = -math.inf
-        """When all brokers were last down, in monotonic time."""
-        self.had_answer = False
-        """Whether a broker has answered a request, so that the credentials were once accepted."""
-
-    def __call__(self, error: KafkaError) -> None:
-        """Remember an error. Serves as ``error_cb``."""
-        if self.had_answer and _OUT_OF_TURN in error.str():
-            return
-        now = time.monotonic()
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self.down_at = now
-            self._down_since = self._down_since or self.down_at
-            if self._last is not None:
-                return  # it says less than the error before it
-        else:
-            self._failed_at[error.str().partition(": ")[0]] = now
-        if error.code() in _REFUSED or not self._was_refused(now - REFUSAL_S):
-            self._last, self._moment = error, now
-
-    def _was_refused(self, since: float) -> bool:
-        return self._last is not None and self._last.code() in _REFUSED and self._moment > since
-
-    def hopeless(self, since: float, outage_limit: float, servers: int) -> bool:
-        """Return whether waiting is pointless: credentials or certificates refused, or all brokers down too long."""
-        if self._last is None or self._moment < since:
-            return False
-        return self._last.code() in _REFUSED or self._failed_again(outage_limit, servers)
-
-    def _failed_again(self, after: float, servers: int) -> bool:
-        """Return whether each of so many servers failed again, ``after`` seconds after all had failed.
-
-        One that is silent since then may be slow, and about to answer.
-        """
-        if self._down_since is None:
-            return False
-        end = self._down_since + after
-        return self.down_at > end or sum(moment > end for moment in self._failed_at.values()) >= servers
-
-    def explain(self, what: str, since: float, cause: BaseException | None = None) -> Error:
-        """Return the error for an operation that got no answer."""
-        if self._last is None or self._moment < since:
-            silent = Timeout(f"{what}: no answer in time", fix="Allow more time, or check that the brokers are up")
-            silent.__cause__ = cause
-            return silent
-        code = self._last.code()
-        if code == KafkaError._ALL_BROKERS_DOWN:
-            made: Error = ConnectError(f"{what}: {_SILENT}", fix=_SILENT_FIX)
-            made.__cause__ = KafkaException(self._last)
-            return made
-        made = typed_error(self._last, what, AuthError if code == KafkaError._AUTHENTICATION else ConnectError)
-        said = self._last.str()
-        made.fix = next((fix for part, fix in _FIXES.items() if part in said), made.fix)
-        return made
-
-
 T = TypeVar("T")
 
 WAIT_SLICE_S = 0.05  # between two looks whether waiting still makes sense
@@ -272,3 +207,67 @@ class AdminRequests:
             else:
                 self.failures.had_answer = True
                 return answer
+
+
+class ConnectionFailures:
+    """The last errors of the connection. Client calls themselves just time out."""
+
+    def __init__(self) -> None:
+        self._last: KafkaError | None = None
+        self._moment = 0.0
+        self._failed_at: dict[str, float] = {}
+        self._down_since: float | None = None
+        self.down_at = -math.inf
+        """When all brokers were last down, in monotonic time."""
+        self.had_answer = False
+        """Whether a broker has answered a request, so that the credentials were once accepted."""
+
+    def __call__(self, error: KafkaError) -> None:
+        """Remember an error. Serves as ``error_cb``."""
+        if self.had_answer and _OUT_OF_TURN in error.str():
+            return
+        now = time.monotonic()
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.down_at = now
+            self._down_since = self._down_since or self.down_at
+            if self._last is not None:
+                return  # it says less than the error before it
+        else:
+            self._failed_at[error.str().partition(": ")[0]] = now
+        if error.code() in _REFUSED or not self._was_refused(now - REFUSAL_S):
+            self._last, self._moment = error, now
+
+    def _was_refused(self, since: float) -> bool:
+        return self._last is not None and self._last.code() in _REFUSED and self._moment > since
+
+    def hopeless(self, since: float, outage_limit: float, servers: int) -> bool:
+        """Return whether waiting is pointless: credentials or certificates refused, or all brokers down too long."""
+        if self._last is None or self._moment < since:
+            return False
+        return self._last.code() in _REFUSED or self._failed_again(outage_limit, servers)
+
+    def _failed_again(self, after: float, servers: int) -> bool:
+        """Return whether each of so many servers failed again, ``after`` seconds after all had failed.
+
+        One that is silent since then may be slow, and about to answer.
+        """
+        if self._down_since is None:
+            return False
+        end = self._down_since + after
+        return self.down_at > end or sum(moment > end for moment in self._failed_at.values()) >= servers
+
+    def explain(self, what: str, since: float, cause: BaseException | None = None) -> Error:
+        """Return the error for an operation that got no answer."""
+        if self._last is None or self._moment < since:
+            silent = Timeout(f"{what}: no answer in time", fix="Allow more time, or check that the brokers are up")
+            silent.__cause__ = cause
+            return silent
+        code = self._last.code()
+        if code == KafkaError._ALL_BROKERS_DOWN:
+            made: Error = ConnectError(f"{what}: {_SILENT}", fix=_SILENT_FIX)
+            made.__cause__ = KafkaException(self._last)
+            return made
+        made = typed_error(self._last, what, AuthError if code == KafkaError._AUTHENTICATION else ConnectError)
+        said = self._last.str()
+        made.fix = next((fix for part, fix in _FIXES.items() if part in said), made.fix)
+        return made

@@ -51,6 +51,10 @@ ANSWER_TIMEOUT_S = 0.5  # for a look whether a coordinator answers, after the ti
 NEW_TOPIC_S = 3.0  # within this time all brokers know of a new topic
 NEW_TOPIC_PAUSE_S = 0.02
 
+ASKED_TOPIC = "__consumer_offsets"  # metadata of one topic are asked for, whether or not it exists: all may be many
+ASK_SLICE_S = 1.0  # after each, a client that was closed meanwhile asks no more
+ASK_PAUSE_S = 0.02
+
 
 class KafkaConnection:
     """A client's connection to a cluster."""
@@ -257,11 +261,6 @@ class KafkaConnection:
 
 def _continues(found: Log, log: Log) -> bool:
     return found.partition == log.partition and not is_other(found.incarnation, log.incarnation)
-
-
-ASKED_TOPIC = "__consumer_offsets"  # metadata of one topic are asked for, whether or not it exists: all may be many
-ASK_SLICE_S = 1.0  # after each, a client that was closed meanwhile asks no more
-ASK_PAUSE_S = 0.02
 
 
 class ClusterIdentity:

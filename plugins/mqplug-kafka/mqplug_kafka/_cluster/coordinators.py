@@ -35,6 +35,21 @@ MAX_WAIT_S = 3000.0  # a caller's wait ends before librdkafka's
 
 MAX_IDLE_CLIENTS = 4  # kept for later requests
 
+MAX_IDLE_CONSUMERS = 8  # kept for the next request about their group, with three threads each
+ATTEMPT_TIMEOUT_S = 1.0  # a kept consumer that does not answer in this time is replaced
+
+_RETRIED_CODES = TRANSIENT_CODES | {
+    KafkaError._DESTROY_BROKER,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_COORD,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+}
+
+Key = tuple[str, bool]
+"""A group, and whether its consumer waits for transactions."""
+
 
 class Coordinators:
     """Admin clients for such requests. A client is used again only if all of its requests were answered."""
@@ -114,23 +129,6 @@ def _described(
         if not is_transient(error):
             raise
     return requests.ask(what, lambda _: _describe(requests, [group])[group], deadline.remaining())
-
-
-MAX_IDLE_CONSUMERS = 8  # kept for the next request about their group, with three threads each
-ATTEMPT_TIMEOUT_S = 1.0  # a kept consumer that does not answer in this time is replaced
-
-_RETRIED_CODES = TRANSIENT_CODES | {
-    KafkaError._DESTROY_BROKER,
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError._WAIT_COORD,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
-}
-
-
-Key = tuple[str, bool]
-"""A group, and whether its consumer waits for transactions."""
 
 
 class GroupOffsets:

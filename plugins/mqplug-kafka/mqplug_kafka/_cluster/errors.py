@@ -170,6 +170,20 @@ NOT_STORED_CODES = BATCH_REFUSED_CODES | {
 }
 """Codes that prove that a record was not stored: each attempt is refused alike, so no earlier one succeeded."""
 
+_NEEDED_RIGHTS: dict[type[Action], str] = {
+    CreateTopic: "Create on the topic, or on the cluster, and Describe on the topic",
+    AlterTopic: "Describe and AlterConfigs on the topic",
+    AddPartitions: "Describe and Alter on the topic",
+    DeleteTopic: "Describe and Delete on the topic",
+    DescribeTopic: "Describe on the topic",
+    DescribeTopics: "Describe on the topic",
+    DescribeGroup: "Describe on the topic, and Describe or Read on the group",
+    DescribeGroupMembers: "Describe on its topics, and Describe or Read on the group",
+    ListGroups: "Describe or Read on the group",
+    DeleteGroup: "Delete on the group",
+    Trim: "Describe and Delete on the topic",
+}
+
 
 def client_error(error: KafkaError | KafkaException) -> KafkaError:
     """Return the client error, which exceptions only wrap."""
@@ -250,21 +264,6 @@ def maybe_stored(error: KafkaError) -> OutcomeUnknown:
 def bad_time(milliseconds: int, why: str) -> Unsupported:
     """Return the error of a record whose timestamp Kafka cannot store as it is."""
     return Unsupported("timestamps_producer", f"a record with the timestamp {milliseconds} ms cannot be stored: {why}")
-
-
-_NEEDED_RIGHTS: dict[type[Action], str] = {
-    CreateTopic: "Create on the topic, or on the cluster, and Describe on the topic",
-    AlterTopic: "Describe and AlterConfigs on the topic",
-    AddPartitions: "Describe and Alter on the topic",
-    DeleteTopic: "Describe and Delete on the topic",
-    DescribeTopic: "Describe on the topic",
-    DescribeTopics: "Describe on the topic",
-    DescribeGroup: "Describe on the topic, and Describe or Read on the group",
-    DescribeGroupMembers: "Describe on its topics, and Describe or Read on the group",
-    ListGroups: "Describe or Read on the group",
-    DeleteGroup: "Delete on the group",
-    Trim: "Describe and Delete on the topic",
-}
 
 
 def needed(rights: str) -> str:

@@ -29,6 +29,8 @@ from mqplug_kafka._cluster.sender import Sender
 METADATA_TIMEOUT_S = 5.0
 FLUSH_SLICE_S = 0.02  # within this time the client's threads have seen that records shall not linger
 
+SLICE_S = 0.005  # how long the reports of one are waited for, while others have records on their way, too
+
 
 class SharedProducer:
     """A client producer, and the threads that wait for its delivery reports."""
@@ -222,9 +224,6 @@ class SharedProducers:
         self._failures(error)
         if error.fatal():  # it sends no more
             self._current.pop(batch_bytes, None)
-
-
-SLICE_S = 0.005  # how long the reports of one are waited for, while others have records on their way, too
 
 
 class ProducersBySize:

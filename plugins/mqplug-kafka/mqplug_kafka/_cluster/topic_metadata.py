@@ -31,6 +31,10 @@ NO_IDS = (
     "reuse the names of deleted topics"
 )
 
+READ_TIMEOUT_S = 5.0
+MAX_BYTES, CLEANUP_POLICY = "max.message.bytes", "cleanup.policy"
+TIME_BEFORE, TIME_AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+
 
 def incarnation(topic: TopicDescription) -> str:
     """Return the topic's UUID, as Kafka's own tools write it, or "" if it has none."""
@@ -56,11 +60,6 @@ class MissingIds:
         if not self._warned and not incarnation(topic):
             self._warned = True
             logger.warning(NO_IDS)
-
-
-READ_TIMEOUT_S = 5.0
-MAX_BYTES, CLEANUP_POLICY = "max.message.bytes", "cleanup.policy"
-TIME_BEFORE, TIME_AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 
 
 @attrs.frozen

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 FIRST_MESSAGES = 100  # at most, where they are compared with those of the plain client before they are delivered
 
+ANSWER_S = 2.0  # until the plain client must have read them
+COLUMNS = ("coordinates", "keys", "values", "headers", "timestamps", "log_times")
+
 
 class CompiledSource:
     """The compiled part's reader as a source of messages. Until a process has checked it once, it has a check."""
@@ -155,10 +158,6 @@ class CompiledColumns:
         from mqplug_kafka._consume.arrow_views import views
 
         return views(self._run, names)
-
-
-ANSWER_S = 2.0  # until the plain client must have read them
-COLUMNS = ("coordinates", "keys", "values", "headers", "timestamps", "log_times")
 
 
 class FirstMessagesCheck:

@@ -18,54 +18,6 @@ from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._consume.message_source import NOTHING, Fetched, MessageSource, Name, PartitionError, Rows
 from mqplug_kafka._consume.topic_watch import TopicWatch
 
-
-class PausedPartitions:
-    """Single pauses and the pause of all partitions, kept apart: ending one does not end the other."""
-
-    def __init__(self, source: MessageSource) -> None:
-        self._source = source
-        self._all_paused = False
-        self.paused: set[Name] = set()
-
-    def move_to(self, source: MessageSource, held: Collection[Name]) -> None:
-        """Keep the pauses in another source, which holds these partitions."""
-        self._source = source
-        self._source.pause(held if self._all_paused else self.paused)
-
-    def taken(self, names: Collection[Name]) -> None:
-        """Pause or resume partitions assigned just now: the client remembers pauses of earlier assignments."""
-        (self._source.pause if self._all_paused else self._source.resume)(names)
-
-    def restarted(self, held: Collection[Name]) -> None:
-        """Pause or resume all partitions, after the client was told anew to fetch them."""
-        self.taken(set(held) - self.paused)
-        self._source.pause(self.paused & set(held))
-
-    def pause(self, names: Collection[Name]) -> None:
-        """Stop fetching these partitions."""
-        self.paused.update(names)
-        self._source.pause(names)
-
-    def resume(self, names: Iterable[Name]) -> None:
-        """Fetch these partitions again, unless all are paused."""
-        ended = self.paused & set(names)
-        self.paused -= ended
-        if not self._all_paused:
-            self._source.resume(ended)
-
-    def pause_all(self, held: Collection[Name]) -> None:
-        """Stop fetching all partitions."""
-        if not self._all_paused:
-            self._all_paused = True
-            self._source.pause(set(held) - self.paused)
-
-    def resume_all(self, held: Collection[Name]) -> None:
-        """Fetch all partitions again that are not paused singly."""
-        if self._all_paused:
-            self._all_paused = False
-            self._source.resume(set(held) - self.paused)
-
-
 S = TypeVar("S", bound=MessageSource)
 
 END_CHECK_S = 0.5  # between two checks whether the log has reached a position beyond its end
@@ -363,3 +315,50 @@ def _until(end: float) -> float:
 
 def _name(log: Log) -> Name:
     return log.topic, log.partition
+
+
+class PausedPartitions:
+    """Single pauses and the pause of all partitions, kept apart: ending one does not end the other."""
+
+    def __init__(self, source: MessageSource) -> None:
+        self._source = source
+        self._all_paused = False
+        self.paused: set[Name] = set()
+
+    def move_to(self, source: MessageSource, held: Collection[Name]) -> None:
+        """Keep the pauses in another source, which holds these partitions."""
+        self._source = source
+        self._source.pause(held if self._all_paused else self.paused)
+
+    def taken(self, names: Collection[Name]) -> None:
+        """Pause or resume partitions assigned just now: the client remembers pauses of earlier assignments."""
+        (self._source.pause if self._all_paused else self._source.resume)(names)
+
+    def restarted(self, held: Collection[Name]) -> None:
+        """Pause or resume all partitions, after the client was told anew to fetch them."""
+        self.taken(set(held) - self.paused)
+        self._source.pause(self.paused & set(held))
+
+    def pause(self, names: Collection[Name]) -> None:
+        """Stop fetching these partitions."""
+        self.paused.update(names)
+        self._source.pause(names)
+
+    def resume(self, names: Iterable[Name]) -> None:
+        """Fetch these partitions again, unless all are paused."""
+        ended = self.paused & set(names)
+        self.paused -= ended
+        if not self._all_paused:
+            self._source.resume(ended)
+
+    def pause_all(self, held: Collection[Name]) -> None:
+        """Stop fetching all partitions."""
+        if not self._all_paused:
+            self._all_paused = True
+            self._source.pause(set(held) - self.paused)
+
+    def resume_all(self, held: Collection[Name]) -> None:
+        """Fetch all partitions again that are not paused singly."""
+        if self._all_paused:
+            self._all_paused = False
+            self._source.resume(set(held) - self.paused)

@@ -24,6 +24,11 @@ from mqplug_kafka._produce.transactional_client import TransactionalClient
 if TYPE_CHECKING:
     import pyarrow
 
+PURGED_CODES = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+"""Codes of records that the client drops when another one has doomed the transaction."""
+
+Settle = Callable[["Sending | Run"], None]
+
 
 class TransactionalSends:
     """Hands records to the client's producer of a transaction name, and takes its delivery reports."""
@@ -56,12 +61,6 @@ class TransactionalSends:
             return
         self._current_logs.prepare(self._client.producer, sending.topic, sending.partition)
         RecordOutcome(sending, self._current_logs).hand_to(self._client.producer.sender)
-
-
-PURGED_CODES = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
-"""Codes of records that the client drops when another one has doomed the transaction."""
-
-Settle = Callable[["Sending | Run"], None]
 
 
 class PendingRecords:
