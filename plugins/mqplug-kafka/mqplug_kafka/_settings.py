@@ -61,7 +61,7 @@ ASSIGNORS: Mapping[GroupProtocol, tuple[Assignor, ...]] = {
 INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")  # up to 249 for Kafka: room for a number behind it
 DEFAULT_PORT = 9092
 MIN_TRANSACTION_TIMEOUT_S = 1.0
-MAX_TRANSACTION_TIMEOUT_S = 2_147_483.0  # as many milliseconds as the client can say
+MAX_TRANSACTION_TIMEOUT_S = 2_147_483.0  # as many milliseconds as the native client can say
 NativePart = Literal["auto", "off", "required"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 OAUTH_PREFIX = "sasl.oauthbearer."
@@ -90,7 +90,7 @@ class KafkaSettings:
     size of the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
     After ``transaction_timeout`` seconds the brokers abort a transaction that is still open; readers wait behind it
     until then.
-    ``librdkafka`` passes options to the client, such as ``{"linger.ms": "20"}``; options that would break
+    ``librdkafka`` passes options to the native client, such as ``{"linger.ms": "20"}``; options that would break
     mqplug's promises are refused. ``native`` says whether the compiled part of mqplug-kafka-native reads and sends:
     ``auto`` where it is installed and fits, else ``off`` or ``required``.
     """
@@ -217,7 +217,7 @@ def _check_certificates(settings: KafkaSettings) -> None:
 
 
 def _check_oauth(settings: KafkaSettings) -> None:
-    """Check the settings of OAUTHBEARER, and the client ones, with which librdkafka fetches tokens by itself."""
+    """Check the settings of OAUTHBEARER, and the native ones, with which librdkafka fetches tokens by itself."""
     of_endpoint = {"token_endpoint": settings.token_endpoint, "client_id": settings.client_id,
                    "client_secret": settings.client_secret}  # fmt: skip
     missing = [name for name, value in of_endpoint.items() if not value]

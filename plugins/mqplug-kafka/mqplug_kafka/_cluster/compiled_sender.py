@@ -29,7 +29,6 @@ class CompiledSender:
         self._sender = part.module.Sender(options)
         self._reports: list[Report] = []
         self.is_unsound = False
-        """Whether a report contradicted itself. Then the plain client should send what comes next."""
 
     def __len__(self) -> int:
         return len(self._sender) + len(self._reports)
@@ -71,17 +70,14 @@ class CompiledSender:
         while (report := self._next_report()) is not None:
             report.owner.take_report(report)
             if not report.is_sound:
-                self._give_up()
+                self.is_unsound = True
+                self._part.refuse("sends", "its reports on a run contradicted each other")
 
     def _next_report(self) -> Report | None:
         try:
             return self._reports.pop(0)
         except IndexError:  # there is none, or another thread was quicker
             return None
-
-    def _give_up(self) -> None:
-        self.is_unsound = True
-        self._part.refuse("sends", "its reports on a run contradicted each other")
 
     def purge(self) -> None:
         """Drop what is on its way. It is reported as dropped."""

@@ -24,6 +24,8 @@ Content = tuple[bytes | None, bytes | None]
 class PlainSender(Producer):
     """Confluent-kafka's producer, which calls back for each record."""
 
+    is_unsound = False
+
     def send(self, record: Sending, reports: RecordReports) -> None:
         """As ``Sender.send``."""
         headers: Any = list(record.headers) if record.headers else None

@@ -50,6 +50,11 @@ class RunReports(Protocol):
 class Sender(Protocol):
     """What both producers of the client have. A record or a run that is not accepted raises ``KafkaException``."""
 
+    @property
+    def is_unsound(self) -> bool:
+        """Whether a report contradicted itself. Then another sender should send what comes next."""
+        ...
+
     def send(self, record: Sending, reports: RecordReports) -> None:
         """Hand over a record that can be stored as it is."""
 

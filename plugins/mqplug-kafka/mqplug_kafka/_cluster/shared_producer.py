@@ -63,8 +63,8 @@ class SharedProducer:
 
     @property
     def is_unsound(self) -> bool:
-        """Whether it is the compiled part's, and its reports made no sense."""
-        return isinstance(self._sender, CompiledSender) and self._sender.is_unsound
+        """Whether its reports made no sense."""
+        return self._sender is not None and self._sender.is_unsound
 
     @property
     def busy(self) -> bool:

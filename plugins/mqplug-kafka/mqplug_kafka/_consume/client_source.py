@@ -41,13 +41,20 @@ def messages_by_partition(messages: list[Message]) -> dict[Name, list[Message]]:
     return found
 
 
-class MessageColumns:
-    """The columns of the client's messages. Each is one pass over the messages, in C."""
+class ClientRows:
+    """The client's messages of one partition, as columns. Each column is one pass over the messages, in C."""
 
     __slots__ = ("_messages",)
 
     def __init__(self, messages: list[Message]) -> None:
         self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def next_offset(self) -> int:
+        """Return the offset behind the last of them."""
+        return (self._messages[-1].offset() or 0) + 1
 
     def coordinates(self) -> Sequence[Numbers]:
         """Return the offsets."""
@@ -143,26 +150,6 @@ class WholeAssignment:
 
 def _places(offsets: Offsets) -> list[TopicPartition]:
     return [TopicPartition(*name, offset) for name, offset in offsets.items()]
-
-
-class ClientRows:
-    """Native messages of one partition."""
-
-    __slots__ = ("_messages",)
-
-    def __init__(self, messages: list[Message]) -> None:
-        self._messages = messages
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def next_offset(self) -> int:
-        """Return the offset behind the last of them."""
-        return (self._messages[-1].offset() or 0) + 1
-
-    def columns(self) -> MessageColumns:
-        """Return their columns."""
-        return MessageColumns(self._messages)
 
 
 class ClientSource:

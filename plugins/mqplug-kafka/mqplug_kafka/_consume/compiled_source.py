@@ -96,7 +96,7 @@ class CompiledAssignment:
 
 
 class CompiledRows:
-    """A run of the compiled part."""
+    """A run of the compiled part. Lists are made when they are asked for; Arrow arrays are views of its memory."""
 
     __slots__ = ("_run",)
 
@@ -109,19 +109,6 @@ class CompiledRows:
     def next_offset(self) -> int:
         """Return the offset behind the last of them."""
         return self._run.next_offset()
-
-    def columns(self) -> CompiledColumns:
-        """Return their columns."""
-        return CompiledColumns(self._run)
-
-
-class CompiledColumns:
-    """The columns of a run. Lists are made when they are asked for; Arrow arrays are views of its memory."""
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
 
     def coordinates(self) -> Sequence[Numbers]:
         """Return the offsets."""
@@ -209,7 +196,7 @@ class _SecondReading:
         first: dict[Name, int] = {}
         self._until: dict[Name, int] = {}
         for name, rows in fetched.runs:
-            first.setdefault(name, rows.columns().coordinates()[0][0])
+            first.setdefault(name, rows.coordinates()[0][0])
             self._until[name] = rows.next_offset()
         self._left = dict(self._until)
         self._found: dict[Name, list[Rows]] = {name: [] for name in first}
@@ -248,8 +235,8 @@ def _difference(name: Name, ours: list[Rows], theirs: list[Rows]) -> str | None:
     """Return the first column that differs, up to the end of ours."""
     count = sum(map(len, ours))
     for column in COLUMNS:
-        left = [cell for rows in ours for cell in getattr(rows.columns(), column)()]
-        right = [cell for rows in theirs for cell in getattr(rows.columns(), column)()][:count]
+        left = [cell for rows in ours for cell in getattr(rows, column)()]
+        right = [cell for rows in theirs for cell in getattr(rows, column)()][:count]
         if left != right:
             return f"{column} of partition {name[1]}"
     if "pyarrow" in sys.modules and not _arrow(name, ours).equals(_arrow(name, theirs).slice(0, count)):
@@ -261,6 +248,6 @@ def _arrow(name: Name, runs: list[Rows]) -> pyarrow.Table:
     import pyarrow as pa
 
     log = Log("kafka", "", *name, "")
-    batches = [Batch(log, Position(log, (rows.next_offset(),)), len(rows), rows.columns()) for rows in runs]
+    batches = [Batch(log, Position(log, (rows.next_offset(),)), len(rows), rows) for rows in runs]
     names = ["key", "value", "offset", "headers", "timestamp", "log_time", "timestamp_type"]
     return pa.Table.from_batches([each.to_arrow(names) for each in batches]).combine_chunks()

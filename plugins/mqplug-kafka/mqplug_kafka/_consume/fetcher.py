@@ -226,7 +226,7 @@ class PartitionFetcher(Generic[S]):
         log = self._logs.get(name)
         if log is None:  # it was revoked while these came
             return None
-        return Batch(log, Position(log, (rows.next_offset(),)), len(rows), rows.columns())
+        return Batch(log, Position(log, (rows.next_offset(),)), len(rows), rows)
 
     def _end_reached(self, name: Name, end: int, batches: list[Batch]) -> list[Batch]:
         """Move the position behind what came of a log to its end. Return an empty batch if nothing came."""

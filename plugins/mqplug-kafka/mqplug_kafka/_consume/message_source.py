@@ -19,17 +19,13 @@ Name = tuple[str, int]
 Offsets = Mapping[Name, int]
 
 
-class Rows(Protocol):
-    """Messages of one partition, at least one."""
+class Rows(Columns, Protocol):
+    """Messages of one partition, at least one, as columns."""
 
     def __len__(self) -> int: ...
 
     def next_offset(self) -> int:
         """Return the offset behind the last of them."""
-        ...
-
-    def columns(self) -> Columns:
-        """Return their columns."""
         ...
 
 
