@@ -16,7 +16,7 @@ from mqplug import spi
 from mqplug_kafka._admin.commit_metadata import MAX_RANGES, MAX_SPAN_OFFSETS, unpack_acked
 from mqplug_kafka._admin.log_offsets import NO_GROUP_ID
 from mqplug_kafka._consume import group_member
-from mqplug_kafka._consume.committer import Committer, excluded, handing_over
+from mqplug_kafka._consume.committer import Committer, excluded, revoking
 
 pytestmark = pytest.mark.python
 
@@ -214,7 +214,7 @@ def test_added_partitions_are_read_from_their_beginning(kafka_server):
             assert [m.id for m in take(consumer, 1)] == [sent]
 
 
-@pytest.mark.parametrize(("refusal", "kind"), [(handing_over, mqplug.Timeout), (excluded, mqplug.NotAssigned)])
+@pytest.mark.parametrize(("refusal", "kind"), [(revoking, mqplug.Timeout), (excluded, mqplug.NotAssigned)])
 def test_a_commit_gives_way_to_a_rebalance(refusal, kind):
     """While partitions go away a commit of another thread fails at once: the callback may wait for its caller."""
     consumer = Committer(None)  # type: ignore[arg-type]

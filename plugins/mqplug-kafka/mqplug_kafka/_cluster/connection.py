@@ -217,13 +217,13 @@ class KafkaConnection:
 
     def _described(self, wanted: list[str], timeout: float) -> dict[str, TopicInfo]:
         asked = self.admin.describe_topics(TopicCollection(wanted), request_timeout=max(timeout, 0.01))
-        return {name: self.take_in(self.requests.wait(f"topic {name!r}", asked[name], timeout)) for name in wanted}
+        return {name: self.remember(self.requests.wait(f"topic {name!r}", asked[name], timeout)) for name in wanted}
 
-    def look(self, topic: str) -> Future[TopicDescription]:
-        """Begin to describe a topic. Pass the answer to ``take_in``."""
+    def begin_to_describe(self, topic: str) -> Future[TopicDescription]:
+        """Begin to describe a topic. Pass the answer to ``remember``."""
         return self.admin.describe_topics(TopicCollection([topic]), request_timeout=DESCRIBE_TIMEOUT_S)[topic]
 
-    def take_in(self, topic: TopicDescription) -> TopicInfo:
+    def remember(self, topic: TopicDescription) -> TopicInfo:
         """Remember and return a topic as it was described."""
         self._missing_ids.look(topic)
         its_id = incarnation(topic)

@@ -183,7 +183,7 @@ class Committer:
                 if (refusal := self._refusal) is not None:
                     raise refusal()
                 if deadline.expired:
-                    raise handing_over()
+                    raise revoking()
             try:
                 yield
             finally:
@@ -248,7 +248,7 @@ def _committed(consumer: Consumer, partitions: list[TopicPartition], timeout: fl
     return found
 
 
-def handing_over() -> Error:
+def revoking() -> Error:
     """Return the error of a commit while partitions are handed over: the callback stores the acked positions."""
     return Timeout("partitions are being handed over: this commit stored nothing", fix="Commit again")
 

@@ -18,7 +18,7 @@ from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.worker import Worker
 from mqplug_kafka._consume.client_source import ClientSource
-from mqplug_kafka._consume.committer import Committer, excluded, handing_over
+from mqplug_kafka._consume.committer import Committer, excluded, revoking
 from mqplug_kafka._consume.fetcher import PartitionFetcher
 
 ADMISSION_S = 5.0  # without a first assignment, before the group is looked at
@@ -245,7 +245,7 @@ class KafkaGroupMember:
         if self._closing:
             return
         logs = [self._log(each) for each in partitions]
-        with self._committer.rebalancing(handing_over), self._noting_faults():
+        with self._committer.rebalancing(revoking), self._noting_faults():
             try:
                 if states := self._listener.revoked(logs):
                     self.commit(states, REVOKE_TIMEOUT_S)

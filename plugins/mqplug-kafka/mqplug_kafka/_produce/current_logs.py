@@ -54,7 +54,7 @@ class CurrentLogs:
         """Begin to describe a topic that is due. The first time, the core has described it just before."""
         if topic in self._due and topic not in self._pending:
             with suppress(KafkaException):  # no broker answers: keep the last description
-                self._pending[topic] = self._connection.look(topic)
+                self._pending[topic] = self._connection.begin_to_describe(topic)
         self._due[topic] = now + DESCRIBE_EVERY_S
 
     def stored(self, records: _Stored, partition: int, coordinates: Any) -> None:
@@ -75,11 +75,11 @@ class CurrentLogs:
             records.stored(self._log(records.topic, partition), coordinates)
 
     def _known(self, topic: str, timeout: float) -> bool:
-        look = self._pending.get(topic)
-        if look is None:
+        asked = self._pending.get(topic)
+        if asked is None:
             return True
         try:
-            self._connection.take_in(look.result(timeout))
+            self._connection.remember(asked.result(timeout))
         except FutureTimeout:
             return False
         except KafkaException:

@@ -41,7 +41,7 @@ class TransactionalSends:
     def send(self, sendings: Sequence[Sending], records: PendingRecords) -> None:
         """Hand over records one by one."""
         for each in sendings:
-            self._send(PendingSending(each, records))
+            self._send(PendingRecord(each, records))
 
     def send_run(self, run: Run, records: PendingRecords) -> None:
         """Hand over records together."""
@@ -68,7 +68,7 @@ class PendingRecords:
 
     def __init__(self, reason: Callable[[], Error | None]) -> None:
         self._reason = reason
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[PendingOutcome] = []
         self._over = False
         self.failure: Error | None = None
         """Why the transaction cannot be committed: the first record that was refused."""
@@ -78,9 +78,9 @@ class PendingRecords:
         self.last: dict[Log, int] = {}
         """The offset of the last stored record in each log."""
 
-    def outcome(self, inner: Sending | Run) -> Outcome:
+    def outcome(self, inner: Sending | Run) -> PendingOutcome:
         """Return the outcome of a record or a run, which waits for the end of the transaction."""
-        made = Outcome(inner, self)
+        made = PendingOutcome(inner, self)
         self.topics.add(inner.topic)
         self._outcomes.append(made)
         return made
@@ -129,7 +129,7 @@ class PendingRecords:
             each.end(settle, missing)
 
 
-class Outcome:
+class PendingOutcome:
     """The outcome of one record, or of a run that is settled as a whole."""
 
     __slots__ = ("_inner", "_records", "_report", "settled")
@@ -177,7 +177,7 @@ class Outcome:
             self._inner.unknown(missing)
 
 
-class PendingSending(SendingProxy):
+class PendingRecord(SendingProxy):
     """A record of an open transaction."""
 
     __slots__ = ("_outcome",)
@@ -240,7 +240,7 @@ class PendingRun:
         """Return each record by itself: from now on each is settled by itself."""
         if self._sendings is None:
             self._outcome.settled = True
-            self._sendings = [PendingSending(each, self._records) for each in self._inner.sendings()]
+            self._sendings = [PendingRecord(each, self._records) for each in self._inner.sendings()]
         return self._sendings
 
     def stored(self, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:

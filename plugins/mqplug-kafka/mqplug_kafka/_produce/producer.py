@@ -57,7 +57,7 @@ class KafkaProducer:
         self._current_logs.settle(timeout)
         for sends in tuple(self._topics.values()):
             if sends.holds:
-                sends.go_on(timeout)
+                sends.retry(timeout)
 
     def flush(self, timeout: float) -> None:
         """Make the client send what lingers there."""
@@ -104,7 +104,7 @@ class TopicSends:
         self._refused: list[Refused] = []
         self._held: deque[tuple[Run | Sending, Callable[[Any], None]]] = deque()
         self.holds = not self._limits.is_known(topic)
-        """Whether records are held. Then ``go_on`` must be called."""
+        """Whether records are held. Then ``retry`` must be called."""
         self._asked = self.holds
         if self.holds:
             self._limits.ask(topic)
@@ -194,7 +194,7 @@ class TopicSends:
 
     # sending again -----------------------------------------------------------------------------------------
 
-    def go_on(self, timeout: float) -> None:
+    def retry(self, timeout: float) -> None:
         """Send again what was refused, or hand over what was held, if nothing is on its way any more."""
         with self._lock:
             if self._on_the_way or not self.holds:
