@@ -35,10 +35,10 @@ _HOMES: Final = {
     "_consume.status": "ConsumerStatistics PartitionState",
     "_model.batch": "Batch",
     "_model.errors": """
-        AccessDenied AlreadyOpen AuthError Closed CloseIncomplete ConcurrentUse ConfigError ConnectError
+        AccessDenied AlreadyOpen AuthError CloseIncomplete Closed ConcurrentUse ConfigError ConnectError
         ConsumerBusy Corrupt Error Fenced ForkedClient GroupNotFound InvalidMessageId InvalidName
-        InvalidRecord InvalidTimestamp MessageTooLarge NotAssigned NotCommitted PluginError QueueFull SendFailed
-        StorageFull Timeout TopicExists TopicNotFound Unsupported
+        InvalidRecord InvalidTimestamp MessageTooLarge NotAssigned NotCommitted PluginError QueueFull
+        SendFailed StorageFull Timeout TopicExists TopicNotFound Unsupported
     """,
     "_model.group_description": "GroupDescription GroupMember",
     "_model.ids": "MessageId",
@@ -46,14 +46,11 @@ _HOMES: Final = {
     "_model.matching": "matching",
     "_model.message": "Message",
     "_model.outcome": "OutcomeUnknown SendTimeout",
-    "_model.position": """
-        EARLIEST LATEST Position PositionLost Start after ago at_time
-        before last
-    """,
-    "_model.statistics": "ProducerStatistics",
+    "_model.position": "EARLIEST LATEST Position PositionLost Start after ago at_time before last",
     "_model.watermarks": "Bounds Watermarks",
     "_plugins.discovery": "register",
     "_produce.handle": "SendHandle",
+    "_produce.outcomes": "ProducerStatistics",
     "_produce.producer": "Producer",
     "_produce.record": "Record",
     "spi._actions": "Broker ClusterInfo GroupInfo GroupPosition Ingested Staged TopicInfo",

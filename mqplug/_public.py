@@ -49,10 +49,10 @@ from mqplug._model.matching import matching
 from mqplug._model.message import Message
 from mqplug._model.outcome import OutcomeUnknown, SendTimeout
 from mqplug._model.position import EARLIEST, LATEST, Position, PositionLost, Start, after, ago, at_time, before, last
-from mqplug._model.statistics import ProducerStatistics
 from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.discovery import register
 from mqplug._produce.handle import SendHandle
+from mqplug._produce.outcomes import ProducerStatistics
 from mqplug._produce.producer import Producer
 from mqplug._produce.record import Record
 from mqplug.spi._actions import Broker, ClusterInfo, GroupInfo, GroupPosition, Ingested, Staged, TopicInfo

@@ -13,7 +13,7 @@ from mqplug._model.errors import Error, TopicNotFound
 if TYPE_CHECKING:
     from mqplug._client.topics import Topics
     from mqplug._model.log import Log
-    from mqplug._produce.session import ProducerSession
+    from mqplug._produce.producer_session import ProducerSession
 
 LOOK_S = 5.0
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
     from mqplug._client.topics import Topics
     from mqplug._consume.session import ConsumerSession
-    from mqplug._produce.session import ProducerSession
+    from mqplug._produce.producer_session import ProducerSession
 
 OpenedSession = TypeVar("OpenedSession", "ProducerSession", "ConsumerSession")
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from mqplug._consume.opening import ConsumerRequest
     from mqplug._consume.session import ConsumerSession
     from mqplug._produce.producer import Producer
+    from mqplug._produce.producer_session import ProducerSession
     from mqplug._produce.routing import Partitioner, PartitionerName, Router
-    from mqplug._produce.session import ProducerSession
     from mqplug._produce.transaction_session import TransactionSession
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
@@ -90,9 +90,9 @@ class ClientSession(Session):
         timeout: float | None = 30,
     ) -> ProducerSession:
         """Open a producer, as ``Client.producer`` says."""
+        from mqplug._produce.producer_session import ProducerSession
         from mqplug._produce.queue import check_limits
         from mqplug._produce.routing import Router, check_refresh
-        from mqplug._produce.session import ProducerSession
 
         deadline = Deadline(timeout)
         limits = check_limits(queue_messages, queue_bytes)

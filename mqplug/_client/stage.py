@@ -12,7 +12,7 @@ from mqplug._model.errors import Closed, InvalidName, MessageTooLarge
 from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug._produce.columns import Records, SendColumns, columns_of
 from mqplug._produce.record import check_declared, takes_everything
-from mqplug._produce.splitting import BatchSplitter
+from mqplug._produce.sent_batch import BatchSplitter
 from mqplug.spi._actions import Staged
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mqplug._consume.step_acks import StepAcks
-    from mqplug._produce.results import SentBatch
+    from mqplug._produce.sent_batch import SentBatch
     from mqplug._produce.transaction_session import TransactionSession
     from mqplug.spi._actions import TransactionMark
 

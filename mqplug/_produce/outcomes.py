@@ -1,17 +1,39 @@
-"""What became of a producer's records, in numbers, and the failures that no caller has seen."""
+"""The outcomes of a producer's records, in numbers, and the failures that no caller has seen."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from mqplug._model.errors import Error, SendFailed
 from mqplug._model.outcome import OutcomeUnknown
-from mqplug._produce.collected_run import CollectedRun
 from mqplug._produce.handle import SendHandle, SingleSend
+from mqplug._produce.lingering import CollectedRun
 
 if TYPE_CHECKING:
     from mqplug._produce.handle import IdParts
     from mqplug._produce.send_run import SendRun
+
+
+@attrs.frozen
+class ProducerStatistics:
+    """The numbers of messages of a producer by outcome; ``accepted`` is the sum of the first four."""
+
+    stored: int
+    failed: int
+    """Proven not to be stored."""
+    unknown: int
+    waiting: int
+    """Messages in flight."""
+    bytes: int
+    """Bytes of the values, keys and headers of all accepted messages."""
+
+    @property
+    def accepted(self) -> int:
+        """The number of messages that the producer accepted."""
+        return self.stored + self.failed + self.unknown + self.waiting
+
 
 MAX_KEPT_FAILURES = 10_000  # that no caller has seen; more are only counted
 

@@ -10,16 +10,16 @@ from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._model.ids import MessageId
-from mqplug._produce.collected_run import RowHandle
 from mqplug._produce.columns import Records
 from mqplug._produce.handle import SendHandle
+from mqplug._produce.lingering import RowHandle
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
 
 if TYPE_CHECKING:
-    from mqplug._model.statistics import ProducerStatistics
-    from mqplug._produce.collected_run import Row
-    from mqplug._produce.session import ProducerSession
+    from mqplug._produce.lingering import Row
+    from mqplug._produce.outcomes import ProducerStatistics
+    from mqplug._produce.producer_session import ProducerSession
 
 
 class Producer(Closable):

@@ -15,19 +15,16 @@ from mqplug._base.fork import ForkGuard
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, Error, QueueFull, Timeout
 from mqplug._model.outcome import OutcomeUnknown
-from mqplug._model.statistics import ProducerStatistics
-from mqplug._produce.collected_run import CollectedRun, RowHandle
 from mqplug._produce.handle import SingleSend
-from mqplug._produce.linger import LingerThread
-from mqplug._produce.open_runs import OpenRuns
-from mqplug._produce.outcomes import Outcomes
+from mqplug._produce.lingering import CollectedRun, LingerThread, OpenRuns, RowHandle
+from mqplug._produce.outcomes import Outcomes, ProducerStatistics
 from mqplug._produce.pump import PUMP_SLICE_S, Pump
 from mqplug._produce.send_run import SendRun
 from mqplug.spi._drivers import collects, stores_at_once, takes_runs
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
-    from mqplug._produce.collected_run import Row
+    from mqplug._produce.lingering import Row
     from mqplug._produce.pump import AwaitedSend
     from mqplug.spi._drivers import ProducerDriver
 

@@ -16,7 +16,7 @@ from mqplug._model.checks import number, whole_number
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
-    from mqplug._produce.open_runs import Runs
+    from mqplug._produce.lingering import Runs
     from mqplug.spi._actions import TopicInfo
 
 

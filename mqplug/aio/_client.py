@@ -35,7 +35,7 @@ from mqplug.spi._actions import ClusterInfo, GroupInfo, GroupPosition, Ingested,
 
 if TYPE_CHECKING:
     from mqplug._consume.session import ConsumerSession
-    from mqplug._produce.session import ProducerSession
+    from mqplug._produce.producer_session import ProducerSession
     from mqplug.spi._descriptor import Capabilities
 
 T = TypeVar("T")

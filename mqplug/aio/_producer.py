@@ -12,15 +12,15 @@ from threading import Event
 from mqplug._base.deadline import Deadline
 from mqplug._model.errors import Closed, QueueFull, Timeout
 from mqplug._model.ids import MessageId
-from mqplug._model.statistics import ProducerStatistics
 from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug._produce.columns import Records, snapshot
 from mqplug._produce.handle import SingleSend
+from mqplug._produce.outcomes import ProducerStatistics
 from mqplug._produce.producer import Producer
+from mqplug._produce.producer_session import Fields, ProducerSession
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
 from mqplug._produce.routing import Route
-from mqplug._produce.session import Fields, ProducerSession
 from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._loop import AsyncChild, ClientLoop
 from mqplug.aio._send_queue import AsyncSendQueue

@@ -24,7 +24,7 @@ from mqplug.aio._thread_pool import Job
 
 if TYPE_CHECKING:
     from mqplug._produce.handle import SingleSend
-    from mqplug._produce.session import ProducerSession
+    from mqplug._produce.producer_session import ProducerSession
     from mqplug.aio._loop import ClientLoop
 
 T = TypeVar("T")

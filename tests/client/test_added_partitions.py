@@ -73,7 +73,7 @@ def test_a_deleted_topic_does_not_hide_others(other: mqplug.Client) -> None:
 
 def test_transactions_learn_too(other: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is held for long sends to partitions that were added meanwhile."""
-    monkeypatch.setattr("mqplug._produce.session.PARTITIONS_REFRESH_S", 0.2)
+    monkeypatch.setattr("mqplug._produce.producer_session.PARTITIONS_REFRESH_S", 0.2)
     with mqplug.connect("memory://grown") as mq:
 
         def send() -> mqplug.MessageId:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqplug._produce import session
+from mqplug._produce import producer_session
 from mqplug.spi import Trim
 from mutants.base import Mutant, Proxy, Reading, Sending, rebuilt
 
@@ -17,7 +17,7 @@ class CutsTheLargest(Mutant):
 
 class OnlyTheValueCounts(Mutant):
     case = "BIG-02"
-    patches = ((session, "size_of", lambda value, key, headers: len(value or b"")),)
+    patches = ((producer_session, "size_of", lambda value, key, headers: len(value or b"")),)
 
 
 class LosesOneInThousands(Mutant):

@@ -9,8 +9,7 @@ import mqplug._client.transaction
 from mqplug._client.session import ClientSession
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.step_acks import StepAcks
-from mqplug._produce.step_queue import StepQueue
-from mqplug._produce.transaction_session import TransactionSession
+from mqplug._produce.transaction_session import StepQueue, TransactionSession
 from mqplug.aio._transaction import AsyncTransaction
 from mqplug.memory import _transactions
 from mqplug.memory._transactions import MemoryTransactions

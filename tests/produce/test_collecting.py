@@ -16,7 +16,7 @@ from held_backend import HeldBackend, HeldRuns, held_client
 from waiting import wait_until
 
 import mqplug
-from mqplug._produce.linger import LingerThread
+from mqplug._produce.lingering import LingerThread
 from mqplug.spi import Descriptor, Run, Sending, hookimpl
 
 LONG_S = 3600.0  # a linger that no test waits for

@@ -10,7 +10,13 @@ import pytest
 import mqplug
 
 OPTIONAL = {"asyncio", "pyarrow", "pytest", "rich", "ssl", "yaml"}
-SLOW = {"cattrs", "mqplug._config.readers", "mqplug._consume.consumer", "mqplug._produce.session", "mqplug._public"}
+SLOW = {
+    "cattrs",
+    "mqplug._config.readers",
+    "mqplug._consume.consumer",
+    "mqplug._produce.producer_session",
+    "mqplug._public",
+}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +59,7 @@ def test_one_kind_of_use_does_not_load_another():
     """A program that only sends loads no consumer, and one that only reads no producer's session."""
     sends = "mq.producer('t', create=True).close()"
     reads = "mq.create_topic('t'); list(mq.read('t'))"
-    for use, other in ((sends, "mqplug._consume.consumer"), (reads, "mqplug._produce.session")):
+    for use, other in ((sends, "mqplug._consume.consumer"), (reads, "mqplug._produce.producer_session")):
         program = f"import sys, mqplug\nwith mqplug.connect('memory') as mq: {use}\nprint({other!r} in sys.modules)"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         assert done.stdout.split() == ["False"]

@@ -14,24 +14,22 @@ from mqplug._base.closing import Session, close_native
 from mqplug._base.deadline import Deadline
 from mqplug._model.errors import CloseIncomplete, Error, MessageTooLarge, SendFailed, Timeout
 from mqplug._model.ids import MessageId
-from mqplug._produce.collected_run import row_of
 from mqplug._produce.columns import Records, columns_of
 from mqplug._produce.handle import SendHandle, SingleSend
+from mqplug._produce.lingering import row_of
 from mqplug._produce.queue import SendQueue, WhenFull
 from mqplug._produce.record import HeadersArgument, check_declared, check_record, size_of, takes_everything
-from mqplug._produce.results import SentBatch
-from mqplug._produce.splitting import BatchSplitter
+from mqplug._produce.sent_batch import BatchSplitter, SentBatch
 
 if TYPE_CHECKING:
     from mqplug._model.headers import Headers
-    from mqplug._model.statistics import ProducerStatistics
     from mqplug._plugins.backend import Backend
+    from mqplug._produce.outcomes import ProducerStatistics
     from mqplug._produce.routing import Route, Router
     from mqplug._produce.send_run import SendRun
-    from mqplug._produce.splitting import Rows
+    from mqplug._produce.sent_batch import Rows
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import ProducerDriver
-
 
 PARTITIONS_REFRESH_S = 60.0
 

@@ -1,9 +1,15 @@
-"""A run of records that were sent one by one and that no sender waits for: the driver gets them together."""
+"""Lingering: records that are sent one by one and that no sender waits for collect in runs, one for each partition.
+
+A run is open until it is full, or ``linger`` is over: then the driver gets its records together.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from mqplug._base.bell import Bell
 from mqplug._model.ids import MessageId
 from mqplug._produce.columns import RecordColumns
 from mqplug._produce.handle import SendHandle, SingleSend
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
     """Value, key, headers and timestamp of a record."""
     Row = bytes | WholeRow
     """A record; just its value, if it has nothing else."""
+
 NO_RECORDS = RecordColumns((), ())
 
 
@@ -192,3 +199,103 @@ def _columns(rows: list[Any], size: int, values_only: bool) -> RecordColumns:
         None if timestamps.count(None) == len(timestamps) else timestamps,
         size=size,
     )
+
+
+Runs = dict[int, CollectedRun]
+"""The open runs of a topic, by partition."""
+
+
+class OpenRuns:
+    """Open runs, the oldest first. The queue's lock is held in all calls that change something."""
+
+    def __init__(self) -> None:
+        self.messages = self.bytes = 0
+        """What the runs reserved of the queue."""
+        self._by_topic: dict[str, Runs] = {}
+        self._all: dict[CollectedRun, None] = {}
+
+    def of_topic(self, topic: str) -> Runs:
+        """Return the open runs of a topic. They stay in this dictionary."""
+        return self._by_topic.setdefault(topic, {})
+
+    def that_may_overlap(self, topic: str, partition: int) -> list[CollectedRun]:
+        """Return the open runs whose records may be for the same partition as those of a new run.
+
+        Where the driver chooses the partition, which is -1 then, that may be any.
+        """
+        return [run for run in self.of_topic(topic).values() if (run.partition < 0) != (partition < 0)]
+
+    def add(self, run: CollectedRun) -> None:
+        """Add a run that was opened."""
+        self._all[run] = None
+        self.of_topic(run.topic)[run.partition] = run
+        self.messages += run.reserved[0]
+        self.bytes += run.reserved[1]
+
+    def remove(self, run: CollectedRun) -> None:
+        """Remove a run, if it is here."""
+        if run in self._all:
+            self.of_topic(run.topic).pop(run.partition, None)
+            del self._all[run]
+            self.messages -= run.reserved[0]
+            self.bytes -= run.reserved[1]
+        if not self._all:  # also when an interrupt came in between
+            self.messages = self.bytes = 0
+
+    def used(self) -> tuple[int, int]:
+        """Return the messages and bytes that were collected."""
+        runs = self._all
+        return sum(len(run.rows) for run in runs), sum(run.used_bytes for run in runs)
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def __iter__(self) -> Iterator[CollectedRun]:
+        return iter(list(self._all))
+
+    def __contains__(self, run: object) -> bool:
+        return run in self._all
+
+
+class LingerThread:
+    """Calls ``tick`` twice in ``linger_s`` from ``start`` on, until it returns False."""
+
+    def __init__(self, tick: Callable[[], bool], linger_s: float, name: str) -> None:
+        self._tick = tick
+        self._linger_s = linger_s
+        self._name = name
+        self._due = threading.Event()
+        self._closed = False
+        self._closing = Bell()  # a wait for an event takes several times as long, and there are many
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to tick, unless it does already. One thread at a time."""
+        if self._due.is_set():  # which is cheaper than to set it
+            return
+        self._due.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """End the thread."""
+        self._closed = True
+        self._closing.ring()
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        self._tick = _nothing_left  # else a cycle with the queue keeps its driver, and the connection, alive
+
+    def _run(self) -> None:
+        while True:
+            self._due.wait()
+            if self._closing.wait(self._linger_s / 2):
+                return
+            self._due.clear()  # before the tick: what is collected after it needs another
+            if self._tick() or self._closed:
+                self._due.set()
+
+
+def _nothing_left() -> bool:
+    return False
