@@ -45,11 +45,23 @@ from mqplug._model.errors import (
 from mqplug._model.group_description import GroupDescription, GroupMember
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
-from mqplug._model.matching import matching
 from mqplug._model.message import Message
+from mqplug._model.names import matching
 from mqplug._model.outcome import OutcomeUnknown, SendTimeout
-from mqplug._model.position import EARLIEST, LATEST, Position, PositionLost, Start, after, ago, at_time, before, last
-from mqplug._model.watermarks import Bounds, Watermarks
+from mqplug._model.position import (
+    EARLIEST,
+    LATEST,
+    Bounds,
+    Position,
+    PositionLost,
+    Start,
+    Watermarks,
+    after,
+    ago,
+    at_time,
+    before,
+    last,
+)
 from mqplug._plugins.discovery import register
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.outcomes import ProducerStatistics

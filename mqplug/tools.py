@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from mqplug._config.targets import target_of
     from mqplug._plugins.discovery import registered
     from mqplug._plugins.inspection import commands_of, inspect_plugins, settings_class
-    from mqplug._settings.fields import address_fields
+    from mqplug._settings.fields import Text, address_fields
     from mqplug._settings.secrets import secrets_of
     from mqplug._settings.settings import Complaint, config_error, quoted
-    from mqplug._settings.text import Text
     from mqplug._settings.urls import shown, split_url, without_logins
 
 __all__ = [
@@ -73,10 +72,9 @@ _HOMES: Final = {
     "_config.targets": "target_of",
     "_plugins.discovery": "registered",
     "_plugins.inspection": "commands_of inspect_plugins settings_class",
-    "_settings.fields": "address_fields",
+    "_settings.fields": "Text address_fields",
     "_settings.secrets": "secrets_of",
     "_settings.settings": "Complaint config_error quoted",
-    "_settings.text": "Text",
     "_settings.urls": "shown split_url without_logins",
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}

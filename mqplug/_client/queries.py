@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from mqplug._client.topics import only
 from mqplug._consume.start_positions import refuse_lost, resolve, retained
-from mqplug._model.position import After, Before, Position, Start
-from mqplug._model.watermarks import Bounds, Watermarks
+from mqplug._model.position import After, Before, Bounds, Position, Start, Watermarks
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline

@@ -16,8 +16,7 @@ from mqplug._client.queries import Queries
 from mqplug._client.topics import Topics
 from mqplug._model.errors import Closed, Timeout, TopicNotFound, Unsupported
 from mqplug._model.log import Log
-from mqplug._model.matching import Matching
-from mqplug._model.names import check_topics
+from mqplug._model.names import Matching, check_topics
 from mqplug._plugins.backend import NO_TIMEOUT_S, Backend
 from mqplug._plugins.capabilities import public
 from mqplug.spi._actions import ProducerOptions, TransactionMark, TransactionOptions

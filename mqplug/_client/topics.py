@@ -14,7 +14,7 @@ from mqplug.spi._actions import AddPartitions, AlterTopic, CreateTopic, TopicInf
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
     from mqplug._model.log import Log
-    from mqplug._model.matching import Matching
+    from mqplug._model.names import Matching
     from mqplug._model.position import Position
     from mqplug._plugins.backend import Backend
     from mqplug.spi._drivers import Connection

@@ -10,10 +10,9 @@ import attrs
 from mqplug._config.layers import TOP_LEVEL_KEYS, Given, Layer, unset
 from mqplug._model.errors import ConfigError
 from mqplug._plugins.discovery import PluginRules
-from mqplug._settings.fields import fields_of
+from mqplug._settings.fields import Text, fields_of
 from mqplug._settings.secrets import redact
 from mqplug._settings.settings import Complaint, config_error, quoted, structured
-from mqplug._settings.text import Text
 from mqplug._settings.urls import shown, split_url
 from mqplug.spi._descriptor import Descriptor, Url
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import attrs
 
 from mqplug._config.layers import Given
-from mqplug._settings.text import Text
+from mqplug._settings.fields import Text
 
 VARIABLE_PREFIX: Final = "MQPLUG_"
 Scope = Literal["all", "sections", "plugins"]

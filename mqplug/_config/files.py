@@ -12,7 +12,7 @@ from mqplug._config.documents import Document
 from mqplug._config.layers import Layer, Unset
 from mqplug._config.targets import store_at
 from mqplug._model.errors import ConfigError
-from mqplug._settings.text import Text
+from mqplug._settings.fields import Text
 
 CONFIG_FILE_NAMES: Final = ("mqplug.toml", "mqplug.yaml")
 CONFIG_FILE_VARIABLE: Final = "MQPLUG_CONFIG"

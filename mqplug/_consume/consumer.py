@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery
     from mqplug._consume.handler_threads import Handler, HandlerOrder
     from mqplug._consume.session import ConsumerSession
-    from mqplug._model.watermarks import Watermarks
+    from mqplug._model.position import Watermarks
 
 EMPTY_BATCH = empty_batch()
 

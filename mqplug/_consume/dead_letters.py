@@ -15,8 +15,7 @@ from mqplug._model.errors import ConfigError, Error, Unsupported
 from mqplug._model.position import LATEST_TIME_MS
 
 if TYPE_CHECKING:
-    from mqplug._model.headers import Headers
-    from mqplug._model.message import Message
+    from mqplug._model.message import Headers, Message
     from mqplug._produce.handle import SendHandle
     from mqplug._produce.producer import Producer
 

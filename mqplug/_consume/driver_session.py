@@ -19,7 +19,7 @@ from mqplug.spi._drivers import knows_losses, stops_clocks
 if TYPE_CHECKING:
     from mqplug._consume.delivery import StillHolds
     from mqplug._model.log import Log
-    from mqplug._model.matching import Matching
+    from mqplug._model.names import Matching
     from mqplug._model.text import Numbers
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement

@@ -27,7 +27,7 @@ from mqplug.spi._actions import SHARED_MODES, ConsumerOptions, Mode
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
     from mqplug._model.log import Log
-    from mqplug._model.matching import Matching
+    from mqplug._model.names import Matching
     from mqplug._plugins.backend import Backend
     from mqplug._produce.producer import Producer
     from mqplug.spi._actions import GroupStart

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mqplug._consume.fetching import Fetcher
     from mqplug._consume.seeking import Seeker
     from mqplug._consume.topic_following import TopicFollower
-    from mqplug._model.watermarks import Watermarks
+    from mqplug._model.position import Watermarks
 
 AWAY_AFTER_S = 1.0  # since the last poll: then the background thread polls for a caller that is busy elsewhere
 COMMIT_INTERVAL_S = 1.0

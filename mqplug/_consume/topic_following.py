@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mqplug._consume.assignment import Assignment
     from mqplug._consume.driver_session import DriverSession
     from mqplug._model.log import Log
-    from mqplug._model.matching import Matching
+    from mqplug._model.names import Matching
     from mqplug._model.position import Position
     from mqplug.spi._actions import GroupStart
 

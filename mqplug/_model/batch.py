@@ -16,8 +16,8 @@ from mqplug._model.position import Position
 if TYPE_CHECKING:
     import pyarrow
 
-    from mqplug._model.headers import Headers
     from mqplug._model.log import Log
+    from mqplug._model.message import Headers
     from mqplug._model.text import Numbers
 
 

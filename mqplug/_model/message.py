@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 from mqplug._model.errors import InvalidTimestamp
 from mqplug._model.position import from_milliseconds
 
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Pairs of a name and bytes or None, in order; a name may come twice."""
+
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from mqplug._model.batch import Batch
-    from mqplug._model.headers import Headers
     from mqplug._model.ids import MessageId
+    from mqplug._model.message import Headers
 
     _Base = object  # that it is a tuple is an internal matter
 else:

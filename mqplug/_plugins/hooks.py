@@ -14,8 +14,7 @@ from typing import Final, cast
 import pluggy
 
 from mqplug._model.errors import ConfigError, PluginError
-from mqplug._plugins.discovery import Kind, package_of
-from mqplug._plugins.extensions import Extension
+from mqplug._plugins.discovery import Extension, Kind, package_of
 from mqplug.spi import hookspecs
 from mqplug.spi._descriptor import API_VERSION
 

@@ -17,6 +17,7 @@ from mqplug._plugins.discovery import (
     GROUPS,
     Conflict,
     Denied,
+    Extension,
     Kind,
     PluginRules,
     entry_points,
@@ -25,7 +26,6 @@ from mqplug._plugins.discovery import (
     load,
     registered,
 )
-from mqplug._plugins.extensions import Extension
 from mqplug._plugins.hooks import Hooks, Incompatible, api_version, check_extension
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow.compute as functions
 from pyarrow import types
 
 from mqplug._model.errors import ConfigError
-from mqplug._model.headers import Headers
+from mqplug._model.message import Headers
 from mqplug._model.position import LATEST_TIME_MS
 
 pc: Any = functions  # they are made when that is imported: type checkers know few of them

@@ -10,8 +10,7 @@ from itertools import accumulate
 from operator import add, countOf, itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Union
 
-from mqplug._model.headers import Headers
-from mqplug._model.message import Message
+from mqplug._model.message import Headers, Message
 from mqplug._model.position import to_milliseconds
 from mqplug._produce.record import Record, check_bytes, check_headers, size_of_headers
 

@@ -17,7 +17,7 @@ from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
     from mqplug._model.errors import Error
-    from mqplug._model.headers import Headers
+    from mqplug._model.message import Headers
     from mqplug._produce.handle import IdParts
     from mqplug._produce.pump import AwaitedSend, Wait
 

@@ -22,7 +22,7 @@ from mqplug._produce.record import HeadersArgument, check_declared, check_record
 from mqplug._produce.sent_batch import BatchSplitter, SentBatch
 
 if TYPE_CHECKING:
-    from mqplug._model.headers import Headers
+    from mqplug._model.message import Headers
     from mqplug._plugins.backend import Backend
     from mqplug._produce.outcomes import ProducerStatistics
     from mqplug._produce.routing import Route, Router

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from mqplug._model.errors import Unsupported
-from mqplug._model.headers import Headers
-from mqplug._model.message import Message
+from mqplug._model.message import Headers, Message
 from mqplug._model.position import to_milliseconds
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The fields of a settings class: their types, defaults and marks."""
+"""The fields of a settings class: their types, defaults and marks, and the type of values that come as text."""
 
 from __future__ import annotations
 
@@ -66,3 +66,12 @@ def _without_none(hint: Any) -> Any:
         kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
         return kinds[0] if len(kinds) == 1 else typing.Union[tuple(kinds)]  # noqa: UP007
     return hint
+
+
+class Text(str):
+    """A value from a place that holds nothing but text: a URL, a variable, or ``${…}`` in a file.
+
+    It is converted to the setting's type.
+    """
+
+    __slots__ = ()

@@ -22,7 +22,7 @@ from cattrs import Converter
 from cattrs.cols import is_any_set, is_sequence, list_structure_factory
 from cattrs.gen import make_dict_structure_fn, mapping_structure_factory
 
-from mqplug._settings.text import Text
+from mqplug._settings.fields import Text
 
 Hook = Callable[[Any, Any], Any]
 

@@ -11,9 +11,8 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from mqplug._model.errors import ConfigError, Error
-from mqplug._settings.fields import fields_of
+from mqplug._settings.fields import Text, fields_of
 from mqplug._settings.secrets import secrets_of, shows
-from mqplug._settings.text import Text
 from mqplug._settings.urls import without_logins
 
 T = TypeVar("T")

@@ -17,12 +17,10 @@ from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.errors import Error
 from mqplug._model.group_description import GroupDescription
 from mqplug._model.log import Log
-from mqplug._model.matching import Matching
 from mqplug._model.message import Message
-from mqplug._model.names import TopicNames
-from mqplug._model.position import EARLIEST, LATEST, Position, Start
+from mqplug._model.names import Matching, TopicNames
+from mqplug._model.position import EARLIEST, LATEST, Bounds, Position, Start, Watermarks
 from mqplug._model.retention import Retention
-from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.capabilities import Support
 from mqplug._produce.routing import Partitioner, PartitionerName
 from mqplug.aio._assignment_callbacks import AsyncOnChange as OnChange, Callbacks

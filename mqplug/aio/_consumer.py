@@ -23,8 +23,7 @@ from mqplug._model.errors import Closed, ConcurrentUse
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.message import Message
-from mqplug._model.position import Position, Start
-from mqplug._model.watermarks import Watermarks
+from mqplug._model.position import Position, Start, Watermarks
 from mqplug.aio._assignment_callbacks import Callbacks
 from mqplug.aio._loop import AsyncChild, ClientLoop
 

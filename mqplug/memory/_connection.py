@@ -8,8 +8,7 @@ from typing import Any
 from mqplug._model.errors import ConfigError, GroupNotFound
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
-from mqplug._model.position import Position
-from mqplug._model.watermarks import Bounds, Watermarks
+from mqplug._model.position import Bounds, Position, Watermarks
 from mqplug.memory._store import Store, release_store
 from mqplug.spi import (
     Action,

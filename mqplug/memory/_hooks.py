@@ -9,8 +9,7 @@ import attrs
 
 from mqplug._model.errors import ConfigError
 from mqplug._model.log import Log
-from mqplug._model.position import Position
-from mqplug._model.watermarks import Bounds, Watermarks
+from mqplug._model.position import Bounds, Position, Watermarks
 from mqplug.memory._connection import MemoryConnection
 from mqplug.memory._consumer import MemoryConsumer
 from mqplug.memory._failover import FailoverConsumer

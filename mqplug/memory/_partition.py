@@ -12,8 +12,7 @@ import attrs
 from mqplug._model.batch import Batch, ListColumns, empty_batch
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
-from mqplug._model.position import Position, PositionLost
-from mqplug._model.watermarks import Bounds, Watermarks
+from mqplug._model.position import Bounds, Position, PositionLost, Watermarks
 from mqplug.memory._numbering import Numbering
 from mqplug.spi import AtTime, Earliest, Headers, Last, Latest, Numbers, Run, SymbolicStart
 from mqplug.spi.groups import Lease, Upcoming

@@ -10,7 +10,7 @@ import attrs
 from mqplug._model.errors import ConfigError, Corrupt
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
-from mqplug._model.watermarks import Bounds
+from mqplug._model.position import Bounds
 from mqplug.memory._partition import Partition, Written
 from mqplug.spi import Ingest, Ingested, Staged
 

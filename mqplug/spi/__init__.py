@@ -49,7 +49,7 @@ from mqplug._base.bell import Bell
 from mqplug._base.deadline import Deadline
 from mqplug._model.batch import Batch, Columns, ColumnsWithArrow, ListColumns
 from mqplug._model.group_description import GroupDescription, GroupMember
-from mqplug._model.headers import Headers
+from mqplug._model.message import Headers
 from mqplug._model.outcome import UnfinishedSend
 from mqplug._model.position import AtTime, Earliest, Last, Latest
 from mqplug._model.retention import Retention, retention_seconds

@@ -9,9 +9,8 @@ import attrs
 
 from mqplug._model.errors import Unsupported
 from mqplug._model.log import Log
-from mqplug._model.position import AtTime, Earliest, Last, Latest, Position
+from mqplug._model.position import AtTime, Bounds, Earliest, Last, Latest, Position
 from mqplug._model.text import Numbers
-from mqplug._model.watermarks import Bounds
 
 SymbolicStart = Earliest | Latest | AtTime | Last
 """The starts that only a driver can resolve. The core resolves the others."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Error
-from mqplug._model.headers import Headers
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
+from mqplug._model.message import Headers
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import ConsumerOptions, GroupMove, GroupPosition, Settlement, Staged, TransactionMark

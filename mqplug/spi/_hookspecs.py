@@ -15,8 +15,7 @@ from typing import Any
 import pluggy
 
 from mqplug._model.log import Log
-from mqplug._model.position import Position
-from mqplug._model.watermarks import Bounds, Watermarks
+from mqplug._model.position import Bounds, Position, Watermarks
 from mqplug.spi._actions import (
     Action,
     ConsumerOptions,

@@ -68,7 +68,7 @@ def test_one_kind_of_use_does_not_load_another():
 SETTINGS = """
 import sys, attrs
 from mqplug._settings.settings import structured
-from mqplug._settings.text import Text
+from mqplug._settings.fields import Text
 
 @attrs.frozen
 class Settings:

@@ -15,9 +15,9 @@ from typing import Any, cast
 
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Error
-from mqplug._model.headers import Headers
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
+from mqplug._model.message import Headers
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import ConsumerOptions, GroupMove, GroupPosition, Settlement, TransactionMark
