@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mqplug._client.diagnosis import Diagnosis, diagnose, effective_settings
     from mqplug._config.contexts import choose_context, chosen_context, context_in_force, contexts
+    from mqplug._config.files import ConfigReader, target_of
     from mqplug._config.layers import ForeignLayer, Given, LeftAlone, Unset
     from mqplug._config.plan import Target, plan, sources
-    from mqplug._config.readers import ConfigReader
     from mqplug._config.schema import schema_of
-    from mqplug._config.targets import target_of
     from mqplug._plugins.discovery import registered
     from mqplug._plugins.inspection import commands_of, inspect_plugins, settings_class
     from mqplug._settings.fields import Text, address_fields
@@ -65,11 +64,10 @@ __all__ = [
 _HOMES: Final = {
     "_client.diagnosis": "Diagnosis diagnose effective_settings",
     "_config.contexts": "choose_context chosen_context context_in_force contexts",
+    "_config.files": "ConfigReader target_of",
     "_config.layers": "ForeignLayer Given LeftAlone Unset",
     "_config.plan": "Target plan sources",
-    "_config.readers": "ConfigReader",
     "_config.schema": "schema_of",
-    "_config.targets": "target_of",
     "_plugins.discovery": "registered",
     "_plugins.inspection": "commands_of inspect_plugins settings_class",
     "_settings.fields": "Text address_fields",

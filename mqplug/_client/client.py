@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline
-from mqplug._client.advancing import advance, check_position, distance
-from mqplug._client.session import ClientSession
-from mqplug._client.topic_settings import altered_topic, check_partitions, new_topic
+from mqplug._client.client_session import ClientSession
+from mqplug._client.queries import advance, check_position, distance
+from mqplug._client.topics import altered_topic, check_partitions, new_topic
 from mqplug._consume.start_positions import check_start
 from mqplug._model.checks import check_missing, whole_number
 from mqplug._model.group_description import GroupDescription

@@ -15,8 +15,7 @@ import attrs
 
 from mqplug._base.deadline import Deadline
 from mqplug._client.client import Client
-from mqplug._config.documents import Document
-from mqplug._config.layers import ForeignLayer, Given, Layer, LeftAlone
+from mqplug._config.layers import Document, ForeignLayer, Given, Layer, LeftAlone
 from mqplug._config.plan import ConnectionPlan, Target, plan, sources
 from mqplug._model.errors import Error
 from mqplug._plugins.capabilities import FLAGS

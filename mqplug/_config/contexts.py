@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
-from mqplug._config.documents import Document
 from mqplug._config.files import CONFIG_FILE_VARIABLE, config_files, read_config_file, user_directory
+from mqplug._config.layers import Document
 from mqplug._model.errors import ConfigError
 from mqplug._settings.settings import nearest
 

@@ -1,4 +1,9 @@
-"""Finds and reads configuration files."""
+"""Finds and reads configuration files, and tells their paths from URLs and from names of backends.
+
+The files of other programs are read by what distributions add: a reader is found by its entry point in the group
+``mqplug.config_readers``, a module or an object with ``reads`` and ``read``. It is asked about each YAML file, in the
+order of the names.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,71 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from mqplug._config.documents import Document
-from mqplug._config.layers import Layer, Unset
-from mqplug._config.targets import store_at
+from mqplug._config.layers import Document, ForeignLayer, Layer, Unset
 from mqplug._model.errors import ConfigError
 from mqplug._settings.fields import Text
+
+CONFIG_FILE_SUFFIXES: Final = (".toml", ".yaml", ".yml")
+_NAME: Final = re.compile(r"\w[\w.-]*")
+_PATH: Final = re.compile(r"[^@:]*[/\\][^@:]*|[.~][^@:]*|[A-Za-z]:\\[^@:]*")
+
+
+def target_of(text: str) -> str | Path:
+    """Return a URL, or the path of a configuration file, from one text."""
+    path = Path(text)
+    return path if "://" not in text and path.suffix in CONFIG_FILE_SUFFIXES else text
+
+
+def check_backend_name(target: str) -> None:
+    """Raise ``ConfigError`` if this cannot be a backend's name, and say what to write instead."""
+    if target.endswith(CONFIG_FILE_SUFFIXES) and "@" not in target:
+        raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")
+    if _PATH.fullmatch(target):
+        raise ConfigError(f"{target!r} is a path, not a backend", fix=store_at(target))
+    if not _NAME.fullmatch(target):  # not shown: it may be a URL without its beginning, and hold a secret
+        text = "the target is neither the name of a backend nor a URL"
+        raise ConfigError(text, fix="Write connect('kafka://host:9092'), or connect('rocksmq', path='./mq')")
+
+
+def store_at(path: str) -> str:
+    """Return the advice for a path that may be a RocksMQ store, where a backend or a file was expected."""
+    return (
+        f"For a store of RocksMQ write connect('rocksmq', path={path!r}), or the URL "
+        f"rocksmq://{Path(path).absolute().as_posix()}; a configuration file ends in .toml or .yaml"
+    )
+
+
+READERS_GROUP: Final = "mqplug.config_readers"
+PUBLISHED_READERS: Final = {"milvus": "mqplug-milvus"}  # by a word in the names of files
+
+
+class ConfigReader(Protocol):
+    """Reads the configuration file of another program."""
+
+    def reads(self, name: str, content: Mapping[str, Any]) -> bool:
+        """Return whether a file is one of that program, by its name or its content."""
+        ...
+
+    def read(self, source: str, content: Mapping[str, Any], variables: Mapping[str, str]) -> ForeignLayer:
+        """Return the settings in a file and the environment, in mqplug's words. Raise ``ConfigError`` for mistakes."""
+        ...
+
+
+def reader_for(name: str, content: Mapping[str, Any]) -> ConfigReader | None:
+    """Return the reader of a file; None if it is mqplug's own. Raise ``ConfigError`` if its reader is not installed."""
+    from importlib import metadata  # slow, and few programs have a YAML file
+
+    for point in sorted(metadata.entry_points(group=READERS_GROUP), key=lambda each: each.name):
+        reader: ConfigReader = point.load()
+        if reader.reads(name, content):
+            return reader
+    for word, distribution in PUBLISHED_READERS.items():
+        if word in name.lower():
+            raise ConfigError(f"{name} is read by {distribution}", fix=f"Run pip install {distribution}")
+    return None
+
 
 CONFIG_FILE_NAMES: Final = ("mqplug.toml", "mqplug.yaml")
 CONFIG_FILE_VARIABLE: Final = "MQPLUG_CONFIG"
@@ -48,7 +111,7 @@ def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> La
         raise ConfigError(f"{source} holds no table of settings", fix="Write sections, such as kafka")
     filled = _filled(content, variables)
     if Path(path).suffix.lower() != ".toml":
-        from mqplug._config.readers import reader_for  # few programs have a YAML file
+        from mqplug._config.files import reader_for  # few programs have a YAML file
 
         if (reader := reader_for(Path(path).name, filled)) is not None:
             return reader.read(source, filled, variables)

@@ -1,13 +1,15 @@
-"""The protocol of layers, each the uninterpreted settings of one source, and the values in them."""
+"""Layers, each the uninterpreted settings of one source: keywords of a call, a mapping, a URL, a file, the environment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import attrs
 
 from mqplug._plugins.discovery import PUBLISHED, installed
+from mqplug._settings.fields import Text
+from mqplug._settings.settings import Complaint, config_error, nearest, quoted
 
 IN_TREE: Final = "memory"
 TOP_LEVEL_KEYS: Final = ("backend", "mode", "url", "extensions")  # the keys above the sections
@@ -90,3 +92,150 @@ def unset(value: object, place: str) -> Iterator[tuple[str, str]]:
 def is_backend(name: str) -> bool:
     """Return whether a backend of this name is installed or published. Load none."""
     return name == IN_TREE or name in PUBLISHED["backend"] or name in installed()
+
+
+TOP_LEVEL_TABLES: Final = ("context", "extension", "plugins")
+BACKEND_SECTIONS: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
+
+
+@attrs.frozen
+class Document:
+    """A layer of written settings. A ``file`` has sections only; elsewhere settings may be outside of sections."""
+
+    source: str
+    content: Mapping[str, Any] = attrs.field(repr=False)
+    file: bool = False
+    tables: frozenset[str] = attrs.field(
+        init=False, default=attrs.Factory(lambda self: _tables_of(self.content), takes_self=True)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        complaints = [complaint for key, value in self.content.items() for complaint in self._check(key, value)]
+        if complaints:
+            raise config_error(complaints)
+
+    def key(self, name: str) -> Given | None:
+        """Return a key above the sections."""
+        if name not in TOP_LEVEL_KEYS or self.content.get(name) is None:
+            return None
+        return Given(self.content[name], self.source, self._place(name))
+
+    def section(self, *path: str) -> Mapping[str, Given]:
+        """Return a section."""
+        if path[0] not in self.tables:
+            return {}
+        found: Any = self.content
+        for name in path:
+            found = found.get(name, {})
+        return {key: Given(value, self.source, self._place(*path, key)) for key, value in found.items()}
+
+    def backends(self) -> Iterable[str]:
+        """Return the backends that have a section."""
+        return [key for key in self.content if key in self.tables and key not in TOP_LEVEL_TABLES]
+
+    def loose(self) -> Mapping[str, Given]:
+        """Return the settings outside of sections, which belong to the chosen backend."""
+        return {
+            key: Given(value, self.source, "")
+            for key, value in self.content.items()
+            if key not in TOP_LEVEL_KEYS and key not in self.tables
+        }
+
+    def _place(self, *path: str) -> str:
+        dotted = ".".join(path)
+        return f"{dotted} in {self.source}" if self.file else dotted
+
+    def _check(self, key: Any, value: object) -> list[Complaint]:
+        if not isinstance(key, str):
+            return [Complaint(f"a key of {self.source} is a {type(key).__name__}, not a string")]
+        if key in TOP_LEVEL_TABLES:
+            return self._check_table(key, value)
+        if key in TOP_LEVEL_KEYS or not self.file or key in self.tables:
+            return []
+        if is_backend(key):
+            return [
+                Complaint(f"{quoted(self._place(key))}: expected a table, not {type(value).__name__}", f"Write [{key}]")
+            ]
+        if isinstance(value, Mapping):
+            sections = [*TOP_LEVEL_TABLES, *BACKEND_SECTIONS]
+            return [Complaint(f"there is no section {quoted(self._place(key))}", nearest(key, sections))]
+        fix = nearest(key, list(TOP_LEVEL_KEYS))
+        return [
+            Complaint(f"there is no key {quoted(self._place(key))}", f"{fix} Put a backend's settings into its section")
+        ]
+
+    def _check_table(self, key: str, value: object) -> list[Complaint]:
+        if not isinstance(value, Mapping):
+            return [Complaint(f"{quoted(self._place(key))}: expected a table, not {type(value).__name__}")]
+        if key == "plugins":
+            return []
+        return [
+            Complaint(f"{quoted(self._place(key, str(name)))}: expected a table, not {type(inner).__name__}")
+            for name, inner in value.items()
+            if not isinstance(inner, Mapping)
+        ]
+
+
+def _tables_of(content: Mapping[str, Any]) -> frozenset[str]:
+    held = [key for key, value in content.items() if isinstance(value, Mapping)]
+    return frozenset(key for key in held if key in TOP_LEVEL_TABLES or is_backend(key))
+
+
+def keywords(settings: Mapping[str, Any]) -> Document:
+    """Return the layer of a call's keywords."""
+    return Document("a keyword", settings)
+
+
+def named(backend: str) -> Document:
+    """Return the layer of ``connect("kafka")``."""
+    return Document("the call", {"backend": backend})
+
+
+def located(url: str) -> Document:
+    """Return the layer of ``connect("kafka://host:9092")``."""
+    return Document("the URL", {"url": url})
+
+
+def mapped(settings: Mapping[str, Any]) -> Document:
+    """Return the layer of ``connect({…})``."""
+    return Document("the mapping", settings)
+
+
+VARIABLE_PREFIX: Final = "MQPLUG_"
+Scope = Literal["all", "sections", "plugins"]
+
+
+@attrs.frozen
+class Environment:
+    """A layer of variables. ``scope`` limits which are read; those about plugins always are."""
+
+    variables: Mapping[str, str] = attrs.field(repr=False)
+    scope: Scope = "all"
+    source: str = "the environment"
+
+    def key(self, name: str) -> Given | None:
+        """Return a key above the sections."""
+        return self._given(VARIABLE_PREFIX + name.upper()) if self.scope == "all" else None
+
+    def section(self, *path: str) -> Mapping[str, Given]:
+        """Return a section."""
+        if path == ("plugins",):
+            found = {name: self._given(VARIABLE_PREFIX + name.upper()) for name in ("allow", "deny")}
+            return {name: given for name, given in found.items() if given is not None}
+        if self.scope == "plugins":
+            return {}
+        prefix = VARIABLE_PREFIX + "".join(f"{name}_" for name in path).upper().replace("-", "_")
+        found = {name[len(prefix) :].lower(): self._given(name) for name in self.variables if name.startswith(prefix)}
+        return {key: given for key, given in found.items() if key and given is not None}
+
+    def backends(self) -> Iterable[str]:
+        """Return nothing: the variables of a backend are known only when its section is read."""
+        return ()
+
+    def loose(self) -> Mapping[str, Given]:
+        """Return nothing: each variable names its section."""
+        return {}
+
+    def _given(self, variable: str) -> Given | None:
+        text = self.variables.get(variable)
+        return Given(Text(text), variable, variable) if text else None

@@ -13,11 +13,18 @@ from mqplug._base.deadline import Deadline
 from mqplug._config.choice import Choice, choose
 from mqplug._config.configuration import DEBUG, Configuration, CoreSettings, check_variables, checked
 from mqplug._config.contexts import Context
-from mqplug._config.documents import BACKEND_SECTIONS, TOP_LEVEL_TABLES, keywords, located, mapped, named
-from mqplug._config.environment import Environment
-from mqplug._config.files import find_config_file, read_config_file
-from mqplug._config.layers import Given, Layer
-from mqplug._config.targets import check_backend_name
+from mqplug._config.files import check_backend_name, find_config_file, read_config_file
+from mqplug._config.layers import (
+    BACKEND_SECTIONS,
+    TOP_LEVEL_TABLES,
+    Environment,
+    Given,
+    Layer,
+    keywords,
+    located,
+    mapped,
+    named,
+)
 from mqplug._model.errors import ConfigError, ConnectError
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import PluginRules, load, load_extension

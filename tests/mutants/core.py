@@ -20,7 +20,7 @@ from mqplug import (
     Unsupported,
 )
 from mqplug._base import deadline
-from mqplug._client import queries, topic_settings, topics
+from mqplug._client import queries, topics
 from mqplug._consume import dead_letters, driver_session, opening, seeking, start_positions as starts
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
@@ -97,7 +97,7 @@ WRONG = [
     ("LIF-01", Client, "__repr__", object.__repr__),
     ("LIF-15", Client, "unwrap", lambda client, kind: client),
     ("LIF-16", urls, "_is_certain", lambda parts: True),
-    ("LIF-17", topic_settings, "retention_seconds", lambda retention: retention),
+    ("LIF-17", topics, "retention_seconds", lambda retention: retention),
     ("SEEK-07", seeking, "refuse_lost", lambda *anything: None),
     ("SEEK-08", seeking, "refuse_lost", lambda *anything: None),
     ("WM-28", queries, "refuse_lost", lambda *anything: None),
@@ -113,7 +113,7 @@ WRONG = [
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
     ("CC-02", driver_session.DriverLock, "begin_receive", lambda lock, call: None, "receiving"),
     ("TO-02", deadline, "check_timeout", lambda timeout: None),
-    ("ERR-01", topic_settings, "check_new_topic", lambda name, most=249: name),
+    ("ERR-01", topics, "check_new_topic", lambda name, most=249: name),
     ("ERR-02", Error, "at", lambda error, **_: error),
     ("ERR-02", mqplug.TopicExists, "fix", None),
     ("ERR-03", TopicNotFound, "retryable", True),

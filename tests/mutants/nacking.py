@@ -7,7 +7,7 @@ import math
 import attrs
 
 from mqplug import CloseIncomplete, ConfigError, Producer
-from mqplug._client.session import ClientSession
+from mqplug._client.client_session import ClientSession
 from mqplug._consume import dead_letters, handler_threads, opening
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements

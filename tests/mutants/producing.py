@@ -8,7 +8,7 @@ import time
 import attrs
 
 from mqplug import TopicNotFound
-from mqplug._client.added_partitions import AddedPartitions
+from mqplug._client.open_objects import AddedPartitions
 from mqplug.spi import (
     CreateTopic,
     DescribeTopic,

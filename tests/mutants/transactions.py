@@ -6,7 +6,7 @@ import time
 
 import mqplug
 import mqplug._client.transaction
-from mqplug._client.session import ClientSession
+from mqplug._client.client_session import ClientSession
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.step_acks import StepAcks
 from mqplug._produce.transaction_session import StepQueue, TransactionSession
