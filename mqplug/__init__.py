@@ -29,10 +29,10 @@ _HOMES: Final = {
     "_client.connect": "configured connect",
     "_client.stage": "Stage",
     "_client.transaction": "BatchHandle Transaction",
+    "_consume.assignment": "ConsumerStatistics PartitionState",
     "_consume.consumer": "Consumer",
-    "_consume.retry_policy": "Reject Retry",
+    "_consume.retries": "Reject Retry",
     "_consume.serving": "serve",
-    "_consume.status": "ConsumerStatistics PartitionState",
     "_model.batch": "Batch",
     "_model.errors": """
         AccessDenied AlreadyOpen AuthError CloseIncomplete Closed ConcurrentUse ConfigError ConnectError

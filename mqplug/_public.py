@@ -6,10 +6,10 @@ from mqplug._client.client import Client
 from mqplug._client.connect import configured, connect
 from mqplug._client.stage import Stage
 from mqplug._client.transaction import BatchHandle, Transaction
+from mqplug._consume.assignment import ConsumerStatistics, PartitionState
 from mqplug._consume.consumer import Consumer
-from mqplug._consume.retry_policy import Reject, Retry
+from mqplug._consume.retries import Reject, Retry
 from mqplug._consume.serving import serve
-from mqplug._consume.status import ConsumerStatistics, PartitionState
 from mqplug._model.batch import Batch
 from mqplug._model.errors import (
     AccessDenied,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mqplug._client.transaction import Transaction
     from mqplug._consume.assignment import OnChange
     from mqplug._consume.consumer import Consumer
-    from mqplug._consume.retry_policy import Retry
+    from mqplug._consume.retries import Retry
     from mqplug._consume.start_positions import ResetTarget
     from mqplug._model.message import Message
     from mqplug._produce.producer import Producer

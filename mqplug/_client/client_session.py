@@ -25,8 +25,8 @@ from mqplug.spi._drivers import gives_advice
 if TYPE_CHECKING:
     from mqplug._client.transaction import Transaction
     from mqplug._consume.consumer import Consumer
+    from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._consume.opening import ConsumerRequest
-    from mqplug._consume.session import ConsumerSession
     from mqplug._produce.producer import Producer
     from mqplug._produce.producer_session import ProducerSession
     from mqplug._produce.routing import Partitioner, PartitionerName, Router

@@ -17,7 +17,7 @@ from mqplug._model.errors import Error, TopicNotFound
 
 if TYPE_CHECKING:
     from mqplug._client.topics import Topics
-    from mqplug._consume.session import ConsumerSession
+    from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._model.log import Log
     from mqplug._produce.producer_session import ProducerSession
 

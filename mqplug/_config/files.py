@@ -17,7 +17,10 @@ from mqplug._config.layers import Document, ForeignLayer, Layer, Unset
 from mqplug._model.errors import ConfigError
 from mqplug._settings.fields import Text
 
+CONFIG_FILE_NAMES: Final = ("mqplug.toml", "mqplug.yaml")
+CONFIG_FILE_VARIABLE: Final = "MQPLUG_CONFIG"
 CONFIG_FILE_SUFFIXES: Final = (".toml", ".yaml", ".yml")
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _NAME: Final = re.compile(r"\w[\w.-]*")
 _PATH: Final = re.compile(r"[^@:]*[/\\][^@:]*|[.~][^@:]*|[A-Za-z]:\\[^@:]*")
 
@@ -77,12 +80,6 @@ def reader_for(name: str, content: Mapping[str, Any]) -> ConfigReader | None:
     return None
 
 
-CONFIG_FILE_NAMES: Final = ("mqplug.toml", "mqplug.yaml")
-CONFIG_FILE_VARIABLE: Final = "MQPLUG_CONFIG"
-
-_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
-
-
 def find_config_file(variables: Mapping[str, str]) -> Path | None:
     """Return the file that ``MQPLUG_CONFIG`` names, else one in the working directory, else the user's own, or None."""
     if variables.get(CONFIG_FILE_VARIABLE):
@@ -110,12 +107,8 @@ def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> La
     if not isinstance(content, Mapping):
         raise ConfigError(f"{source} holds no table of settings", fix="Write sections, such as kafka")
     filled = _filled(content, variables)
-    if Path(path).suffix.lower() != ".toml":
-        from mqplug._config.files import reader_for  # few programs have a YAML file
-
-        if (reader := reader_for(Path(path).name, filled)) is not None:
-            return reader.read(source, filled, variables)
-    return Document(source, filled, file=True)
+    reader = None if Path(path).suffix.lower() == ".toml" else reader_for(Path(path).name, filled)
+    return Document(source, filled, file=True) if reader is None else reader.read(source, filled, variables)
 
 
 def _candidates(variables: Mapping[str, str]) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Layers, each the uninterpreted settings of one source: keywords of a call, a mapping, a URL, a file, the environment."""
+"""Layers, each the uninterpreted settings of one source: keywords, a mapping, a URL, a file, the environment."""
 
 from __future__ import annotations
 

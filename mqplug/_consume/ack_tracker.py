@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from mqplug._consume.delivery import ACKED, OPEN, PENDING, Decide, Delivery, PassedTracker, StillHolds, nothing
-from mqplug._consume.nacked_messages import NackedMessages
+from mqplug._consume.retries import NackedMessages
 from mqplug._model.batch import Batch, empty_batch
 from mqplug._model.ids import MessageId
 from mqplug._model.position import Position

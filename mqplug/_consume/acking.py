@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
-from mqplug._consume.retry_policy import Reject
+from mqplug._consume.retries import Reject
 from mqplug._consume.start_positions import check_place
 from mqplug._model.batch import Batch
 from mqplug._model.checks import number
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mqplug._consume.dead_letters import DeadLetters
     from mqplug._consume.driver_session import DriverSession
     from mqplug._consume.fetching import Fetcher
-    from mqplug._consume.retry_policy import Retry
+    from mqplug._consume.retries import Retry
     from mqplug.spi._actions import GroupPosition, Settlement
 
     Changes = Sequence[tuple[HeldPartition, GroupPosition | Settlement]]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline, check_timeout
+from mqplug._consume.assignment import ConsumerStatistics, PartitionState
 from mqplug._consume.fetching import POLL_MESSAGES
 from mqplug._consume.start_positions import check_start
-from mqplug._consume.status import ConsumerStatistics, PartitionState
 from mqplug._model.batch import Batch, empty_batch
 from mqplug._model.checks import check_missing, whole_number
 from mqplug._model.errors import Closed
@@ -22,9 +22,9 @@ from mqplug._model.names import check_partition
 from mqplug._model.position import After, Before, Position, Start
 
 if TYPE_CHECKING:
+    from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._consume.delivery import Delivery
     from mqplug._consume.handler_threads import Handler, HandlerOrder
-    from mqplug._consume.session import ConsumerSession
     from mqplug._model.position import Watermarks
 
 EMPTY_BATCH = empty_batch()

@@ -1,27 +1,60 @@
-"""``Consumer.run``: a handler on several threads, with ack on return and nack on raise."""
+"""``Consumer.run``: a handler on several threads, with ack on return and nack on raise, until SIGTERM or ``stop``."""
 
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Literal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mqplug._base.deadline import Deadline
 from mqplug._consume.key_lanes import KeyLanes, Lane
-from mqplug._consume.retry_policy import Reject
-from mqplug._consume.stopping import stopping_on_sigterm
+from mqplug._consume.retries import Reject
 from mqplug._model.errors import Closed, Error
 from mqplug.spi._actions import SHARED_MODES
 
 if TYPE_CHECKING:
+    from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._consume.delivery import Delivery
-    from mqplug._consume.session import ConsumerSession
     from mqplug._model.message import Message
     from mqplug.spi._actions import Mode
+
+Stop = Callable[[], None]
+
+_stops: Final[list[Stop]] = []
+"""What SIGTERM calls. Blocks may end in any order: those of an event loop overlap."""
+_before: Any = None
+
+
+@contextmanager
+def stopping_on_sigterm(stop: Stop) -> Iterator[None]:
+    """Call ``stop`` on SIGTERM within this block, and any handler set before. Works in the main thread only."""
+    global _before
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _stops.append(stop)
+    if len(_stops) == 1:
+        _before = signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        yield
+    finally:
+        _stops.remove(stop)
+        if not _stops:
+            signal.signal(signal.SIGTERM, _before)
+
+
+def _on_sigterm(number: int, frame: Any) -> None:
+    for stop in _stops:
+        stop()
+    if callable(_before):
+        _before(number, frame)
+
 
 logger = logging.getLogger("mqplug")
 

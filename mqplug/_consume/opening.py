@@ -10,12 +10,11 @@ import attrs
 
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment, OnChange
+from mqplug._consume.consumer_session import ConsumerSession, Seeker
 from mqplug._consume.dead_letters import DeadLetters
 from mqplug._consume.driver_session import DriverSession
 from mqplug._consume.fetching import Fetcher
-from mqplug._consume.retry_policy import RETRY_FOREVER, Retry
-from mqplug._consume.seeking import Seeker
-from mqplug._consume.session import ConsumerSession
+from mqplug._consume.retries import RETRY_FOREVER, Retry
 from mqplug._consume.start_positions import check_start, everywhere, group_start, refuse_lost, resolve
 from mqplug._consume.topic_following import FindLogs, TopicFollower
 from mqplug._model.checks import check_missing, number, whole_number

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mqplug._consume.stopping import stopping_on_sigterm
+from mqplug._consume.handler_threads import stopping_on_sigterm
 
 if TYPE_CHECKING:
     from mqplug._consume.consumer import Consumer

@@ -14,7 +14,7 @@ from mqplug.spi._actions import GroupMove
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
-    from mqplug._consume.session import ConsumerSession
+    from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._model.log import Log
     from mqplug.spi._actions import GroupPosition
     from mqplug.spi._drivers import TransactionalConsumerDriver

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from mqplug._model.batch import Batch
     from mqplug._model.ids import MessageId
-    from mqplug._model.message import Headers
 
     _Base = object  # that it is a tuple is an internal matter
 else:

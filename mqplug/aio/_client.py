@@ -12,7 +12,7 @@ from mqplug._client.stage import Stage
 from mqplug._client.transaction import Transaction
 from mqplug._consume.consumer import Consumer
 from mqplug._consume.opening import ConsumerRequest
-from mqplug._consume.retry_policy import Retry
+from mqplug._consume.retries import Retry
 from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.errors import Error
 from mqplug._model.group_description import GroupDescription
@@ -32,7 +32,7 @@ from mqplug.aio._transaction import AsyncTransaction
 from mqplug.spi._actions import ClusterInfo, GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:
-    from mqplug._consume.session import ConsumerSession
+    from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._produce.producer_session import ProducerSession
     from mqplug.spi._descriptor import Capabilities
 

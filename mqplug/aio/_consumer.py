@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
 from mqplug._base.deadline import Deadline, check_timeout
+from mqplug._consume.assignment import ConsumerStatistics, PartitionState
 from mqplug._consume.consumer import EMPTY_BATCH, Consumer, check_most
 from mqplug._consume.fetching import POLL_MESSAGES
-from mqplug._consume.status import ConsumerStatistics, PartitionState
 from mqplug._model.batch import Batch
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, ConcurrentUse
@@ -28,9 +28,9 @@ from mqplug.aio._assignment_callbacks import Callbacks
 from mqplug.aio._loop import AsyncChild, ClientLoop
 
 if TYPE_CHECKING:
+    from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._consume.delivery import Delivery
     from mqplug._consume.handler_threads import HandlerOrder
-    from mqplug._consume.session import ConsumerSession
     from mqplug.aio._handler_tasks import AsyncHandler
 
 FETCH_END_S = 1.0

@@ -17,15 +17,15 @@ from mqplug._consume.handler_threads import (
     handles_by_partition,
     is_held,
     log_failure,
+    stopping_on_sigterm,
 )
 from mqplug._consume.key_lanes import KeyLanes, Lane
-from mqplug._consume.stopping import stopping_on_sigterm
 from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
+    from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._consume.delivery import Delivery
     from mqplug._consume.handler_threads import HandlerOrder
-    from mqplug._consume.session import ConsumerSession
     from mqplug._model.message import Message
 
 logger = logging.getLogger("mqplug")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from mqplug._consume.handler_threads import stopping_on_sigterm
 from mqplug._consume.serving import SIGNAL_SLICE_S, check_services, first_failure, raise_failures
-from mqplug._consume.stopping import stopping_on_sigterm
 
 if TYPE_CHECKING:
     from mqplug._consume.handler_threads import HandlerOrder

@@ -12,10 +12,10 @@ from waiting import wait_until
 import mqplug
 from mqplug import EARLIEST, Log, Retry
 from mqplug._base.deadline import Deadline
-from mqplug._consume import session
+from mqplug._consume import consumer_session
 from mqplug._consume.consumer import session_of
+from mqplug._consume.consumer_session import ConsumerSession
 from mqplug._consume.delivery import ACKED, Delivery
-from mqplug._consume.session import ConsumerSession
 from mqplug._consume.shared_tracker import SharedTracker
 from mqplug.memory import Clock
 from mqplug.memory._shared import MemorySharedConsumer
@@ -333,8 +333,8 @@ def test_the_background_waits_for_no_commit(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """While a commit of the caller takes long, the background thread does not wait for it, and logs nothing."""
-    monkeypatch.setattr(session, "BACKGROUND_COMMIT_S", 0.05)
-    monkeypatch.setattr(session, "COMMIT_INTERVAL_S", 0.05)
+    monkeypatch.setattr(consumer_session, "BACKGROUND_COMMIT_S", 0.05)
+    monkeypatch.setattr(consumer_session, "COMMIT_INTERVAL_S", 0.05)
     fill(mq, 2)
     began, go = settling
     with mq.consumer("jobs", group="g", mode="shared") as jobs:

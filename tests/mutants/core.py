@@ -21,13 +21,13 @@ from mqplug import (
 )
 from mqplug._base import deadline
 from mqplug._client import queries, topics
-from mqplug._consume import dead_letters, driver_session, opening, seeking, start_positions as starts
+from mqplug._consume import consumer_session, dead_letters, driver_session, opening, start_positions as starts
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment
+from mqplug._consume.consumer_session import Seeker
 from mqplug._consume.fetching import Fetcher
-from mqplug._consume.nacked_messages import NackedMessages
-from mqplug._consume.seeking import Seeker
+from mqplug._consume.retries import NackedMessages
 from mqplug._model import ids, message, text
 from mqplug._model.batch import Batch
 from mqplug._produce import record, routing
@@ -98,8 +98,8 @@ WRONG = [
     ("LIF-15", Client, "unwrap", lambda client, kind: client),
     ("LIF-16", urls, "_is_certain", lambda parts: True),
     ("LIF-17", topics, "retention_seconds", lambda retention: retention),
-    ("SEEK-07", seeking, "refuse_lost", lambda *anything: None),
-    ("SEEK-08", seeking, "refuse_lost", lambda *anything: None),
+    ("SEEK-07", consumer_session, "refuse_lost", lambda *anything: None),
+    ("SEEK-08", consumer_session, "refuse_lost", lambda *anything: None),
     ("WM-28", queries, "refuse_lost", lambda *anything: None),
     ("WM-29", queries, "only", lambda partitions, topics, every: list(every)),
     ("LIF-04", Client, "health", lambda client, timeout=30: None),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import attrs
 
 from mqplug import Corrupt, OutcomeUnknown, StorageFull, Unsupported
-from mqplug._consume.session import ConsumerSession
+from mqplug._consume.consumer_session import ConsumerSession
 from mqplug.memory._numbering import Dense
 from mqplug.memory._partition import Partition, StoredRows
 from mqplug.spi import hookimpl

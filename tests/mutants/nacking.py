@@ -11,11 +11,11 @@ from mqplug._client.client_session import ClientSession
 from mqplug._consume import dead_letters, handler_threads, opening
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
+from mqplug._consume.consumer_session import ConsumerSession
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.driver_session import DriverSession
 from mqplug._consume.fetching import Fetcher
 from mqplug._consume.key_lanes import KeyLanes
-from mqplug._consume.session import ConsumerSession
 from mqplug._model.batch import Batch
 from mqplug.spi import Settlement
 from mqplug.spi.groups import Leases

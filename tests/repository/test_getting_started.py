@@ -12,7 +12,6 @@ import mqplug
 OPTIONAL = {"asyncio", "pyarrow", "pytest", "rich", "ssl", "yaml"}
 SLOW = {
     "cattrs",
-    "mqplug._config.files",
     "mqplug._consume.consumer",
     "mqplug._produce.producer_session",
     "mqplug._public",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mqplug_testing._report.collecting import ContractReport
 
 # Modules of the core whose clock callers wait by.
-MODULES_WITH_A_CLOCK: Final = ("_base.deadline", "_model.position", "_consume.nacked_messages")
+MODULES_WITH_A_CLOCK: Final = ("_base.deadline", "_model.position", "_consume.retries")
 
 SHARED_DIRECTORY_VARIABLE: Final = "MQPLUG_KIT_SHARED"  # read by mqplug_testing._running
 

@@ -175,7 +175,8 @@ def test_a_close_tells_that_a_hand_over_stored_nothing(mq, monkeypatch):
 
     first = mq.consumer(topic, group=group)
     messages = take(first, 10)
-    monkeypatch.setattr("mqplug._consume.session.COMMIT_INTERVAL_S", 1000.0)  # the hand-over alone stores these acks
+    # The hand-over alone stores these acks.
+    monkeypatch.setattr("mqplug._consume.consumer_session.COMMIT_INTERVAL_S", 1000.0)
     for message in messages:
         first.ack(message)
     monkeypatch.setattr(group_member.KafkaGroupMember, "commit", refuse_once)

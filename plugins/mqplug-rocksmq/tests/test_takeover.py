@@ -13,7 +13,7 @@ from rocksmq_stores import line, native, nightly, python
 
 import mqplug
 from mqplug import EARLIEST, LATEST
-from mqplug._consume import session
+from mqplug._consume import consumer_session
 
 
 @pytest.mark.parametrize("end", [killed, closed])
@@ -186,7 +186,7 @@ def test_the_store_was_replaced(path: Path) -> None:
 
 def test_an_ack_stops_the_clock_at_the_next_owner_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was acked in time, and not committed when the owner ended, goes to no other member of the next owner."""
-    monkeypatch.setattr(session, "COMMIT_INTERVAL_S", 600.0)
+    monkeypatch.setattr(consumer_session, "COMMIT_INTERVAL_S", 600.0)
     options: dict[str, Any] = {"group": "g", "mode": "shared", "max_processing": 0.5}
     with (
         owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out,
