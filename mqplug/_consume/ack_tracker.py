@@ -16,7 +16,7 @@ from mqplug._model.ids import MessageId
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition
-from mqplug.spi.groups._positions import tidy
+from mqplug.spi.groups._leases import tidy
 
 _WITH_PENDING = bytes.maketrans(bytes((PENDING,)), bytes((ACKED,)))
 _UNACKED = re.compile(b"[^%c]" % ACKED, re.DOTALL)

@@ -18,14 +18,12 @@ receive loses no message; a cancelled send leaves its outcome unknown. Every obj
 
 from __future__ import annotations
 
-from mqplug.aio._client import AsyncClient
-from mqplug.aio._connect import connect, connecting
+from mqplug.aio._client import AsyncClient, connect, connecting
 from mqplug.aio._consumer import AsyncConsumer
-from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._loop import Opening
-from mqplug.aio._producer import AsyncProducer
+from mqplug.aio._producer import AsyncProducer, AsyncStage
+from mqplug.aio._send_queue import AsyncSendHandle
 from mqplug.aio._serving import serve
-from mqplug.aio._stage import AsyncStage
 from mqplug.aio._transaction import AsyncStepHandle, AsyncTransaction
 
 __all__ = [

@@ -14,8 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from mqplug._model.log import Log
-from mqplug.aio._loop import ClientLoop
-from mqplug.aio._thread_pool import Job
+from mqplug.aio._loop import ClientLoop, Job
 
 T = TypeVar("T")
 

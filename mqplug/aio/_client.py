@@ -1,4 +1,4 @@
-"""The asyncio client."""
+"""The asyncio client, and ``connect`` for asyncio."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mqplug._base.deadline import Deadline
 from mqplug._client.client import PREFETCH_BYTES, Client, session_of
+from mqplug._client.connect import connect as connect_now
 from mqplug._client.stage import Stage
 from mqplug._client.transaction import Transaction
 from mqplug._consume.consumer import Consumer
@@ -26,12 +27,12 @@ from mqplug._produce.routing import Partitioner, PartitionerName
 from mqplug.aio._assignment_callbacks import AsyncOnChange as OnChange, Callbacks
 from mqplug.aio._consumer import AsyncConsumer
 from mqplug.aio._loop import AsyncClosable, ClientLoop, Opening
-from mqplug.aio._producer import AsyncProducer
-from mqplug.aio._stage import AsyncStage
+from mqplug.aio._producer import AsyncProducer, AsyncStage
 from mqplug.aio._transaction import AsyncTransaction
 from mqplug.spi._actions import ClusterInfo, GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:
+    from mqplug._config.plan import Target
     from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._produce.producer_session import ProducerSession
     from mqplug.spi._descriptor import Capabilities
@@ -419,3 +420,32 @@ def _beneath(consumer: AsyncConsumer | None) -> Consumer | None:
     if consumer is not None and not isinstance(consumer, AsyncConsumer):
         raise TypeError(f"consumer= is a consumer of this client, not {type(consumer).__name__}")
     return None if consumer is None else consumer.sync
+
+
+def connect(
+    target: Target = None,
+    /,
+    *,
+    timeout: float | None = 30,
+    extensions: Sequence[object] | None = None,
+    must_exist: bool = False,
+    **settings: Any,
+) -> Opening[AsyncClient]:
+    """As ``mqplug.connect``; ``await`` it, or enter it with ``async with``."""
+    return connecting(
+        partial(connect_now, target, timeout=timeout, extensions=extensions, must_exist=must_exist, **settings)
+    )
+
+
+def connecting(connected: Callable[[], Client]) -> Opening[AsyncClient]:
+    """Return the client over the one that this function, called on a thread, connects."""
+    return Opening(_connect(connected))
+
+
+async def _connect(connected: Callable[[], Client]) -> AsyncClient:
+    loop = ClientLoop()
+    try:
+        return AsyncClient(loop, await loop.call(connected, undo=lambda client: client.close(0)))
+    except BaseException:
+        loop.pool.shut_down()
+        raise

@@ -1,4 +1,4 @@
-"""The asyncio producer."""
+"""The asyncio producer, and the stage for messages to ingest at once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from threading import Event
+from types import TracebackType
+from typing import Self
 
 from mqplug._base.deadline import Deadline
+from mqplug._client.stage import Stage
 from mqplug._model.errors import Closed, QueueFull, Timeout
 from mqplug._model.ids import MessageId
 from mqplug._plugins.backend import NO_TIMEOUT_S
@@ -21,9 +24,9 @@ from mqplug._produce.producer_session import Fields, ProducerSession
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
 from mqplug._produce.routing import Route
-from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._loop import AsyncChild, ClientLoop
-from mqplug.aio._send_queue import AsyncSendQueue
+from mqplug.aio._send_queue import AsyncSendHandle, AsyncSendQueue
+from mqplug.spi._actions import Staged
 
 HAND_OVER_WAIT_S = 0.1
 
@@ -201,6 +204,43 @@ class AsyncProducer(AsyncChild):
     def _close(self, handed_over: Event, deadline: Deadline) -> None:
         handed_over.wait(deadline.remaining(NO_TIMEOUT_S))
         self.sync.close(deadline.timeout_left())
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self.sync)[1:]}"
+
+
+class AsyncStage:
+    """A stage whose calls are awaited, one at a time."""
+
+    def __init__(self, loop: ClientLoop, stage: Stage) -> None:
+        self.sync = stage
+        """The stage beneath, to be used from threads."""
+        self._loop = loop
+
+    @property
+    def topic(self) -> str:
+        """As ``Stage.topic``."""
+        return self.sync.topic
+
+    async def write(self, records: Records, *, timeout: float | None = 30) -> None:
+        """As ``Stage.write``."""
+        await self._loop.call(partial(self.sync.write, records, timeout=timeout))
+
+    async def finish(self, *, timeout: float | None = 30) -> Staged:
+        """As ``Stage.finish``."""
+        return await self._loop.call(partial(self.sync.finish, timeout=timeout))
+
+    async def discard(self) -> None:
+        """As ``Stage.discard``."""
+        await self._loop.call(self.sync.discard)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.discard()
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mqplug.memory._clock import Clock
 from mqplug.memory._hooks import (
+    MemorySettings,
     mqplug_administer as mqplug_administer,
     mqplug_bounds as mqplug_bounds,
     mqplug_connect as mqplug_connect,
@@ -23,8 +23,7 @@ from mqplug.memory._hooks import (
     mqplug_resolve_start as mqplug_resolve_start,
     mqplug_watermarks as mqplug_watermarks,
 )
-from mqplug.memory._settings import MemorySettings
-from mqplug.memory._store import Store
+from mqplug.memory._store import Clock, Store
 
 if TYPE_CHECKING:
     from mqplug.memory._client import MemoryClient

@@ -8,9 +8,9 @@ from typing import Literal, Self
 from mqplug._client.client import Client
 from mqplug._plugins.backend import Backend
 from mqplug.memory import _hooks
-from mqplug.memory._clock import Clock
 from mqplug.memory._connection import MemoryConnection
-from mqplug.memory._settings import MemorySettings
+from mqplug.memory._hooks import MemorySettings
+from mqplug.memory._store import Clock
 
 
 class MemoryClient(Client):

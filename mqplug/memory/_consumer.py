@@ -1,17 +1,20 @@
-"""Consumers that hold logs for themselves: readers, and members of groups in the modes ordered and exclusive."""
+"""Consumers: readers, and members of groups in each mode."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from mqplug._model.batch import Batch
-from mqplug._model.errors import Error, NotAssigned
+from mqplug._model.errors import Error, NotAssigned, TopicNotFound
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.memory._connection import MemoryConnection
+from mqplug.memory._groups import is_acked
 from mqplug.memory._partition import Partition
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers
-from mqplug.spi.groups import Seat
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
+from mqplug.spi.groups import Leases, Seat
 
 
 class MemoryConsumer:
@@ -164,3 +167,128 @@ class MemoryConsumer:
         if self._seat is not None:
             self._seat.leave()
         self._positions.clear()
+
+
+FAILOVER_S = 1.5  # how long a member with unacked messages keeps a partition that moves to another member
+
+
+class FailoverConsumer(MemoryConsumer):
+    """A member that holds all logs in the core's view, while one member at a time gets the messages of each.
+
+    A member that takes over a partition gets all its unacked messages, except those that it already has.
+    """
+
+    def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
+        super().__init__(connection, options, listener)
+        self._assigned: set[Log] = set()  # in the core's view
+        self._unacked: dict[Log, set[Numbers]] = defaultdict(set)
+        self._leaving: dict[Log, float] = {}  # when each log goes to its next member at the latest
+
+    def tend(self, timeout: float) -> None:
+        if self._seat is None:
+            return
+        leaving, taken = self._seat.changes()
+        self._release(self._seat, leaving)
+        taking = self._stored(taken)
+        self._positions |= {log: stored.position.coordinates for log, stored in taking.items()}
+        fresh = self._seat.wanted - self._assigned
+        if fresh:
+            self._assigned |= fresh
+            self._listener.assigned(self._stored(sorted(fresh, key=lambda log: (log.topic, log.partition))))
+
+    def _release(self, seat: Seat, logs: Sequence[Log]) -> None:
+        now = self._store.clock.monotonic()
+        self._leaving = {log: self._leaving.get(log, now + FAILOVER_S) for log in logs}
+        if due := [log for log, until in self._leaving.items() if until <= now or not self._unacked[log]]:
+            self._drop(due)
+            seat.release(due)
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        if log in self._leaving:
+            return None
+        batch = super()._next(log, most)
+        if batch is None:
+            return None
+        stored = self._store.positions(self._group or "", [log]).get(log)  # None: the topic was created again
+        unacked = self._unacked[log]
+        places = enumerate(batch.coordinates)
+        rows = [row for row, place in places if place not in unacked and not (stored and is_acked(stored, place))]
+        unacked.update(batch.coordinates[row] for row in rows)
+        return batch if len(rows) == len(batch) else batch.take(rows, batch.next_position)
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        with self._store.changed:
+            if missing := [log for log in positions if log not in self._assigned]:
+                raise NotAssigned(f"this consumer does not hold {missing[0]!r}")
+            for log, position in positions.items():
+                self._unacked.pop(log, None)
+                if log in self._positions:
+                    self._positions[log] = position.coordinates
+            self._store.group(self._group or "").seek(positions)
+            self._store.changed.notify_all()
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        super().commit(positions, timeout)
+        with self._store.changed:
+            for log, stored in positions.items():
+                self._unacked[log] = {place for place in self._unacked[log] if not is_acked(stored, place)}
+
+
+class MemorySharedConsumer(MemoryConsumer):
+    """A member that takes messages which no other member has, by the lease table of each log."""
+
+    def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
+        super().__init__(connection, options, listener)
+        self._max_processing = options.max_processing
+
+    def _longest_wait(self, timeout: float) -> float:
+        now = self._store.clock.monotonic()
+        due = (self._table(log).next_due() for log in self._positions)
+        return min([timeout, *(max(0.0, each - now) for each in due if each is not None)])
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        partition, table = self._store.partition(log), self._table(log)
+        if table.wanted.coordinates < partition.low:
+            if self._store.personality.reports_loss:
+                raise partition.lost(table.wanted.coordinates)
+            table.trim(Position(log, partition.low))
+        leases = table.take(self, most, partition.upcoming, self._max_processing)
+        return partition.leased(leases) if leases else None
+
+    def _table(self, log: Log) -> Leases:
+        return self._store.group(self._group or "").table(log)
+
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        with self._store.changed, suppress(TopicNotFound):
+            self._table(log).stop_clock(self, coordinates)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        with self._store.changed:
+            entries, late = self._store.group(self._group or "").entries, 0
+            for log, each in settled.items():
+                if entries is None:
+                    late += self._table(log).settle(self, each)
+                else:
+                    late += entries.settle(self._table(log), self._store.partition(log), self, each)
+            self._store.changed.notify_all()
+            return late
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        super().seek(positions, timeout)
+        with self._store.changed:
+            self._store.changed.notify_all()
+
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Count the removed messages before these positions as acked."""
+        with self._store.changed:
+            for log, position in positions.items():
+                self._table(log).trim(position)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Do nothing: members settle messages, and have no positions of their own."""
+
+    def close(self, timeout: float) -> None:
+        with self._store.changed:
+            self._store.group(self._group or "").leave(self)
+            super().close(timeout)
+            self._store.changed.notify_all()

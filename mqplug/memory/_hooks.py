@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import attrs
+from attrs.validators import gt, optional
 
 from mqplug._model.errors import ConfigError
 from mqplug._model.log import Log
 from mqplug._model.position import Bounds, Position, Watermarks
 from mqplug.memory._connection import MemoryConnection
-from mqplug.memory._consumer import MemoryConsumer
-from mqplug.memory._failover import FailoverConsumer
+from mqplug.memory._consumer import FailoverConsumer, MemoryConsumer, MemorySharedConsumer
 from mqplug.memory._personality import FULL, PERSONALITIES
-from mqplug.memory._producer import MemoryProducer
-from mqplug.memory._settings import MemorySettings
-from mqplug.memory._shared import MemorySharedConsumer
-from mqplug.memory._stage import MemoryStage
+from mqplug.memory._producer import MemoryProducer, MemoryStage, MemoryTransactions
 from mqplug.memory._store import open_memory_store
-from mqplug.memory._transactions import MemoryTransactions
 from mqplug.spi import (
     Action,
     ConsumerDriver,
@@ -37,6 +33,18 @@ from mqplug.spi import (
     Url,
     hookimpl,
 )
+
+
+@attrs.frozen(kw_only=True)
+class MemorySettings:
+    """Settings of a memory store: ``name`` selects one that the whole process shares, ``like`` its personality.
+
+    ``message_max_bytes`` is the size of the largest message (default: the personality's limit).
+    """
+
+    name: str | None = None
+    like: Literal["full", "kafka", "pulsar"] = "full"
+    message_max_bytes: int | None = attrs.field(default=None, validator=optional(gt(0)))
 
 
 def _from_url(url: Url) -> Mapping[str, Any]:

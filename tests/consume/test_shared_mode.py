@@ -18,7 +18,7 @@ from mqplug._consume.consumer_session import ConsumerSession
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.shared_tracker import SharedTracker
 from mqplug.memory import Clock
-from mqplug.memory._shared import MemorySharedConsumer
+from mqplug.memory._consumer import MemorySharedConsumer
 from mqplug.spi import Batch, GroupPosition, ListColumns, Settlement
 
 

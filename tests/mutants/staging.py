@@ -13,7 +13,7 @@ from mqplug._client.stage import Stage
 from mqplug._consume.acking import Acknowledgements
 from mqplug.memory import Store
 from mqplug.memory._groups import Group
-from mqplug.memory._stage import MemoryStage
+from mqplug.memory._producer import MemoryStage
 from mqplug.memory._staging import MemoryStaging
 from mqplug.spi import DiscardStaged, Ingest
 from mutants.base import Mutant, Proxy

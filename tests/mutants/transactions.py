@@ -11,8 +11,8 @@ from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.step_acks import StepAcks
 from mqplug._produce.transaction_session import StepQueue, TransactionSession
 from mqplug.aio._transaction import AsyncTransaction
-from mqplug.memory import _transactions
-from mqplug.memory._transactions import MemoryTransactions
+from mqplug.memory import _producer
+from mqplug.memory._producer import MemoryTransactions
 from mqplug.spi import GroupMove
 from mutants.base import Mutant
 
@@ -22,7 +22,7 @@ _close, _hold = MemoryTransactions.close, ClientSession._hold_transaction
 
 def _store_now(driver, unit):
     with driver._store.changed:
-        _transactions._store(unit, driver._partition(unit))
+        _producer._store(unit, driver._partition(unit))
         driver._store.changed.notify_all()
 
 
@@ -199,7 +199,7 @@ class IgnoresHandOvers(Mutant):
     case = "TX-20"
     patches = (
         (StepAcks, "_check_held", lambda acks: None),
-        (_transactions, "_check_member", lambda move: None),
+        (_producer, "_check_member", lambda move: None),
     )
 
 

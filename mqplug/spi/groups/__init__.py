@@ -4,8 +4,7 @@ position.
 
 from __future__ import annotations
 
-from mqplug.spi.groups._leases import Lease, Leases, Recalled, Upcoming
-from mqplug.spi.groups._positions import tidy
+from mqplug.spi.groups._leases import Lease, Leases, Recalled, Upcoming, tidy
 from mqplug.spi.groups._roster import Roster, Seat, member_name
 
 __all__ = ["Lease", "Leases", "Recalled", "Roster", "Seat", "Upcoming", "member_name", "tidy"]

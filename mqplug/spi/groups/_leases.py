@@ -13,11 +13,29 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, NamedTuple
 
+import attrs
+
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
 from mqplug.spi.groups._delivery_order import Open, Turns
-from mqplug.spi.groups._positions import AckedRange, tidy
+
+AckedRange = tuple[Numbers, Numbers]
+
+
+def tidy(stands: GroupPosition) -> GroupPosition:
+    """Return the position with its ranges ascending, merged where they overlap, without what the position covers."""
+    acked: list[AckedRange] = []
+    begin = stands.position.coordinates
+    for first, last in sorted(stands.acked):
+        if last < begin:
+            continue
+        if acked and first <= acked[-1][1]:
+            acked[-1] = (acked[-1][0], max(acked[-1][1], last))
+        else:
+            acked.append((max(first, begin), last))
+    return attrs.evolve(stands, acked=tuple(acked))
+
 
 _LOOK_AHEAD_MESSAGES: Final = 1000  # messages read at once
 

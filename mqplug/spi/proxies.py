@@ -1,4 +1,4 @@
-"""Proxies: what an extension puts around a driver to see what goes through it, batch by batch.
+"""Tools for extensions: proxies that are put around a driver to see what goes through it, batch by batch.
 
 Each passes everything on to ``inner``. A subclass overrides what it wants to see. An extension returns it from the
 hook that opened the driver::
@@ -38,6 +38,18 @@ from mqplug.spi._drivers import (
     stops_clocks,
     takes_runs,
 )
+
+__all__ = [
+    "ColumnsProxy",
+    "ConnectionProxy",
+    "ConsumerProxy",
+    "HookWrapper",
+    "ListenerProxy",
+    "ListenerRelay",
+    "ProducerProxy",
+    "SendingProxy",
+    "TransactionProxy",
+]
 
 HookWrapper = Generator[None, Any, Any]
 """The type of a ``hookimpl(wrapper=True)``: it yields once, gets the answer, and returns it or another one."""
