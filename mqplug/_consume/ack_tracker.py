@@ -289,7 +289,7 @@ class Tracker:
         """Mark the taken state as not stored."""
         self.dirty = True
 
-    def let_go(self) -> None:
+    def release_settled(self) -> None:
         """Forget the deliveries that nobody acks any more. ``committing`` is held."""
         if self._keeps:
             self._forget_acked()

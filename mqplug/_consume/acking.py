@@ -1,4 +1,4 @@
-"""Acks, nacks, dead letters and commits of a consumer."""
+"""Acks, ``auto_ack``, nacks, dead letters and commits of a consumer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from mqplug._base.deadline import Deadline
@@ -54,6 +55,8 @@ class Acknowledgements:
         fetcher: Fetcher,
         retry: Retry,
         dead_letters: DeadLetters | None,
+        *,
+        auto_ack: bool,
     ) -> None:
         self._driver_session = driver_session
         self._assignment = assignment
@@ -68,9 +71,13 @@ class Acknowledgements:
         self.last_commit = time.monotonic()
         self.late = self.returned = self.commits = 0
         if dead_letters is not None:
-            fetcher.between = self.collect
+            fetcher.before_poll = self.collect
             if driver_session.shares:
-                fetcher.sift = self.bury_spent
+                fetcher.filter_batch = self.bury_spent
+        self.auto_ack = auto_ack
+        if auto_ack:
+            fetcher.before_fetch = partial(self._ack_seen, more_wanted=True)
+            assignment.before_state = self._ack_seen
 
     @property
     def buried(self) -> int:
@@ -132,6 +139,12 @@ class Acknowledgements:
         self.late += 1
         if step is not None:
             step.note_late(delivery)
+
+    def _ack_seen(self, *, more_wanted: bool = False) -> None:
+        """Ack what the caller had before it asked for more. The message in hand is acked when it asks again."""
+        delivery = self._fetcher.current
+        if delivery is not None and delivery.live:
+            delivery.ack_seen(more_wanted=more_wanted)
 
     def begin_step(self, step: AckingStep) -> None:
         """Have all acks from now on belong to this step."""

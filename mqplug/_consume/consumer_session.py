@@ -1,4 +1,7 @@
-"""A consumer's session: fetches, acks, seeks and closes, for the plain consumer and the asyncio one."""
+"""A consumer's session: fetches, acks, seeks and closes, for the plain consumer and the asyncio one.
+
+In the background it polls for a caller that is away, so that the member stays in its group, and stores acks.
+"""
 
 from __future__ import annotations
 
@@ -27,56 +30,6 @@ if TYPE_CHECKING:
     from mqplug._consume.fetching import Fetcher
     from mqplug._consume.topic_following import TopicFollower
     from mqplug._model.position import Watermarks
-
-
-class Seeker:
-    """Carries out the seeks of one consumer."""
-
-    def __init__(self, driver_session: DriverSession, assignment: Assignment, fetcher: Fetcher) -> None:
-        self._driver_session = driver_session
-        self._assignment = assignment
-        self._fetcher = fetcher
-
-    def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
-        """Go on reading at this start. The lock is held."""
-        positions = self._positions(start, partition, deadline)
-        lenient = missing == "next" or not isinstance(start, Before | After | Position)
-        if not lenient:
-            refuse_lost(self._driver_session.backend, self._driver_session.connection, positions, deadline)
-        self._move(positions, lenient, deadline)
-
-    def _positions(self, start: Start, partition: int | None, deadline: Deadline) -> dict[Log, Position]:
-        if isinstance(start, Before | After | Position):
-            position = position_of(self._driver_session.connection, start, self._driver_session.logs)
-            self.await_assignment(deadline)
-            logs = [position.log]
-        else:
-            self.await_assignment(deadline)
-            logs = [log for log in self._assignment if partition in {None, log.partition}]
-        if not logs or any(self._assignment.get(log) is None for log in logs):
-            which = repr(logs[0]) if logs else f"partition {partition}"
-            raise NotAssigned(f"{which} is not held by this consumer", **self._driver_session.where("seek"))
-        return resolve(self._driver_session.backend, self._driver_session.connection, start, logs, deadline)
-
-    def _move(self, positions: Mapping[Log, Position], lenient: bool, deadline: Deadline) -> None:
-        with self._assignment.committing:
-            try:
-                self._driver_session.open(deadline).seek(positions, deadline.remaining(NO_TIMEOUT_S))
-            except Timeout as error:
-                for log in positions:
-                    self._assignment.fail(log, error, moved=True)
-                raise
-            self._assignment.hold(positions, lenient=lenient)
-
-    def await_assignment(self, deadline: Deadline) -> None:
-        """Wait until this member of a group holds a partition. The lock is held."""
-        while not self._assignment:
-            self._fetcher.poll_once(deadline.remaining(POLL_SLICE_S))
-            if not self._assignment and deadline.expired:
-                raise Timeout(
-                    "this member of the group was given no partition in time",
-                    operation="seek", fix="Allow more time, or close another member",
-                )  # fmt: skip
 
 
 AWAY_AFTER_S = 1.0  # since the last poll: then the background thread polls for a caller that is busy elsewhere
@@ -139,7 +92,7 @@ class ConsumerSession(Session):
         """Raise unless a handler may be run: that needs a group, and no ``auto_ack``."""
         self.driver_session.check_open()
         self.driver_session.require_group("run")
-        if self.fetcher.auto_ack:
+        if self.acks.auto_ack:
             raise TypeError("run() acks a message when its handler returns: open the consumer without auto_ack=")
 
     def begin_work(self, delivery: Delivery) -> None:
@@ -230,7 +183,7 @@ class ConsumerSession(Session):
                 held.paused = paused
                 if paused:
                     self.fetcher.hold_back(held)
-            self.fetcher.quieten(session.open(deadline))
+            self.fetcher.sync_pauses(session.open(deadline))
 
     def _chosen(self, partitions: tuple[int, ...], topic: str | None) -> list[HeldPartition]:
         """Return the held partitions of one topic: those that are named, or all."""
@@ -349,7 +302,7 @@ class ConsumerSession(Session):
         """Give the partitions of a caller that is gone to the other members. Its next receive joins again."""
         with suppress(Error):
             self.acks.commit(Deadline(LEAVE_S))
-        self._let_go()
+        self._release_driver()
 
     def join_again(self, before: Callable[[Deadline], None]) -> None:
         """Leave the group, because nobody knows what it has stored. The next receive calls ``before``, and joins again.
@@ -360,12 +313,62 @@ class ConsumerSession(Session):
             return
         with self.driver_session.entering(Deadline(ENTER_S)):
             self.driver_session.before_open = before
-            self._let_go()
+            self._release_driver()
 
-    def _let_go(self) -> None:
+    def _release_driver(self) -> None:
         driver = self.driver_session.release()
         self.assignment.lost(list(self.assignment))
         if driver is not None:
             failure = close_native(f"a consumer of {self.driver_session.topic}", driver.close, Deadline(LEAVE_S))
             if failure is not None:
                 raise failure
+
+
+class Seeker:
+    """Carries out the seeks of one consumer."""
+
+    def __init__(self, driver_session: DriverSession, assignment: Assignment, fetcher: Fetcher) -> None:
+        self._driver_session = driver_session
+        self._assignment = assignment
+        self._fetcher = fetcher
+
+    def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
+        """Go on reading at this start. The lock is held."""
+        positions = self._positions(start, partition, deadline)
+        lenient = missing == "next" or not isinstance(start, Before | After | Position)
+        if not lenient:
+            refuse_lost(self._driver_session.backend, self._driver_session.connection, positions, deadline)
+        self._move(positions, lenient, deadline)
+
+    def _positions(self, start: Start, partition: int | None, deadline: Deadline) -> dict[Log, Position]:
+        if isinstance(start, Before | After | Position):
+            position = position_of(self._driver_session.connection, start, self._driver_session.logs)
+            self.await_assignment(deadline)
+            logs = [position.log]
+        else:
+            self.await_assignment(deadline)
+            logs = [log for log in self._assignment if partition in {None, log.partition}]
+        if not logs or any(self._assignment.get(log) is None for log in logs):
+            which = repr(logs[0]) if logs else f"partition {partition}"
+            raise NotAssigned(f"{which} is not held by this consumer", **self._driver_session.where("seek"))
+        return resolve(self._driver_session.backend, self._driver_session.connection, start, logs, deadline)
+
+    def _move(self, positions: Mapping[Log, Position], lenient: bool, deadline: Deadline) -> None:
+        with self._assignment.committing:
+            try:
+                self._driver_session.open(deadline).seek(positions, deadline.remaining(NO_TIMEOUT_S))
+            except Timeout as error:
+                for log in positions:
+                    self._assignment.fail(log, error, moved=True)
+                raise
+            self._assignment.hold(positions, lenient=lenient)
+
+    def await_assignment(self, deadline: Deadline) -> None:
+        """Wait until this member of a group holds a partition. The lock is held."""
+        while not self._assignment:
+            self._fetcher.poll_once(deadline.remaining(POLL_SLICE_S))
+            if not self._assignment and deadline.expired:
+                raise Timeout(
+                    "this member of the group was given no partition in time",
+                    operation="seek", fix="Allow more time, or close another member",
+                )  # fmt: skip

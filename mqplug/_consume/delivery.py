@@ -174,7 +174,7 @@ class Delivery:
         self.whole = True  # now it is handed out
         return self.batch
 
-    def see_through(self, *, more_wanted: bool) -> None:
+    def ack_seen(self, *, more_wanted: bool) -> None:
         """Ack the messages that the caller had before it asked for more."""
         seen = self.handed_out
         if not more_wanted:

@@ -1,4 +1,7 @@
-"""Polls the driver, and keeps fetched batches until they may be handed out to the caller."""
+"""Polls the driver, and keeps fetched batches until they may be handed out to the caller.
+
+A fetch waits while messages may not follow: for ``max_unacked``, and where the backend can store no more acked ranges.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +40,19 @@ UNCOUNTED_RANGES = 1_000_000  # a backend that stores this many acked ranges cou
 class Fetcher:
     """Fetches and hands out deliveries, one at a time. One thread at a time may call ``next_delivery``."""
 
-    def __init__(
-        self, driver_session: DriverSession, assignment: Assignment, *, max_unacked: int | None, auto_ack: bool
-    ) -> None:
+    def __init__(self, driver_session: DriverSession, assignment: Assignment, *, max_unacked: int | None) -> None:
         self._driver_session = driver_session
         self._assignment = assignment
         self._max_unacked = max_unacked
-        self.auto_ack = auto_ack
         self._ready: deque[HeldPartition] = deque()  # partitions with a batch waiting
-        self._nursed: set[HeldPartition] = set()  # partitions with nacked messages
+        self._with_nacked: set[HeldPartition] = set()  # partitions with nacked messages
         self._touched: deque[HeldPartition] = deque()  # partitions whose delivery was ended early
         self._most_ranges = driver_session.connection.capabilities.acked_ranges_max
         self._settled = Event()  # cleared when no more can be fetched before an ack
         self.current: Delivery | None = None
-        self.between: Callable[[], None] | None = None  # called before each poll
-        self.sift: Callable[[HeldPartition, Batch], Batch] | None = None  # filters fetched batches
+        self.before_fetch: Callable[[], None] | None = None  # called before each fetch, for ``auto_ack``
+        self.before_poll: Callable[[], None] | None = None
+        self.filter_batch: Callable[[HeldPartition, Batch], Batch] | None = None  # filters fetched batches
         self.look_for_topics: Callable[[], bool] | None = None  # where a pattern chooses them: one may be gone
         self.leave_group: Callable[[], None] | None = None  # the next fetch joins again
         self.stopping = False
@@ -63,8 +64,6 @@ class Fetcher:
         self.gaps = 0  # of removed messages that were passed over
         self._counted = 0  # messages handed out, except those of deliveries in progress
         self._counting: list[Delivery] = []
-        if auto_ack:
-            assignment.before_state = self._see_through
 
     def next_batch(self, deadline: Deadline, most: int) -> Batch | None:
         """Put what an iteration left back, and return the next batch; None as ``next_delivery``."""
@@ -106,21 +105,21 @@ class Fetcher:
                 lock.receiver = None
 
     def _fetch(self, deadline: Deadline, most: int) -> Delivery | None:
-        if self.auto_ack:
-            self._see_through(more_wanted=True)
+        if self.before_fetch is not None:
+            self.before_fetch()
         lock, me = self._driver_session.lock, get_ident()
         while not self.stopping:
             try:
                 lock.enter_to_poll(me)
                 self._driver_session.check_open()
                 self._assignment.check()
-                if self.between is not None:
-                    self.between()
-                if (self._ready or self._touched or self._nursed) and (delivery := self._take(most)):
+                if self.before_poll is not None:
+                    self.before_poll()
+                if (self._ready or self._touched or self._with_nacked) and (delivery := self._take(most)):
                     return delivery
                 if self._assignment.finished:
                     return None
-                self._let_go()
+                self._release_settled()
                 self._poll(most, deadline.remaining(min(POLL_SLICE_S, self._until_due())))
                 if delivery := self._take(most):
                     return delivery
@@ -145,7 +144,7 @@ class Fetcher:
         still_holds = self._driver_session.still_holds
         if still_holds is not None and not still_holds():
             return None  # the next poll raises the reason
-        if self._nursed and (again := self._take_returned()):
+        if self._with_nacked and (again := self._take_returned()):
             return self._hand_out(again)
         for _ in range(len(self._ready)):
             held = self._ready[0]
@@ -191,8 +190,8 @@ class Fetcher:
             else:
                 self._counted += each.handed_out
 
-    def _let_go(self) -> None:
-        """Let go of the last delivery if nothing of it is left to hand out or to ack: the next one takes its memory.
+    def _release_settled(self) -> None:
+        """Release the last delivery if nothing of it is left to hand out or to ack: the next one takes its memory.
 
         Otherwise a fast consumer of a group would keep all messages from one commit to the next.
         """
@@ -202,18 +201,18 @@ class Fetcher:
         tracker, committing = delivery.tracker, self._assignment.committing
         if isinstance(tracker, Tracker) and not committing.locked():
             with committing:  # seldom waits: another thread just took it
-                tracker.let_go()
+                tracker.release_settled()
             if delivery.batch.delivery is not delivery:
                 self.current = None
                 self._count([])
 
     def forget(self) -> None:
-        """Let go of all that was fetched, at close: whoever keeps the consumer does not keep the messages."""
+        """Drop fetched messages, so that a closed consumer that is kept does not keep them."""
         self.current = None
         self._count([])
         self._ready.clear()
         self._touched.clear()
-        self._nursed.clear()
+        self._with_nacked.clear()
 
     @property
     def received(self) -> int:
@@ -232,13 +231,13 @@ class Fetcher:
         if tracker.returned.settle() and self.in_order:
             room: float = 0
         else:
-            room = self._room_for_gaps(tracker)
+            room = self._room_for_acked_ranges(tracker)
             if self._max_unacked is not None:
                 room = min(room, self._max_unacked - tracker.unsettled)
         tracker.awaited = room <= 0
         return room
 
-    def _room_for_gaps(self, tracker: Tracker) -> float:
+    def _room_for_acked_ranges(self, tracker: Tracker) -> float:
         """Return how many messages may follow, so that the backend can still store the gaps between acks.
 
         While few messages are open a whole batch may follow: there are no more ranges than open messages.
@@ -257,27 +256,27 @@ class Fetcher:
 
     def _take_returned(self) -> Delivery | None:
         """Return the delivery of a nacked message that is due again, or None."""
-        for held in list(self._nursed):
+        for held in list(self._with_nacked):
             tracker = held.tracker
             if not isinstance(tracker, Tracker) or not self._assignment.is_current(held):
-                self._nursed.discard(held)
+                self._with_nacked.discard(held)
                 continue
             if held.paused or held.busy:
                 continue
             if again := tracker.returned.take_due(in_order=self.in_order):
                 return again
             if not tracker.returned:
-                self._nursed.discard(held)
+                self._with_nacked.discard(held)
                 if tracker.returned:  # another thread nacked a message meanwhile
-                    self._nursed.add(held)
+                    self._with_nacked.add(held)
         return None
 
     def _until_due(self) -> float:
-        if not self._nursed:
+        if not self._with_nacked:
             return math.inf
         waits = (
             held.tracker.returned.wait(in_order=self.in_order)
-            for held in list(self._nursed)
+            for held in list(self._with_nacked)
             if isinstance(held.tracker, Tracker) and not held.paused and not held.busy
         )
         return min(waits, default=math.inf)
@@ -290,7 +289,7 @@ class Fetcher:
         if latest is not None:
             latest.hold_back()
         if isinstance(held.tracker, Tracker) and held.tracker.returned:
-            self._nursed.add(held)
+            self._with_nacked.add(held)
         self._touched.append(held)
 
     def deliver_again(self, held: HeldPartition) -> None:
@@ -318,11 +317,6 @@ class Fetcher:
             held.put_back()
         self._ready.appendleft(held)
 
-    def _see_through(self, *, more_wanted: bool = False) -> None:
-        delivery = self.current
-        if delivery is not None and delivery.live:
-            delivery.see_through(more_wanted=more_wanted)
-
     # polling -----------------------------------------------------------------------------------------------
 
     def _poll(self, most: int, timeout: float) -> None:
@@ -331,8 +325,8 @@ class Fetcher:
             time.sleep(timeout)
             return
         driver = self._driver_session.driver or self._driver_session.open(Deadline(DRIVER_CALL_S))
-        self.quieten(driver)
-        if (wanted := self._appetite(most)) <= 0:
+        self.sync_pauses(driver)
+        if (wanted := self._poll_limit(most)) <= 0:
             self._wait_for_acks(driver, timeout)
             return
         self.last_poll = time.monotonic()
@@ -347,8 +341,8 @@ class Fetcher:
         for batch in batches:
             held = self._assignment.accept(batch)
             if held is not None:
-                if self.sift is not None:
-                    held.waiting.append(self.sift(held, held.waiting.pop()))
+                if self.filter_batch is not None:
+                    held.waiting.append(self.filter_batch(held, held.waiting.pop()))
                 self._ready.append(held)
 
     def _polled(self, driver: ConsumerDriver, wanted: int, timeout: float) -> Sequence[Batch]:
@@ -406,7 +400,7 @@ class Fetcher:
             if positions:
                 driver.resume(list(positions))
                 driver.seek(positions, DRIVER_CALL_S)
-        self.quieten(driver)
+        self.sync_pauses(driver)
 
     def poll_once(self, timeout: float) -> None:
         """Poll to receive an assignment. The lock is held."""
@@ -418,7 +412,7 @@ class Fetcher:
             self._interrupted = True
             raise
 
-    def _appetite(self, most: int) -> int:
+    def _poll_limit(self, most: int) -> int:
         """Return how many messages to poll. Messages that a member of a shared group takes are lost to the others."""
         if not self._driver_session.shares:
             return min(max(most, POLL_MESSAGES), MAX_POLL_MESSAGES)
@@ -431,7 +425,7 @@ class Fetcher:
         for held in self._assignment.all:
             held.tracker.awaited = True
         driver.tend(0)
-        if (self._appetite(1)) <= 0:
+        if (self._poll_limit(1)) <= 0:
             self._settled.wait(timeout)
         self.last_poll = time.monotonic()
 
@@ -440,7 +434,7 @@ class Fetcher:
         self._settled.set()
         self._driver_session.wake()
 
-    def quieten(self, driver: ConsumerDriver) -> None:
+    def sync_pauses(self, driver: ConsumerDriver) -> None:
         """Pause partitions that cannot be handed out at the driver, and resume the others. The lock is held."""
         changed = [held for held in self._assignment.all if held.silenced != (held.paused or bool(held.waiting))]
         if not changed:

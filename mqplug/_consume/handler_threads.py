@@ -24,38 +24,6 @@ if TYPE_CHECKING:
     from mqplug._model.message import Message
     from mqplug.spi._actions import Mode
 
-Stop = Callable[[], None]
-
-_stops: Final[list[Stop]] = []
-"""What SIGTERM calls. Blocks may end in any order: those of an event loop overlap."""
-_before: Any = None
-
-
-@contextmanager
-def stopping_on_sigterm(stop: Stop) -> Iterator[None]:
-    """Call ``stop`` on SIGTERM within this block, and any handler set before. Works in the main thread only."""
-    global _before
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    _stops.append(stop)
-    if len(_stops) == 1:
-        _before = signal.signal(signal.SIGTERM, _on_sigterm)
-    try:
-        yield
-    finally:
-        _stops.remove(stop)
-        if not _stops:
-            signal.signal(signal.SIGTERM, _before)
-
-
-def _on_sigterm(number: int, frame: Any) -> None:
-    for stop in _stops:
-        stop()
-    if callable(_before):
-        _before(number, frame)
-
-
 logger = logging.getLogger("mqplug")
 
 HANDLER_BATCH_MESSAGES = 100  # of one partition, that a thread takes at once
@@ -289,3 +257,35 @@ def handler_threads(
     if handles_by_partition(mode, order):
         return PartitionThreads(session, handler, threads)
     return LaneThreads(session, handler, threads, by_key=mode != "shared")
+
+
+Stop = Callable[[], None]
+
+_stops: Final[list[Stop]] = []
+"""What SIGTERM calls. Blocks may end in any order: those of an event loop overlap."""
+_before: Any = None
+
+
+@contextmanager
+def stopping_on_sigterm(stop: Stop) -> Iterator[None]:
+    """Call ``stop`` on SIGTERM within this block, and any handler set before. Works in the main thread only."""
+    global _before
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _stops.append(stop)
+    if len(_stops) == 1:
+        _before = signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        yield
+    finally:
+        _stops.remove(stop)
+        if not _stops:
+            signal.signal(signal.SIGTERM, _before)
+
+
+def _on_sigterm(number: int, frame: Any) -> None:
+    for stop in _stops:
+        stop()
+    if callable(_before):
+        _before(number, frame)

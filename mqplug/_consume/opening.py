@@ -176,10 +176,11 @@ def open_consumer(
         max_processing=wanted.max_processing,
     )  # fmt: skip
     driver_session = DriverSession(backend, connection, options, assignment)
-    fetcher = Fetcher(driver_session, assignment, max_unacked=wanted.max_unacked, auto_ack=wanted.auto_ack)
+    fetcher = Fetcher(driver_session, assignment, max_unacked=wanted.max_unacked)
     with_times = connection.capabilities.timestamps_producer
     letters = DeadLetters(dead_letters, with_times=with_times) if dead_letters is not None else None
-    acks = Acknowledgements(driver_session, assignment, fetcher, wanted.retry or RETRY_FOREVER, letters)
+    retry = wanted.retry or RETRY_FOREVER
+    acks = Acknowledgements(driver_session, assignment, fetcher, retry, letters, auto_ack=wanted.auto_ack)
     follower = None
     if following is not None:
         driver_session.pattern = following.pattern

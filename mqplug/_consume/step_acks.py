@@ -147,7 +147,7 @@ def _check(consumer: ConsumerSession) -> str:
             "transactions", "members that share a log have no position that a transaction could store", **where,
             fix="Open the consumer in the mode ordered",
         )  # fmt: skip
-    if consumer.fetcher.auto_ack:
+    if consumer.acks.auto_ack:
         raise TypeError("a transaction stores what is acked in its block: open the consumer without auto_ack=")
     if consumer.acks.step is not None:
         raise ConcurrentUse(

@@ -86,8 +86,8 @@ class CollectedRun(SendRun):
             self._count = len(self.rows)
             self.rows = []
 
-    def let_go(self) -> None:
-        """Let go of the records, which are settled: one handle that is kept would keep them all."""
+    def release(self) -> None:
+        """Release the records, which are settled: one handle that is kept would keep them all."""
         if self.is_stored:
             self._columns = NO_RECORDS
             self.singles = {}

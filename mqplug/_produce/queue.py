@@ -314,7 +314,7 @@ class SendQueue:
         self._bytes -= unit.size
         self._outcomes.count(unit)
         if isinstance(unit, CollectedRun):
-            unit.let_go()
+            unit.release()
 
     def serve_unattended(self) -> None:
         """Serve reports and remove settled records, unless a sender did so since the last call.

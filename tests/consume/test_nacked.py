@@ -319,7 +319,7 @@ def test_a_nack_as_a_receive_finds_none_comes_again(mq: mqplug.Client) -> None:
     fill(mq, 2)
     waiting: list[mqplug.Message] = []
 
-    class Nursed(set[HeldPartition]):
+    class WithNacked(set[HeldPartition]):
         """The partitions with nacked messages. A nack comes just before one is taken out."""
 
         def discard(self, held: HeldPartition) -> None:
@@ -329,7 +329,7 @@ def test_a_nack_as_a_receive_finds_none_comes_again(mq: mqplug.Client) -> None:
 
     with mq.consumer("jobs", group="g") as jobs:
         fetcher = session_of(jobs).fetcher
-        fetcher._nursed = Nursed()
+        fetcher._with_nacked = WithNacked()
         first = jobs.receive(timeout=5)
         assert first is not None
         jobs.nack(first, delay=0)
@@ -338,8 +338,8 @@ def test_a_nack_as_a_receive_finds_none_comes_again(mq: mqplug.Client) -> None:
         jobs.ack(again)
         second = jobs.receive(timeout=5)
         assert second is not None
-        assert fetcher._nursed == set()
-        fetcher._nursed.update(session_of(jobs).assignment.all)
+        assert fetcher._with_nacked == set()
+        fetcher._with_nacked.update(session_of(jobs).assignment.all)
         waiting.append(second)
         found = jobs.receive(timeout=5)
         assert found is not None

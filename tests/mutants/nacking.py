@@ -181,7 +181,7 @@ class TakesLateAcks(Mutant):
 class AcksWhatIsInHand(Mutant):
     case = "ACK-12"
 
-    patches = ((Delivery, "see_through", acks_all_there_is),)
+    patches = ((Delivery, "ack_seen", acks_all_there_is),)
 
 
 class KnowsNoIds(Mutant):
@@ -237,7 +237,7 @@ class KnowsNoBounds(Mutant):
 
 class SharesWithoutBounds(Mutant):
     case = "ACK-20-shared"
-    patches = ((Fetcher, "_appetite", lambda fetcher, most: most),)
+    patches = ((Fetcher, "_poll_limit", lambda fetcher, most: most),)
 
 
 class StoresAllOrNothing(Mutant):

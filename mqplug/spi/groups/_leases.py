@@ -246,7 +246,7 @@ class Leases:
         for coordinates in settled.acked:
             if each := self._open.get(coordinates):
                 if each.member is not None:
-                    self._let_go(each)
+                    self._free(each)
                 self._close(each)
             elif coordinates >= self._cursor:
                 unread.append((coordinates, coordinates))
@@ -281,7 +281,7 @@ class Leases:
         """Count everything before the position as acked, whichever member has it: it was removed."""
         while (each := self._first) is not None and each.coordinates < low.coordinates:
             if each.member is not None:
-                self._let_go(each)
+                self._free(each)
             self._close(each)
         self._cursor = max(self._cursor, low.coordinates)
         while self._acked_ahead and self._acked_ahead[0][1] < self._cursor:
@@ -307,11 +307,11 @@ class Leases:
         return each.ends if each is not None else inf
 
     def _return(self, each: Open, due: float = -inf) -> None:
-        self._let_go(each)
+        self._free(each)
         each.attempt += 1
         self._turns.wait(each, due)
 
-    def _let_go(self, each: Open) -> None:
+    def _free(self, each: Open) -> None:
         each.member, each.ends = None, inf
         if self.by_key:
             self._turns.freed(each)
