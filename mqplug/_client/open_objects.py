@@ -1,17 +1,18 @@
-"""The open producers and consumers of a client, and the thread that serves them in the background.
+"""The open producers and consumers of a client, and the background thread that serves them.
 
 It also looks for partitions that other clients added to the topics of the producers.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from weakref import WeakSet
 
-from mqplug._base.background import BackgroundThread
 from mqplug._base.deadline import Deadline
 from mqplug._model.errors import Error, TopicNotFound
 
@@ -20,6 +21,65 @@ if TYPE_CHECKING:
     from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._model.log import Log
     from mqplug._produce.producer_session import ProducerSession
+
+logger = logging.getLogger("mqplug")
+
+ROUND_INTERVAL_S = 0.2
+STOP_WAIT_S = 1.0  # for a round that is under way
+
+
+class BackgroundWorker(Protocol):
+    """An object with work to do while its caller is away."""
+
+    def work_in_background(self) -> None:
+        """Do what is due now."""
+        ...
+
+
+class BackgroundThread:
+    """Runs from the first ``add`` until ``stop``. A failed round is logged; the caller's next call raises."""
+
+    def __init__(self) -> None:
+        self._workers: WeakSet[BackgroundWorker] = WeakSet()
+        self._lock = Lock()
+        self._done = Event()
+        self._thread: Thread | None = None
+
+    def add(self, worker: BackgroundWorker) -> None:
+        """Call this worker in every round from now on."""
+        with self._lock:
+            self._workers.add(worker)
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="mqplug-background", daemon=True)
+                self._thread.start()
+
+    def remove(self, worker: BackgroundWorker) -> None:
+        """Stop calling this worker."""
+        with self._lock:
+            self._workers.discard(worker)
+
+    def stop(self) -> None:
+        """End the thread. A round that is under way gets a second to end."""
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join(STOP_WAIT_S)
+
+    def _run(self) -> None:
+        while not self._done.wait(ROUND_INTERVAL_S):
+            self._work()
+
+    def _work(self) -> None:
+        """Work one round. Between two, nothing here keeps a worker alive."""
+        with self._lock:
+            workers = list(self._workers)
+        for worker in workers:
+            try:
+                worker.work_in_background()
+            except Error as error:
+                logger.warning("background work of %r failed: %s", worker, error)
+            except Exception:  # a driver's defect in one must not stop the others
+                logger.exception("background work of %r failed", worker)
+
 
 LOOK_S = 5.0
 

@@ -1,6 +1,6 @@
 """The bounded queue of a producer: accepted records, handed over in order and kept until they are settled.
 
-Records that no sender waits for are collected, where the driver takes runs: see ``collected_run``.
+Records that no sender waits for are collected, where the driver takes runs: see ``lingering``.
 """
 
 from __future__ import annotations

@@ -518,7 +518,7 @@ def test_a_proxied_receive_adds_nothing_for_each_message(store):
 
             def watch(frame, event, argument):
                 nonlocal seen
-                seen += event == "call" and frame.f_code.co_filename.endswith("_proxy.py")
+                seen += event == "call" and frame.f_code.co_filename.endswith("proxies.py")
 
             with mq.consumer(f"t{count}", start=mqplug.EARLIEST) as reader:
                 sys.setprofile(watch)
