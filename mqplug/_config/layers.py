@@ -13,6 +13,11 @@ from mqplug._settings.settings import Complaint, config_error, nearest, quoted
 
 IN_TREE: Final = "memory"
 TOP_LEVEL_KEYS: Final = ("backend", "mode", "url", "extensions")  # the keys above the sections
+TOP_LEVEL_TABLES: Final = ("context", "extension", "plugins")
+BACKEND_SECTIONS: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
+VARIABLE_PREFIX: Final = "MQPLUG_"
+
+Scope = Literal["all", "sections", "plugins"]
 
 
 @attrs.frozen
@@ -92,10 +97,6 @@ def unset(value: object, place: str) -> Iterator[tuple[str, str]]:
 def is_backend(name: str) -> bool:
     """Return whether a backend of this name is installed or published. Load none."""
     return name == IN_TREE or name in PUBLISHED["backend"] or name in installed()
-
-
-TOP_LEVEL_TABLES: Final = ("context", "extension", "plugins")
-BACKEND_SECTIONS: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
 
 
 @attrs.frozen
@@ -181,33 +182,12 @@ def _tables_of(content: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(key for key in held if key in TOP_LEVEL_TABLES or is_backend(key))
 
 
-def keywords(settings: Mapping[str, Any]) -> Document:
-    """Return the layer of a call's keywords."""
-    return Document("a keyword", settings)
-
-
-def named(backend: str) -> Document:
-    """Return the layer of ``connect("kafka")``."""
-    return Document("the call", {"backend": backend})
-
-
-def located(url: str) -> Document:
-    """Return the layer of ``connect("kafka://host:9092")``."""
-    return Document("the URL", {"url": url})
-
-
-def mapped(settings: Mapping[str, Any]) -> Document:
-    """Return the layer of ``connect({…})``."""
-    return Document("the mapping", settings)
-
-
-VARIABLE_PREFIX: Final = "MQPLUG_"
-Scope = Literal["all", "sections", "plugins"]
-
-
 @attrs.frozen
 class Environment:
-    """A layer of variables. ``scope`` limits which are read; those about plugins always are."""
+    """A layer of variables: ``MQPLUG_BACKEND``, ``MQPLUG_URL``, ``MQPLUG_KAFKA_SERVERS``. An empty one counts as unset.
+
+    ``scope`` limits which are read; those about plugins always are.
+    """
 
     variables: Mapping[str, str] = attrs.field(repr=False)
     scope: Scope = "all"

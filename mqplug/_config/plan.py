@@ -17,13 +17,10 @@ from mqplug._config.files import check_backend_name, find_config_file, read_conf
 from mqplug._config.layers import (
     BACKEND_SECTIONS,
     TOP_LEVEL_TABLES,
+    Document,
     Environment,
     Given,
     Layer,
-    keywords,
-    located,
-    mapped,
-    named,
 )
 from mqplug._model.errors import ConfigError, ConnectError
 from mqplug._plugins.backend import Backend
@@ -102,7 +99,7 @@ def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[objec
 
 def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
     """Return the sources of the settings. The more a call specifies, the fewer are read."""
-    said: list[Layer] = [keywords(settings)] if settings else []
+    said: list[Layer] = [Document("a keyword", settings)] if settings else []
     variables = os.environ
     match target:
         case None:
@@ -112,13 +109,13 @@ def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
         case str():
             _check_said_once(settings)
             if "://" in target:
-                return Configuration([*said, located(target), Environment(variables, "plugins")])
+                return Configuration([*said, Document("the URL", {"url": target}), Environment(variables, "plugins")])
             check_backend_name(target)
-            return Configuration([*said, named(target), Environment(variables, "sections")])
+            return Configuration([*said, Document("the call", {"backend": target}), Environment(variables, "sections")])
         case Context():
             return Configuration([*said, target.document, Environment(variables, "plugins")])
         case Mapping():
-            return Configuration([*said, mapped(target), Environment(variables, "plugins")])
+            return Configuration([*said, Document("the mapping", target), Environment(variables, "plugins")])
         case os.PathLike():
             return Configuration([*said, Environment(variables), read_config_file(target, variables)])
     raise TypeError(f"connect() takes a name, a URL, a mapping or a path, not {type(target).__name__}")

@@ -258,7 +258,7 @@ class OpenRuns:
 
 
 class LingerThread:
-    """Calls ``tick`` twice in ``linger_s`` from ``start`` on, until it returns False."""
+    """The thread that hands over what was collected: it calls ``tick`` twice in ``linger_s`` until that returns False."""
 
     def __init__(self, tick: Callable[[], bool], linger_s: float, name: str) -> None:
         self._tick = tick

@@ -83,7 +83,7 @@ def _choose(
 
 
 class SentIds(Sequence[MessageId]):
-    """The ids of a sent batch, in order. Equal to a list of the same ids."""
+    """The ids of a sent batch, in order, each made when it is read. Equal to a list of the same ids."""
 
     __slots__ = ("_count", "_find", "_found")
 
