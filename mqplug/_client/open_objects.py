@@ -26,101 +26,7 @@ logger = logging.getLogger("mqplug")
 
 ROUND_INTERVAL_S = 0.2
 STOP_WAIT_S = 1.0  # for a round that is under way
-
-
-class BackgroundWorker(Protocol):
-    """An object with work to do while its caller is away."""
-
-    def work_in_background(self) -> None:
-        """Do what is due now."""
-        ...
-
-
-class BackgroundThread:
-    """Runs from the first ``add`` until ``stop``. A failed round is logged; the caller's next call raises."""
-
-    def __init__(self) -> None:
-        self._workers: WeakSet[BackgroundWorker] = WeakSet()
-        self._lock = Lock()
-        self._done = Event()
-        self._thread: Thread | None = None
-
-    def add(self, worker: BackgroundWorker) -> None:
-        """Call this worker in every round from now on."""
-        with self._lock:
-            self._workers.add(worker)
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name="mqplug-background", daemon=True)
-                self._thread.start()
-
-    def remove(self, worker: BackgroundWorker) -> None:
-        """Stop calling this worker."""
-        with self._lock:
-            self._workers.discard(worker)
-
-    def stop(self) -> None:
-        """End the thread. A round that is under way gets a second to end."""
-        self._done.set()
-        if self._thread is not None:
-            self._thread.join(STOP_WAIT_S)
-
-    def _run(self) -> None:
-        while not self._done.wait(ROUND_INTERVAL_S):
-            self._work()
-
-    def _work(self) -> None:
-        """Work one round. Between two, nothing here keeps a worker alive."""
-        with self._lock:
-            workers = list(self._workers)
-        for worker in workers:
-            try:
-                worker.work_in_background()
-            except Error as error:
-                logger.warning("background work of %r failed: %s", worker, error)
-            except Exception:  # a driver's defect in one must not stop the others
-                logger.exception("background work of %r failed", worker)
-
-
-LOOK_S = 5.0
-
-
-class AddedPartitions:
-    """Has producers send to all partitions that their topics have. One look serves all producers of a client.
-
-    ``producers`` are the open ones.
-    """
-
-    def __init__(self, topics: Topics, producers: set[ProducerSession]) -> None:
-        self._topics = topics
-        self._producers = producers
-
-    def work_in_background(self) -> None:
-        """Look up the topics of all producers that are due, or soon will be."""
-        now = time.monotonic()
-        producers = self._producers.copy()  # in one step: other threads open and close some
-        if not any(now >= each.refresh_at for each in producers):
-            return
-        due = [each for each in producers if now >= each.refresh_at - each.partitions_refresh / 2]
-        routes = [(each, route) for each in due for route in each.known_routes()]
-        for each in due:
-            each.refresh_at = now + each.partitions_refresh
-        with suppress(Error):  # the next look finds what this one missed, and sends report an outage
-            found = self._find(sorted({route.topic for _, route in routes}))
-            for producer, route in routes:
-                if len(found.get(route.topic, ())) not in {0, route.partitions}:
-                    producer.replace(route, len(found[route.topic]))
-
-    def _find(self, names: Sequence[str]) -> dict[str, Sequence[Log]]:
-        deadline = Deadline(LOOK_S)
-        try:
-            return self._topics.find_all(names, deadline) if names else {}
-        except TopicNotFound:  # one of them was deleted
-            found: dict[str, Sequence[Log]] = {}
-            for name in names:
-                with suppress(TopicNotFound):
-                    found[name] = self._topics.find(name, deadline).logs
-            return found
-
+LOOK_S = 5.0  # for partitions that were added
 
 OpenedSession = TypeVar("OpenedSession", "ProducerSession", "ConsumerSession")
 
@@ -184,3 +90,94 @@ class OpenObjects:
                 failures.append(error)
         self._background.stop()
         return failures
+
+
+class BackgroundWorker(Protocol):
+    """An object with work to do while its caller is away."""
+
+    def work_in_background(self) -> None:
+        """Do what is due now."""
+        ...
+
+
+class BackgroundThread:
+    """Runs from the first ``add`` until ``stop``. A failed round is logged; the caller's next call raises."""
+
+    def __init__(self) -> None:
+        self._workers: WeakSet[BackgroundWorker] = WeakSet()
+        self._lock = Lock()
+        self._done = Event()
+        self._thread: Thread | None = None
+
+    def add(self, worker: BackgroundWorker) -> None:
+        """Call this worker in every round from now on."""
+        with self._lock:
+            self._workers.add(worker)
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="mqplug-background", daemon=True)
+                self._thread.start()
+
+    def remove(self, worker: BackgroundWorker) -> None:
+        """Stop calling this worker."""
+        with self._lock:
+            self._workers.discard(worker)
+
+    def stop(self) -> None:
+        """End the thread. A round that is under way gets a second to end."""
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join(STOP_WAIT_S)
+
+    def _run(self) -> None:
+        while not self._done.wait(ROUND_INTERVAL_S):
+            self._work()
+
+    def _work(self) -> None:
+        """Work one round. Between two, nothing here keeps a worker alive."""
+        with self._lock:
+            workers = list(self._workers)
+        for worker in workers:
+            try:
+                worker.work_in_background()
+            except Error as error:
+                logger.warning("background work of %r failed: %s", worker, error)
+            except Exception:  # a driver's defect in one must not stop the others
+                logger.exception("background work of %r failed", worker)
+
+
+class AddedPartitions:
+    """Has producers send to all partitions that their topics have. One look serves all producers of a client.
+
+    ``producers`` are the open ones.
+    """
+
+    def __init__(self, topics: Topics, producers: set[ProducerSession]) -> None:
+        self._topics = topics
+        self._producers = producers
+
+    def work_in_background(self) -> None:
+        """Look up the topics of all producers that are due, or soon will be."""
+        now = time.monotonic()
+        producers = self._producers.copy()  # in one step: other threads open and close some
+        if not any(now >= each.refresh_at for each in producers):
+            return
+        due = [each for each in producers if now >= each.refresh_at - each.partitions_refresh / 2]
+        routes = [(each, route) for each in due for route in each.known_routes()]
+        for each in due:
+            each.refresh_at = now + each.partitions_refresh
+        with suppress(Error):  # the next look finds what this one missed, and sends report an outage
+            found = self._find(sorted({route.topic for _, route in routes}))
+            for producer, route in routes:
+                if len(found.get(route.topic, ())) not in {0, route.partitions}:
+                    producer.replace(route, len(found[route.topic]))
+
+    def _find(self, names: Sequence[str]) -> dict[str, Sequence[Log]]:
+        deadline = Deadline(LOOK_S)
+        try:
+            return self._topics.find_all(names, deadline) if names else {}
+        except TopicNotFound:  # one of them was deleted
+            found: dict[str, Sequence[Log]] = {}
+            for name in names:
+                with suppress(TopicNotFound):
+                    found[name] = self._topics.find(name, deadline).logs
+            return found

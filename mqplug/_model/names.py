@@ -10,38 +10,6 @@ import attrs
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import InvalidName
 
-
-@attrs.frozen
-class Matching:
-    """All topics whose whole name matches a regular expression, now and later. Made by ``matching``."""
-
-    pattern: str
-    _compiled: re.Pattern[str] = attrs.field(init=False, repr=False, eq=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_compiled", re.compile(self.pattern))
-
-    def matches(self, topic: str) -> bool:
-        """Return whether a topic's whole name matches."""
-        return self._compiled.fullmatch(topic) is not None
-
-    def __str__(self) -> str:
-        return f"matching({self.pattern!r})"
-
-
-def matching(pattern: str) -> Matching:
-    """Choose all topics whose whole name matches a regular expression, as in ``matching("orders[.].*")``.
-
-    A consumer reads those that exist, and those that are created later from their first message.
-    """
-    if not isinstance(pattern, str):
-        raise TypeError(f"a pattern is a str, not {type(pattern).__name__}")
-    try:
-        return Matching(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
-
-
 TopicNames = list[str] | tuple[str, ...]
 """Several topics; a ``str`` is one topic."""
 
@@ -103,3 +71,34 @@ def check_group(name: str) -> str:
     if not name or len(name) > 249 or any(ord(character) < 32 or character == "/" for character in name):
         raise InvalidName(f"{name[:80]!r} is not a name for a group", fix="Use 1 to 249 printable characters, no '/'")
     return name
+
+
+@attrs.frozen
+class Matching:
+    """All topics whose whole name matches a regular expression, now and later. Made by ``matching``."""
+
+    pattern: str
+    _compiled: re.Pattern[str] = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_compiled", re.compile(self.pattern))
+
+    def matches(self, topic: str) -> bool:
+        """Return whether a topic's whole name matches."""
+        return self._compiled.fullmatch(topic) is not None
+
+    def __str__(self) -> str:
+        return f"matching({self.pattern!r})"
+
+
+def matching(pattern: str) -> Matching:
+    """Choose all topics whose whole name matches a regular expression, as in ``matching("orders[.].*")``.
+
+    A consumer reads those that exist, and those that are created later from their first message.
+    """
+    if not isinstance(pattern, str):
+        raise TypeError(f"a pattern is a str, not {type(pattern).__name__}")
+    try:
+        return Matching(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None

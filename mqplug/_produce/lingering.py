@@ -258,7 +258,7 @@ class OpenRuns:
 
 
 class LingerThread:
-    """The thread that hands over what was collected: it calls ``tick`` twice in ``linger_s`` until that returns False."""
+    """Hands over what was collected: a thread calls ``tick`` twice in ``linger_s``, until that returns False."""
 
     def __init__(self, tick: Callable[[], bool], linger_s: float, name: str) -> None:
         self._tick = tick
