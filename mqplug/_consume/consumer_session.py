@@ -73,10 +73,6 @@ class ConsumerSession(Session):
 
     # fetching ----------------------------------------------------------------------------------------------
 
-    def next_delivery(self, deadline: Deadline, most: int) -> Delivery | None:
-        """Return the next messages, as soon as there are any; None at the deadline, after stop, and at the end."""
-        return self.fetcher.next_delivery(deadline, most)
-
     def check_read_to_end(self, timeout: float | None) -> None:
         """Raise ``Timeout`` if the messages did not all come up to ``until``."""
         if not self.fetcher.stopping and not self.assignment.finished:

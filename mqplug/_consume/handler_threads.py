@@ -101,7 +101,7 @@ class PartitionThreads(HandlerThreads):
     def _dispatch(self, pool: ThreadPoolExecutor) -> bool:
         self._free.acquire()
         try:
-            delivery = self._session.next_delivery(Deadline(None), HANDLER_BATCH_MESSAGES)
+            delivery = self._fetcher.next_delivery(Deadline(None), HANDLER_BATCH_MESSAGES)
         except Closed:
             return False
         if delivery is None:
@@ -153,7 +153,7 @@ class LaneThreads(HandlerThreads):
         self._begin(pool, KeyLanes.revived)
         most = min(self._wait_for_room(), HANDLER_BATCH_MESSAGES if self._in_order else 1)
         try:
-            delivery = self._session.next_delivery(Deadline(LANE_CHECK_S if self._in_order else None), most)
+            delivery = self._fetcher.next_delivery(Deadline(LANE_CHECK_S if self._in_order else None), most)
         except Closed:
             return False
         if self._fetcher.stopping and delivery is None:

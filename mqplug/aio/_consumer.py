@@ -163,7 +163,7 @@ class AsyncConsumer(AsyncChild):
                 self._session.fetcher.return_rest()
             elif found is not None and found.live and found.left:
                 return found
-            self._fetching = self._loop.pool.start(partial(self._session.next_delivery, deadline, most))
+            self._fetching = self._loop.pool.start(partial(self._session.fetcher.next_delivery, deadline, most))
             self._fetching.add_done_callback(_look_at)
             try:
                 await asyncio.wait({self._fetching})

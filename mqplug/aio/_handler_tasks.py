@@ -37,7 +37,7 @@ class ConsumerCalls(NamedTuple):
     """The calls of a consumer by which its messages are fetched, nacked, and left for another run."""
 
     fetch: Callable[[int, float | None], Awaitable[Delivery | None]]
-    """Returns up to so many messages within a timeout, as ``ConsumerSession.next_delivery`` does."""
+    """Returns up to so many messages within a timeout, as ``Fetcher.next_delivery`` does."""
     nack: Callable[[Message, BaseException], Awaitable[None]]
     take_back: Callable[[Sequence[Message]], Awaitable[None]]
     """Hands messages out again that no handler had."""

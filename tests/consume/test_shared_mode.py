@@ -273,7 +273,7 @@ def test_a_pause_just_before_the_first_message_is_taken_settles_nothing(mq: mqpl
     with mq.consumer("jobs", group="g", mode="shared") as jobs:
         session = session_of(jobs)
         jobs.ack(take(jobs))
-        delivery = session.next_delivery(Deadline(5), 1)
+        delivery = session.fetcher.next_delivery(Deadline(5), 1)
         jobs.pause()
         assert delivery is not None
         assert list(delivery.messages) == []
@@ -285,7 +285,7 @@ def test_a_pause_just_before_the_first_message_is_taken_settles_nothing(mq: mqpl
 
 def take_back(session: ConsumerSession) -> list[mqplug.Message]:
     """Have the next receive put back what a pause took."""
-    delivery = session.next_delivery(Deadline(0), 1)
+    delivery = session.fetcher.next_delivery(Deadline(0), 1)
     return list(delivery.messages) if delivery is not None else []
 
 
