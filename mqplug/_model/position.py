@@ -1,4 +1,4 @@
-"""Positions in a log, and the starts that resolve to one."""
+"""Positions in a log, the starts that resolve to one, and how far a log reaches: its watermarks and bounds."""
 
 from __future__ import annotations
 
