@@ -31,11 +31,11 @@ FOLDERS = (ROOT / "mqplug", ROOT / "contrib/mqplug-testing/mqplug_testing")
 PACKAGES = [
     name
     for folder in FOLDERS
-    for path in (*sorted(folder.rglob("__init__.py")), *folder.glob("tools.py"))
+    for path in (*sorted(folder.rglob("__init__.py")), *folder.glob("spi/proxies.py"), *folder.glob("tools.py"))
     if "._" not in (name := ".".join(_parts(path.relative_to(folder.parent))))
 ]
 FACADES = [
-    name for name in PACKAGES if name in {"mqplug", "mqplug.aio", "mqplug_testing"} or ".spi" in name
+    name for name in PACKAGES if name in {"mqplug", "mqplug.aio", "mqplug_testing", "mqplug.spi", "mqplug.spi.groups"}
 ]  # they export all they import
 
 
