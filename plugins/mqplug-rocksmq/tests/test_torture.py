@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from rocksmq_stores import OpenStore, nightly
+from torture import TORTURE_GROUP, TORTURE_PARTITIONS, StoreModel, compare, number_in, run_torture, value_for
 
 import mqplug
-from mqplug_rocksmq._commands.torture import torture as command
-from mqplug_rocksmq._torture.expectations import StoreModel
-from mqplug_rocksmq._torture.reports import TORTURE_GROUP, TORTURE_PARTITIONS, number_in, value_for
-from mqplug_rocksmq._torture.torturer import run_torture
 
 
 @pytest.fixture
@@ -180,33 +175,12 @@ def test_torture(path: Path, cycles: int, seconds: float) -> None:
 @pytest.mark.timeout(300)
 def test_damage_is_told(path: Path, open_store: OpenStore) -> None:
     """A store that does not open after a kill is a verdict, not a crash of the harness."""
-    from mqplug_rocksmq._torture import torturer
-
     assert run_torture(path, cycles=1, seconds=0.5, sync="os", seed=2).wrong == ()
     store = open_store(sync="os")
     topic = store.topics.get(store.topics.names()[0])
     store.engine.change(lambda changes: changes.drop_pages(topic.logs[0], 0, 1 << 40), 10)
     store.close(10)
     model = StoreModel()
-    torturer._look(path, "os", model)
+    compare(path, "os", model)
     assert model.wrong
     assert "Corrupt" in model.wrong[0]
-
-
-@pytest.mark.timeout(300)
-def test_command(tmp_path: Path) -> None:
-    """`mqplug rocksmq torture` ends with a verdict in one line."""
-    result = CliRunner().invoke(command, ["--cycles", "1", "--seconds", "0.5", "--sync", "os", "--seed", "7"])
-    assert result.exit_code == 0, result.output
-    assert result.output.startswith("1 kills, ")
-    assert "nothing lost, invented, stored twice" in result.output
-    taken = CliRunner().invoke(command, [str(tmp_path.parent)])
-    assert isinstance(taken.exception, mqplug.ConfigError)
-
-
-@pytest.mark.timeout(300)
-def test_command_for_programs() -> None:
-    """`--json` tells the verdict as numbers."""
-    result = CliRunner().invoke(command, ["--cycles", "1", "--seconds", "0.5", "--sync", "os", "--json"])
-    found = json.loads(result.output)
-    assert (found["cycles"], found["wrong"]) == (1, [])

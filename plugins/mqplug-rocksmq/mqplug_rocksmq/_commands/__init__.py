@@ -15,6 +15,5 @@ def commands() -> list[Command]:
     from mqplug_rocksmq._commands.compact import compact
     from mqplug_rocksmq._commands.serve import serve
     from mqplug_rocksmq._commands.stats import stats
-    from mqplug_rocksmq._commands.torture import torture
 
-    return [backup, check, compact, repair, restore, serve, stats, torture]
+    return [backup, check, compact, repair, restore, serve, stats]

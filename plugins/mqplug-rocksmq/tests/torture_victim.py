@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-import mqplug
-from mqplug import Consumer, Position, PositionLost, Record
-from mqplug_rocksmq._torture.reports import (
+from torture import (
     SHARERS,
     TORTURE_GROUP,
     TORTURE_PARTITIONS,
@@ -22,6 +20,9 @@ from mqplug_rocksmq._torture.reports import (
     partition_of,
     value_for,
 )
+
+import mqplug
+from mqplug import Consumer, Position, PositionLost, Record
 
 _reporting = threading.Lock()
 
@@ -40,7 +41,7 @@ class VictimWorker:
     def __init__(self, mq: mqplug.Client, thread: int, seed: int, number: int) -> None:
         self._mq = mq
         self._thread = thread
-        self._chance = random.Random(seed)  # noqa: S311 - not for secrets
+        self._chance = random.Random(seed)
         self._number = number
         self._names = [f"t{thread}-{each}" for each in range(2)]
         self._out = mq.producer()
@@ -153,7 +154,7 @@ def main(path: str, sync: str, seed: int, number: int) -> None:
 def _work(worker: VictimWorker) -> None:
     try:
         worker.work()
-    except BaseException as error:  # noqa: BLE001 - the torturer has to know of any error
+    except BaseException as error:
         report(failed=f"{type(error).__name__}: {error}")
         os._exit(1)
 

@@ -1,22 +1,56 @@
-"""The expected content of a store, from its victim's reports, and how the real content differs."""
+"""The crash test: kills a program again and again while it uses a store, and compares the store with a model.
+
+The victim (``torture_victim.py``) reports to the torturer: one line of JSON before each operation, and one after it.
+``{"thread": 1, "begin": "send", "topic": "a", "partition": 0, "numbers": [7, 9]}``: messages 7 and 8;
+``{"thread": 1, "done": {"offsets": [0, 1]}}``. An operation that was begun but not done may or may not have happened.
+"""
 
 from __future__ import annotations
 
+import json
+import random
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, cast
 
 import attrs
 
 import mqplug
-from mqplug import EARLIEST, PositionLost
-from mqplug_rocksmq._torture.reports import (
-    TORTURE_GROUP,
-    TORTURE_PARTITIONS,
-    VictimReport,
-    low_position,
-    number_in,
-    partition_of,
-    value_for,
-)
+from mqplug import EARLIEST, Position, PositionLost
+
+VictimReport = dict[str, Any]
+TORTURE_GROUP: Final = "workers"
+SHARERS: Final = "sharers"  # the group in mode shared
+TORTURE_PARTITIONS: Final = 3
+
+
+def value_for(number: int) -> bytes:
+    """Return the value of a message. It identifies the message."""
+    return b"%d:" % number + bytes([number % 251]) * (number * 7919 % 2000)
+
+
+def number_in(value: bytes | None) -> int | None:
+    """Return the number of the message with this value, or None if there is none."""
+    number, colon, _ = (value or b"").partition(b":")
+    if not colon or not number.isdigit() or value_for(int(number)) != value:
+        return None
+    return int(number)
+
+
+def low_position(lost: PositionLost) -> Position:
+    """Return the position at which a trimmed log begins."""
+    if lost.low is None:
+        raise lost
+    return lost.low
+
+
+def partition_of(lost: PositionLost) -> int:
+    """Return the partition of a trimmed log."""
+    return low_position(lost).log.partition
+
 
 ExpectedPosition = tuple[int, int]  # partition, offset
 
@@ -51,7 +85,6 @@ class StoreModel:
     begun: dict[int, VictimReport] = attrs.field(factory=dict)
     sent: int = 0
     acks: int = 0
-    created: int = 0
     probes: int = 0  # the number of the last message that was sent to see what comes before it
     wrong: list[str] = attrs.field(factory=list)
 
@@ -69,7 +102,6 @@ class StoreModel:
 
     def _create(self, begun: VictimReport, _: VictimReport) -> None:
         self.topics[begun["topic"]] = ExpectedTopic()
-        self.created += 1
 
     def _delete(self, begun: VictimReport, _: VictimReport) -> None:
         del self.topics[begun["topic"]]
@@ -216,3 +248,69 @@ def _compared(mq: mqplug.Client, name: str, number: int, partition: ExpectedPart
     if numbers != sorted(set(numbers)):
         yield "messages came twice, or out of order"
     partition.highest = max(partition.highest, *found, -1)
+
+
+_VICTIM: Final = Path(__file__).with_name("torture_victim.py")
+_EARLY_KILL_SHARE: Final = 0.2  # of kills come while the victim starts: they hit the recovery after a crash
+_NUMBERS_PER_CYCLE: Final = 10_000_000  # of messages
+
+
+@attrs.frozen
+class TortureVerdict:
+    """The result of all cycles."""
+
+    cycles: int
+    sent: int
+    acks: int
+    wrong: tuple[str, ...]
+
+
+def run_torture(path: Path, *, cycles: int, seconds: float, sync: str, seed: int) -> TortureVerdict:
+    """Kill one victim in each of *cycles*, after up to *seconds*. Stop at the first error."""
+    chance = random.Random(seed)
+    model = StoreModel()
+    done = 0
+    while done < cycles and not model.wrong:
+        numbers = (done + 1) * _NUMBERS_PER_CYCLE
+        model.probes = numbers + _NUMBERS_PER_CYCLE * 9 // 10
+        _kill_one(path, sync, chance, seconds, numbers, model)
+        done += 1
+        compare(path, sync, model)
+    return TortureVerdict(done, model.sent, model.acks, tuple(model.wrong))
+
+
+def compare(path: Path, sync: str, model: StoreModel) -> None:
+    """Compare the store with the model."""
+    settings = cast("Any", {"path": str(path), "sync": sync, "retention_interval": 0.05})
+    try:
+        with mqplug.connect("rocksmq", **settings) as mq:
+            model.verify(mq)
+    except mqplug.Error as error:
+        model.wrong.append(f"{type(error).__name__}: {error}")
+
+
+def _kill_one(path: Path, sync: str, chance: random.Random, seconds: float, numbers: int, model: StoreModel) -> None:
+    early = chance.random() < _EARLY_KILL_SHARE
+    delay = chance.uniform(0, 0.4 if early else seconds)
+    command = [sys.executable, str(_VICTIM), str(path), sync, str(chance.randrange(1 << 30))]
+    with subprocess.Popen([*command, str(numbers)], stdout=subprocess.PIPE, text=True) as victim:
+        ready = threading.Event()
+        listener = threading.Thread(target=_listen, args=(victim, model, ready))
+        listener.start()
+        if not early:
+            ready.wait(60)
+        threading.Event().wait(delay)
+        victim.kill()
+        listener.join()
+
+
+def _listen(victim: subprocess.Popen[str], model: StoreModel, ready: threading.Event) -> None:
+    """Pass the victim's reports to the model, except an incomplete last line."""
+    for line in victim.stdout or ():
+        if line.endswith("\n"):
+            report: VictimReport = json.loads(line)
+            if "ready" in report:
+                ready.set()
+            else:
+                model.process(report)
+    ready.set()
