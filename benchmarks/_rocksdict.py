@@ -19,8 +19,7 @@ from benchmarks._contests import Work
 from benchmarks._load import Load
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
-from mqplug_rocksmq._format.page import Page, PageBody, PageColumns, encode_single
-from mqplug_rocksmq._format.paging import page_bodies
+from mqplug_rocksmq._format.page import Page, PageBody, PageColumns, encode_single, page_bodies
 
 PAGE_KEY, LOG_RECORD = Struct(">IQ"), Struct("<6Q")
 

@@ -26,8 +26,7 @@ from mqplug.spi import (
     TransactionOptions,
     hookimpl,
 )
-from mqplug_rocksmq._format.keys import MAX_ACKED_RANGES
-from mqplug_rocksmq._settings import PLUGIN_VERSION, RocksMQSettings, from_url
+from mqplug_rocksmq._settings import MAX_ACKED_RANGES, PLUGIN_VERSION, RocksMQSettings, from_url
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ MAX_CLIENT_CONNECTIONS: Final = 1 << 14
 MAX_SECONDS: Final = 1_000_000.0
 MAX_MESSAGE_BYTES: Final = 1 << 29  # offsets in a page have 31 bits
 DEFAULT_SYNC_INTERVAL_S: Final = 0.1
+MAX_ACKED_RANGES: Final = 100_000  # after a group's position: each commit writes all, and at the limit receiving waits
 
 Sync = Literal["always", "interval", "os"]
 Compression = Literal["lz4", "zstd", "none"]

@@ -12,7 +12,7 @@ from mqplug.spi import TopicInfo
 from mqplug_rocksmq._driver.stage import RocksMQStage
 from mqplug_rocksmq._driver.translation import topic_logs
 from mqplug_rocksmq._store.ingest import IngestOutcome
-from mqplug_rocksmq._store.staged import files_of
+from mqplug_rocksmq._store.staging import files_of
 from mqplug_rocksmq._store.store import Store
 
 

@@ -12,7 +12,7 @@ from rocksmq_stores import OpenStore, serving, store_settings
 
 import mqplug
 from mqplug_rocksmq._processes.open_stores import close_store, open_store as open_shared
-from mqplug_rocksmq._store.hand_out_journal import writes_in_place
+from mqplug_rocksmq._store.hand_outs import writes_in_place
 from mqplug_rocksmq._store.store import Store
 
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import mqplug
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._format.paging import page_bodies
+from mqplug_rocksmq._format.page import PageColumns, page_bodies
 
 pa = pytest.importorskip("pyarrow")
 

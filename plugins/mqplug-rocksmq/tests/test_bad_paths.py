@@ -22,7 +22,7 @@ from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt
 from mqplug_rocksmq._engine.directory import IDENTITY, STORE_FORMAT
 from mqplug_rocksmq._engine.errors import translate
 from mqplug_rocksmq._format.keys import STORE, json_value
-from mqplug_rocksmq._store.staging_directory import StagingDirectory
+from mqplug_rocksmq._store.staging import StagingDirectory
 
 # what is no store --------------------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ from mqplug_rocksmq._care.backup import back_up_store
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.repair import repair_store
 from mqplug_rocksmq._care.restore import restore_backup
-from mqplug_rocksmq._store import staging_directory
-from mqplug_rocksmq._store.staged import files_of
+from mqplug_rocksmq._store import staging
+from mqplug_rocksmq._store.staging import files_of
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import TopicRetention
 
@@ -81,7 +81,7 @@ def test_what_nobody_takes_in(store: Store, path: Path, monkeypatch: pytest.Monk
     unfinished = path / "staging" / "99.new"
     unfinished.write_bytes(b"part")
     for file in (path / "staging" / "2.sst", unfinished):
-        day_ago = time.time() - staging_directory.STAGED_KEPT_S - 10
+        day_ago = time.time() - staging.STAGED_KEPT_S - 10
         os.utime(file, (day_ago, day_ago))
     store._retention.wake()
     eventually(lambda: waiting(path) == ["1.sst"])

@@ -27,7 +27,7 @@ STEPS = """
 from bulk_loads import staged, take
 from mqplug_rocksmq._store.ingest import Ingestion
 from mqplug_rocksmq._engine.rocks import Pages
-from mqplug_rocksmq._store.staging_directory import StagingDirectory
+from mqplug_rocksmq._store.staging import StagingDirectory
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

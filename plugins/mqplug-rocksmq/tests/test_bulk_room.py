@@ -15,8 +15,8 @@ import mqplug.aio
 from mqplug import Closed, OutcomeUnknown, Record, StorageFull, Timeout, TopicNotFound
 from mqplug_rocksmq import RocksMQStatistics
 from mqplug_rocksmq._format.keys import FREED, INTENT
-from mqplug_rocksmq._store import staging_directory
-from mqplug_rocksmq._store.staged import files_of
+from mqplug_rocksmq._store import staging
+from mqplug_rocksmq._store.staging import files_of
 from mqplug_rocksmq._store.store import Store
 
 TOPICS = {"orders": 4}
@@ -109,7 +109,7 @@ def test_a_deleted_topic(mq: mqplug.Client, path: Path) -> None:
 
 def test_no_room_for_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that finds no room is ``StorageFull``, and leaves nothing behind."""
-    monkeypatch.setattr(staging_directory, "write_table", _full)
+    monkeypatch.setattr(staging, "write_table", _full)
     with mq.stage("orders") as open_stage:
         open_stage.write([b"x"])
         with pytest.raises(StorageFull):

@@ -23,12 +23,10 @@ from mqplug_rocksmq._care.restore import restore_backup
 from mqplug_rocksmq._engine.directory import HAND_OUTS
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._engine.witness import WitnessRecord
-from mqplug_rocksmq._format.hand_out_journal import encode_record, read_journal
-from mqplug_rocksmq._format.hand_out_notes import notes_key
+from mqplug_rocksmq._format.hand_out_notes import encode_record, notes_key, read_journal
 from mqplug_rocksmq._format.keys import HANDED_OUT, JOURNAL
-from mqplug_rocksmq._store import hand_out_journal
-from mqplug_rocksmq._store.hand_out_journal import JOURNAL_BYTES
-from mqplug_rocksmq._store.hand_outs import HandOuts
+from mqplug_rocksmq._store import hand_outs as module
+from mqplug_rocksmq._store.hand_outs import JOURNAL_BYTES, HandOuts
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import AddChanges
 
@@ -39,7 +37,7 @@ HANDS_OUT = """
 from mqplug.spi.groups import Lease
 from mqplug_rocksmq._store.hand_outs import HandOuts
 store = open_store(path, store_settings(sync="os"))
-hand_outs = HandOuts(store, new_log(store), "workers")
+hand_outs = HandOuts(store.journal, new_log(store), "workers")
 hand_outs.recall()
 changes = store.engine.durability.changes
 for each in range(int(sys.argv[2])):
@@ -59,13 +57,13 @@ def handed_out(path: Path, count: int) -> int:
 
 def recalled(store: Store, log: int = 0) -> dict[int, int]:
     """Return the attempts of each message that was handed out."""
-    return {at[0]: each.attempts for at, each in HandOuts(store, log, GROUP).recall().items()}
+    return {at[0]: each.attempts for at, each in HandOuts(store.journal, log, GROUP).recall().items()}
 
 
 @pytest.fixture
 def hand_outs(store: Store) -> HandOuts:
     """Hand-outs of a new log, which go to the file from now on."""
-    made = HandOuts(store, new_log(store), GROUP)
+    made = HandOuts(store.journal, new_log(store), GROUP)
     made.recall()
     return made
 
@@ -263,9 +261,9 @@ def test_an_interrupted_fold(hand_outs: HandOuts, store: Store, monkeypatch: pyt
 
 def test_where_no_file_can_be_mapped(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a file system that may need room to write to what it has allocated, each note is folded at once."""
-    monkeypatch.setattr(hand_out_journal, "_IN_PLACE_TYPES", frozenset())
+    monkeypatch.setattr(module, "_IN_PLACE_TYPES", frozenset())
     store = open_store(sync="os")
-    hand_outs = HandOuts(store, new_log(store), GROUP)
+    hand_outs = HandOuts(store.journal, new_log(store), GROUP)
     hand_outs.recall()
     for offset in range(3):
         take(hand_outs, offset)
@@ -284,7 +282,7 @@ def test_no_room_for_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    hand_outs = HandOuts(store, new_log(store), GROUP)
+    hand_outs = HandOuts(store.journal, new_log(store), GROUP)
     with monkeypatch.context() as patched:
         patched.setattr(os, "posix_fallocate", refuse)
         hand_outs.recall()
@@ -386,7 +384,7 @@ def test_other_content(path: Path, open_store: OpenStore, name: str) -> None:
     handed_out(path, 1)
     (path / HAND_OUTS).write_bytes(CONTENTS[name])
     store = open_store(sync="os")
-    hand_outs = HandOuts(store, 0, GROUP)
+    hand_outs = HandOuts(store.journal, 0, GROUP)
     hand_outs.recall()
     before = store.engine.durability.changes
     for offset in range(5):
@@ -441,7 +439,7 @@ def test_a_fork(mq: mqplug.Client, path: Path) -> None:
     assert (path / HAND_OUTS).read_bytes() == before
     assert member.take(1) == [(2, 1)]
     assert (path / HAND_OUTS).read_bytes() != before
-    assert HandOuts(native(mq), 0, GROUP).recall() == dict.fromkeys([(0,), (1,), (2,)], Recalled(1))
+    assert HandOuts(native(mq).journal, 0, GROUP).recall() == dict.fromkeys([(0,), (1,), (2,)], Recalled(1))
 
 
 def test_the_token_is_in_the_database(hand_outs: HandOuts, store: Store) -> None:

@@ -6,7 +6,7 @@ import pytest
 from rocksmq_stores import OpenStore, extent, nightly, values
 
 from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._store.reading import BelowRetained
+from mqplug_rocksmq._store.logs import BelowRetained
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import TopicRetention
 

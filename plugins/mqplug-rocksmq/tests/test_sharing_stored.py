@@ -194,9 +194,9 @@ def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
 def test_nobody_is_waited_for_twice(store: Store) -> None:
     """What members in other processes had waits for them while an owner is new, and is free at once afterwards."""
     log = new_log(store)
-    HandOuts(store, log, GROUP).take([Lease((0,), 2)], elsewhere=True)
-    [fresh] = HandOuts(store, log, GROUP).recall().values()
+    HandOuts(store.journal, log, GROUP).take([Lease((0,), 2)], elsewhere=True)
+    [fresh] = HandOuts(store.journal, log, GROUP).recall().values()
     assert fresh.attempts == 2
     assert 0 < fresh.delay <= RECLAIM_GRACE_S
-    store.opened -= RECLAIM_GRACE_S
-    assert HandOuts(store, log, GROUP).recall() == {(0,): Recalled(2, 0.0)}
+    store.journal.opened -= RECLAIM_GRACE_S
+    assert HandOuts(store.journal, log, GROUP).recall() == {(0,): Recalled(2, 0.0)}

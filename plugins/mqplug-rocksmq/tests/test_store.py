@@ -16,7 +16,7 @@ from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.keys import TIME, log_key
 from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._store.reading import BelowRetained
+from mqplug_rocksmq._store.logs import BelowRetained
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import TopicRetention
 

@@ -14,7 +14,7 @@ from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._engine.store_files import read_own
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._engine.witness import read_witness
-from mqplug_rocksmq._format.hand_out_journal import read_journal
+from mqplug_rocksmq._format.hand_out_notes import read_journal
 from mqplug_rocksmq._format.keys import JOURNAL
 
 

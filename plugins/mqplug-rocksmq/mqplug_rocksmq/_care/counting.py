@@ -26,7 +26,7 @@ from mqplug_rocksmq._format.keys import (
     read_mark,
     read_position,
 )
-from mqplug_rocksmq._store.staging_directory import StagingDirectory
+from mqplug_rocksmq._store.staging import StagingDirectory
 from mqplug_rocksmq._store.statistics import GroupStatistics, PartitionStatistics, RocksMQStatistics
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import Topic

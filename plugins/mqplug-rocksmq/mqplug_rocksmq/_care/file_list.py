@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from mqplug import Error
-from mqplug_rocksmq._engine.log_records import readable_records
 from mqplug_rocksmq._engine.rocks import Pages, rebuild_database
+from mqplug_rocksmq._engine.store_files import readable_records
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._format.keys import STORE
 

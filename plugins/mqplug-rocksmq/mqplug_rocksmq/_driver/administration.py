@@ -33,7 +33,7 @@ from mqplug_rocksmq._driver.group_members import add_partitions_to_members, memb
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, partition_log, topic_logs
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.ingest import IngestOutcome
-from mqplug_rocksmq._store.staged import files_of
+from mqplug_rocksmq._store.staging import files_of
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicRetention, no_changes
 

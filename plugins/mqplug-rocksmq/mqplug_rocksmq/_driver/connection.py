@@ -38,9 +38,9 @@ from mqplug_rocksmq._driver.transactions import commit_in_store
 from mqplug_rocksmq._driver.translation import OffsetArithmetic, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._driver.unsynced_producer import UnsyncedProducer
 from mqplug_rocksmq._engine.log_state import Extent
+from mqplug_rocksmq._format.hand_out_notes import notes_key
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.deduplication import OnceRequest
-from mqplug_rocksmq._store.hand_outs import forget_hand_outs
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.transactions import StepId
@@ -126,7 +126,7 @@ class StoreConnection(OffsetArithmetic):
         places = self._stored(positions)
         with members_of(self.store, group).absent(timeout):
             self.store.groups.store(
-                group, places, timeout, [forget_hand_outs(self.store, number, group) for number in places]
+                group, places, timeout, [self.store.journal.forget(notes_key(number, group)) for number in places]
             )
 
     def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:

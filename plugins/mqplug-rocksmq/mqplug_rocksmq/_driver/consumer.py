@@ -13,7 +13,7 @@ from mqplug_rocksmq._driver.batches import next_batch
 from mqplug_rocksmq._driver.join_context import NEW_MEMBER, THIS_HOST, JoinContext
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._format.slices import Slice
-from mqplug_rocksmq._store.reading import BelowRetained
+from mqplug_rocksmq._store.logs import BelowRetained
 from mqplug_rocksmq._store.store import Store
 
 _READ_AHEAD_MESSAGES: Final = 1000

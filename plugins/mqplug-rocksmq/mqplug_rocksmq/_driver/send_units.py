@@ -8,8 +8,7 @@ from typing import Final, overload
 from mqplug import Error, Log, OutcomeUnknown
 from mqplug.spi import Numbers, Run, Sending
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._format.page import PageBody, PageColumns, encode_single
-from mqplug_rocksmq._format.paging import page_bodies
+from mqplug_rocksmq._format.page import PageBody, PageColumns, encode_single, page_bodies
 
 LINGER_S: Final = 0.001  # for which messages that no sender waits for are collected, so that they share pages
 MAX_COLLECTED_MESSAGES: Final = 1000  # that are stored together

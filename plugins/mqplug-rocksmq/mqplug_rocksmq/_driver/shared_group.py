@@ -20,9 +20,9 @@ from mqplug.spi.groups import Lease, Leases
 from mqplug_rocksmq._driver.consumer import position_lost
 from mqplug_rocksmq._driver.page_cache import PageCache
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
-from mqplug_rocksmq._format.keys import MAX_ACKED_RANGES
+from mqplug_rocksmq._settings import MAX_ACKED_RANGES
 from mqplug_rocksmq._store.hand_outs import HandOuts
-from mqplug_rocksmq._store.reading import BelowRetained
+from mqplug_rocksmq._store.logs import BelowRetained
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import AddChanges
 
@@ -36,7 +36,7 @@ class _SharedLog:
         self.log = store.topics.log(self.number)
         self.leases = Leases(start, by_key=by_key, most_open=MAX_ACKED_RANGES)
         self.cache = PageCache(store, self.number, with_keys=by_key)
-        self.hand_outs = HandOuts(store, self.number, group)
+        self.hand_outs = HandOuts(store.journal, self.number, group)
         if known := self.hand_outs.recall():
             with suppress(BelowRetained):  # the next member that takes a message gets the error
                 self.leases.recall(known, self.cache.upcoming)

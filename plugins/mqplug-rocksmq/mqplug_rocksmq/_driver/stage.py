@@ -17,10 +17,8 @@ from typing import Any, Final
 
 from mqplug.spi import Run, Staged, TopicInfo
 from mqplug_rocksmq._driver.send_units import BatchSend
-from mqplug_rocksmq._format.page import PageBody, PageColumns
-from mqplug_rocksmq._format.paging import is_full, page_bodies
-from mqplug_rocksmq._store.staged import StagedFile, StagedMark, StagedRun, staged
-from mqplug_rocksmq._store.staging_directory import StagingDirectory
+from mqplug_rocksmq._format.page import PageBody, PageColumns, is_full, page_bodies
+from mqplug_rocksmq._store.staging import StagedFile, StagedMark, StagedRun, StagingDirectory, staged
 
 STAGED_FILE_BYTES: Final = 32 << 20  # of memory
 _MARK_BYTES: Final = 1 << 20

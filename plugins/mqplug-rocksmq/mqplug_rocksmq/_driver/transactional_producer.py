@@ -15,8 +15,7 @@ import attrs
 from mqplug import Closed, Error, Log, MessageTooLarge, NotCommitted, OutcomeUnknown, PluginError, Timeout
 from mqplug.spi import Bell, GroupMove, Run, Sending, TransactionMark
 from mqplug_rocksmq._driver.send_units import BatchSend, SingleSends
-from mqplug_rocksmq._format.page import PageBody
-from mqplug_rocksmq._format.paging import is_full
+from mqplug_rocksmq._format.page import PageBody, is_full
 from mqplug_rocksmq._settings import BACKEND
 from mqplug_rocksmq._store.transactions import LogPages, StepId
 

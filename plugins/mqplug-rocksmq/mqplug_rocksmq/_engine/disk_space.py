@@ -1,8 +1,8 @@
-"""Disk space of a store: whether it can accept sends or be opened, and the ballast that a full disk frees.
+"""Disk space of a store: whether it can accept sends or be opened, and the reserves that a full disk frees.
 
 RocksDB has to write in order to drop messages: it records the drop and rewrites neighbouring data. So a store reserves
-as much disk space as it uses itself, up to a bound: its ballast. With it a store can be opened, trimmed and read on a
-full disk.
+as much disk space as it uses itself, up to a bound: its ballast. It also reserves inodes, for the files that RocksDB
+creates. With both a store can be opened, trimmed and read on a full disk.
 """
 
 from __future__ import annotations
@@ -14,10 +14,60 @@ from pathlib import Path
 from typing import Final
 
 from mqplug import StorageFull
-from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, PROBE
+from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, INODES, PROBE
 from mqplug_rocksmq._engine.errors import disk_full
-from mqplug_rocksmq._engine.inode_reserve import RESERVED_INODES, SCARCE_INODES, InodeReserve, free_inodes
 from mqplug_rocksmq._engine.store_files import create_own, entries_of, open_own
+
+RESERVED_INODES: Final = 16  # an opening takes ten
+SCARCE_INODES: Final = 4  # left free for small changes, if the reserve was needed
+
+
+def free_inodes(store: Path) -> int | None:
+    """Return how many more files the file system takes, or None if it has no limit."""
+    disk = os.statvfs(store)
+    return disk.f_favail if disk.f_files else None
+
+
+class InodeReserve:
+    """The directory ``inodes`` of a store, which holds empty files. For its owner alone; not thread-safe."""
+
+    def __init__(self, store: Path, most: int) -> None:
+        self._store = store
+        self._path = store / INODES
+        self._most = most
+        self.held = 0
+        self.look()
+
+    def look(self) -> None:
+        """Count the files: some may have been removed."""
+        self.held = len(entries_of(self._path))
+
+    def cover(self) -> bool:
+        """Complete the reserve. Return whether that succeeded."""
+        return self.held >= self._most or self._grow(self._most)
+
+    def take(self) -> None:
+        """Restore as much of the reserve as leaves some inodes free."""
+        free = free_inodes(self._store)
+        self._grow(self._most if free is None else min(self._most, self.held + free - SCARCE_INODES))
+
+    def give_up(self) -> bool:
+        """Free the inodes. Return whether there were any."""
+        files = entries_of(self._path)
+        for file in files:
+            Path(file.path).unlink(missing_ok=True)
+        self.held = 0
+        return bool(files)
+
+    def _grow(self, most: int) -> bool:
+        with suppress(OSError):
+            self._path.mkdir(mode=0o700, exist_ok=True)
+            for number in range(most):
+                if not (self._path / str(number)).exists():
+                    os.close(create_own(self._path / str(number)))
+        self.look()
+        return self.held >= most
+
 
 MIN_BALLAST_BYTES: Final = 256 << 10  # twice what opening an empty store takes
 _ALLOCATE_BYTES: Final = 1 << 20

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mqplug import Error, OutcomeUnknown, StorageFull
 from mqplug.spi import Bell
-from mqplug_rocksmq._engine.latency import LatencyRecorder
+from mqplug_rocksmq._engine.clock import LatencyRecorder
 from mqplug_rocksmq._format.keys import CHANGES, LOG, read_count, read_log_changes
 from mqplug_rocksmq._settings import Sync
 

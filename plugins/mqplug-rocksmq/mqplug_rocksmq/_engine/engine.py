@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
 from mqplug.spi import Bell, Deadline
+from mqplug_rocksmq._engine.clock import LatencyRecorder
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
 from mqplug_rocksmq._engine.disk_space import DiskSpace, wal_bytes
 from mqplug_rocksmq._engine.durability import Durability, WriteCallback, stored_changes
 from mqplug_rocksmq._engine.errors import WritesStopped
-from mqplug_rocksmq._engine.latency import LatencyRecorder
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._engine.witness import Witness

@@ -34,8 +34,7 @@ from rocksdict import (
 
 from mqplug import Closed, Corrupt, Error, ForkedClient
 from mqplug_rocksmq._engine.errors import CANCELLED, cannot_open, translate, translated_errors
-from mqplug_rocksmq._engine.log_records import expect_readable_records
-from mqplug_rocksmq._engine.store_files import writable
+from mqplug_rocksmq._engine.store_files import expect_readable_records, writable
 from mqplug_rocksmq._engine.tuning import DATA_BUFFER_COUNT, META_BUFFER_COUNT, RecoveryMode, Tuning
 from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as functions
 
-from mqplug_rocksmq._format.page import PageBody, PageWriter
-from mqplug_rocksmq._format.paging import page_rows
+from mqplug_rocksmq._format.page import PageBody, PageWriter, page_rows
 
 pc: Any = functions  # its functions are generated at import: type checkers know few of them
 

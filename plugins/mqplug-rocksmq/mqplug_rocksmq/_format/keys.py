@@ -28,8 +28,6 @@ WRITER: Final = b"b"
 TRANSACTION: Final = b"e"
 STEP_MARK: Final = b"m"
 
-MAX_ACKED_RANGES: Final = 100_000  # of one position: each commit writes all of them
-
 NOT_UNDERSTOOD: Final = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, error)
 """The exceptions of decoding a damaged small value."""
 

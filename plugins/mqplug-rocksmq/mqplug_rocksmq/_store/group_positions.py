@@ -17,7 +17,7 @@ from mqplug_rocksmq._format.keys import (
     position_value,
     read_position,
 )
-from mqplug_rocksmq._store.hand_out_journal import HandOutJournal
+from mqplug_rocksmq._store.hand_outs import HandOutJournal
 from mqplug_rocksmq._store.topics import AddChanges, TopicTable
 
 

@@ -3,35 +3,207 @@
 Each hand-out is a note. It goes to the store's journal before its messages go to the member, and is dropped when they
 were handed out again, or when the acks of all of them are stored. Notes are not synced: the operating system has them,
 so they outlive their process.
+
+The journal is a small mapped file for new notes, which are folded into RocksDB together. A note in it outlives its
+process just as one in RocksDB does, at a fraction of the cost. Most notes no longer count when the file is full, and
+never reach RocksDB. Each fold stores a new token with the notes: a record in the file counts if its token is that one.
+
+All blocks of the file are allocated first, because writing to a mapped file on a full disk kills the process. On file
+systems that may need more space to write there again, and while there is no space for the file, each note is folded at
+once.
 """
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import repeat
+from pathlib import Path
+from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mqplug import Error, StorageFull
 from mqplug.spi import Numbers
 from mqplug.spi.groups import Lease, Recalled
 from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._engine.directory import HAND_OUTS
+from mqplug_rocksmq._engine.engine import Engine
+from mqplug_rocksmq._engine.rocks import Changes
+from mqplug_rocksmq._engine.store_files import open_own, read_own
 from mqplug_rocksmq._format.hand_out_notes import (
+    TOKEN_BYTES,
     HandOutNote,
+    encode_record,
     note_value,
     notes_key,
     numbered_key,
+    read_journal,
     read_note,
     span_value,
     spans_of,
 )
+from mqplug_rocksmq._format.keys import JOURNAL, after_prefix, log_of
+from mqplug_rocksmq._store.topics import AddChanges, TopicTable
 
-if TYPE_CHECKING:
-    from mqplug_rocksmq._engine.rocks import Changes
-    from mqplug_rocksmq._store.hand_out_journal import HandOutJournal
-    from mqplug_rocksmq._store.store import Store
-    from mqplug_rocksmq._store.topics import AddChanges
-
+JOURNAL_BYTES: Final = 64 << 10
 RECLAIM_GRACE_S: Final = 1.0  # in which members in other processes find a new owner and report what they hold
+_IN_PLACE_TYPES: Final = frozenset({0xEF53, 0x58465342, 0x01021994})  # ext2 to ext4, XFS, tmpfs
+
+
+class HandOutJournal:
+    """The hand-out notes of one store. Any thread may call."""
+
+    def __init__(self, path: Path, engine: Engine, topics: TopicTable) -> None:
+        self._path = path / HAND_OUTS
+        self._engine = engine
+        self._topics = topics
+        self.opened = monotonic()
+        self._lock = Lock()
+        self._unfolded: dict[bytes, bytes] = {}  # notes that count, and are not in RocksDB
+        self._over: list[bytes] = []  # keys in RocksDB of notes that no longer count
+        self._token = b""  # of new records; empty if none can be written before a fold
+        self._file: mmap.mmap | None = None
+        self._end = 0  # of the records in the file
+
+    def recover(self) -> None:
+        """Fold what an earlier process left in the file."""
+        with suppress(FileNotFoundError):
+            raw = read_own(self._path)
+            if token := self._engine.pages.get(JOURNAL):
+                self._unfolded = read_journal(raw, token).notes
+        self.fold()
+
+    def note(self, key: bytes, value: bytes, replaced: Iterable[bytes] = ()) -> None:
+        """Store a note so that it outlives the process, and forget those that it replaces. A full disk omits it."""
+        with self._lock:  # a fold sees both or neither
+            self._drop(replaced)
+            self._unfolded[key] = value
+            head, body = encode_record(self._token, key, value)
+            start = self._end + len(head)
+            end = start + len(body)
+            if self._file is None or not self._token or end > JOURNAL_BYTES:
+                self._fold()
+            else:
+                self._file[start:end] = body
+                self._file[self._end : start] = head
+                self._end = end
+
+    def drop(self, keys: Iterable[bytes]) -> None:
+        """Forget notes that no longer count."""
+        with self._lock:
+            self._drop(keys)
+
+    def _drop(self, keys: Iterable[bytes]) -> None:
+        self._over += [key for key in keys if self._unfolded.pop(key, None) is None]
+
+    def notes(self, prefix: bytes) -> list[bytes]:
+        """Return the notes under a prefix in the order of their keys. New ones go to the file from now on."""
+        with self._lock:
+            self._fold()
+            if self._file is None:
+                with suppress(OSError):
+                    self._file = _mapped(self._path)
+            with self._engine.lock:
+                self._engine.check()
+                found = dict(self._engine.pages.scan(prefix))
+            found |= {key: value for key, value in self._unfolded.items() if key.startswith(prefix)}
+            return [found[key] for key in sorted(found)]
+
+    def forget(self, prefix: bytes) -> AddChanges:
+        """Return the change that removes all notes under a prefix, for the next write."""
+        with self._lock:
+            if (self._unfolded or self._end) and not self._fold():
+                self._unfolded = {key: each for key, each in self._unfolded.items() if not key.startswith(prefix)}
+                self._close()
+                self._path.unlink(missing_ok=True)
+        return lambda changes: changes.delete_range(prefix, after_prefix(prefix))
+
+    # folding -------------------------------------------------------------------------------------------------
+
+    def fold(self) -> None:
+        """Move all notes into RocksDB, if the disk has space."""
+        with self._lock:
+            if self._unfolded or self._over or self._end:
+                self._fold()
+
+    def _fold(self) -> bool:
+        token, self._token = self._token, b""  # an interrupt leaves it empty: the next note folds
+        fresh = os.urandom(TOKEN_BYTES)
+
+        def plan(changes: Changes) -> None:
+            for key in self._over:
+                changes.delete(key)
+            for key, value in self._unfolded.items():
+                if self._topics.find(log_of(key)):
+                    changes.put(key, value)
+            changes.put(JOURNAL, fresh)
+
+        if not self.write(plan):
+            self._token = token
+            return False
+        self._unfolded.clear()
+        self._over.clear()
+        self._end = 0
+        self._token = fresh
+        return True
+
+    def write(self, plan: AddChanges) -> bool:
+        """Write changes to RocksDB without waiting for a sync. Return False if the disk is full."""
+        engine = self._engine
+        with engine.lock:
+            try:
+                changes = engine.changes(frees=True)
+                plan(changes)
+                engine.write_unawaited(changes)
+            except StorageFull:
+                return False
+        return True
+
+    # ending --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Fold, and close the file. What cannot be folded stays in it."""
+        with suppress(Error):
+            self.fold()
+        with self._lock:
+            self._close()
+
+    def abandon(self) -> None:
+        """Write nothing more in the child of a fork."""
+        self._lock = Lock()
+        self._close()
+
+    def _close(self) -> None:
+        file, self._file, self._token = self._file, None, b""
+        if file is not None:
+            file.close()
+
+
+def _mapped(path: Path) -> mmap.mmap | None:
+    """Map the file, which is created if necessary. Return None where the disk may have to be written to elsewhere."""
+    descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
+    try:
+        if not writes_in_place(descriptor):
+            return None
+        os.ftruncate(descriptor, JOURNAL_BYTES)
+        os.posix_fallocate(descriptor, 0, JOURNAL_BYTES)
+        return mmap.mmap(descriptor, JOURNAL_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def writes_in_place(descriptor: int) -> bool:
+    """Return whether a file system needs no space to write again to what it has allocated."""
+    if sys.platform != "linux":
+        return False
+    answer = ctypes.create_string_buffer(256)  # more than a struct statfs, which begins with the type
+    failed = ctypes.CDLL(None).fstatfs(descriptor, answer)
+    return not failed and ctypes.c_long.from_buffer(answer).value & 0xFFFFFFFF in _IN_PLACE_TYPES
 
 
 class _StoredNote:
@@ -48,9 +220,8 @@ class _StoredNote:
 class HandOuts:
     """The hand-out notes of one log and group. Not thread-safe."""
 
-    def __init__(self, store: Store, log: int, group: str) -> None:
-        self._journal: HandOutJournal = store.journal
-        self._opened = store.opened
+    def __init__(self, journal: HandOutJournal, log: int, group: str) -> None:
+        self._journal = journal
         self._log = log
         self._group = group
         self._keys = notes_key(log, group)
@@ -60,7 +231,7 @@ class HandOuts:
 
     def recall(self) -> dict[Numbers, Recalled]:
         """Return the messages that stored notes say were handed out or put off."""
-        now, grace = clock.now_ms(), max(0.0, self._opened + RECLAIM_GRACE_S - monotonic())
+        now, grace = clock.now_ms(), max(0.0, self._journal.opened + RECLAIM_GRACE_S - monotonic())
         known: dict[Numbers, Recalled] = {}
         for note in map(read_note, self._journal.notes(self._keys)):
             for span in note.spans:
@@ -146,11 +317,6 @@ class HandOuts:
         """Return the change that removes all notes, for the next write."""
         self._last, self._over = {}, []
         return self._journal.forget(self._keys)
-
-
-def forget_hand_outs(store: Store, log: int, group: str) -> AddChanges:
-    """Return the change that removes all notes of a log and group."""
-    return store.journal.forget(notes_key(log, group))
 
 
 def _ms(seconds: float) -> int:

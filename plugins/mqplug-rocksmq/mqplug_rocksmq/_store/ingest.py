@@ -38,8 +38,7 @@ from mqplug_rocksmq._format.keys import (
     read_json,
 )
 from mqplug_rocksmq._format.page import message_count
-from mqplug_rocksmq._store.staged import StagedFile, StagedRun, files_from_json, files_to_json
-from mqplug_rocksmq._store.staging_directory import StagingDirectory
+from mqplug_rocksmq._store.staging import StagedFile, StagedRun, StagingDirectory, files_from_json, files_to_json
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.engine import Engine

@@ -6,14 +6,15 @@ whole, and the time index, which has an entry every second and every megabyte, s
 
 from __future__ import annotations
 
+import heapq
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
+from itertools import groupby, takewhile
 from math import inf
 from typing import Final, NamedTuple
 
@@ -21,7 +22,7 @@ from mqplug import Closed, Error, StorageFull
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.engine import Engine
 from mqplug_rocksmq._engine.log_state import MARK_INTERVAL_MS, LogState
-from mqplug_rocksmq._engine.rocks import Changes
+from mqplug_rocksmq._engine.rocks import Changes, TableFile
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._format.keys import (
     FREED,
@@ -35,11 +36,71 @@ from mqplug_rocksmq._format.keys import (
     read_mark,
     read_range,
 )
-from mqplug_rocksmq._store import ingested_segments
-from mqplug_rocksmq._store.disk_cap import cuts_by_log, retained_bytes
-from mqplug_rocksmq._store.staging_directory import StagingDirectory
-from mqplug_rocksmq._store.table_merging import merge_small_tables
+from mqplug_rocksmq._store.logs import drop_runs, read_with_runs
+from mqplug_rocksmq._store.staging import StagingDirectory
 from mqplug_rocksmq._store.topics import TopicRetention, TopicTable
+
+MarksOf = Callable[[LogState], Iterator[TimeMark]]
+
+
+class _MarkedPart(NamedTuple):
+    """The messages of a log between two entries of its time index, ordered by when they were stored."""
+
+    stored: int
+    log: int
+    size: int
+    end: int
+
+
+def retained_bytes(log: LogState, marks: Iterator[TimeMark]) -> int:
+    """Return the bytes of messages that a log retains."""
+    first = next(marks, None)
+    return 0 if first is None or log.low >= log.visible else log.size - first.size
+
+
+def cuts_by_log(logs: Iterable[LogState], marks: MarksOf, excess: int) -> dict[int, int]:
+    """Return, by log, the offset before which to drop messages, so that *excess* bytes are freed."""
+    found: dict[int, int] = {}
+    for piece in heapq.merge(*(_marked_parts(log, marks(log)) for log in logs)):
+        if excess <= 0:
+            break
+        excess -= piece.size
+        found[piece.log] = piece.end
+    return found
+
+
+def _marked_parts(log: LogState, marks: Iterator[TimeMark]) -> Iterator[_MarkedPart]:
+    if log.low >= log.visible:
+        return
+    before = next(marks, None)
+    while before is not None:
+        after = next(marks, None)
+        size, end = (log.size, log.visible) if after is None else (after.size, after.base)
+        yield _MarkedPart(before.stored, log.number, size - before.size, min(end, log.visible))
+        before = after
+
+
+_SMALL_TABLE_BYTES: Final = 1 << 20
+_MIN_RUN_TABLES: Final = 16
+
+
+def merge_small_tables(engine: Engine) -> None:
+    """Merge each long run of small tables. Others may read and write meanwhile."""
+    with engine.lock:
+        engine.check()
+        tables = engine.pages.tables()
+    for first, last in small_table_runs(tables):
+        with engine.maintaining:
+            engine.pages.merge(first, last)
+
+
+def small_table_runs(tables: Iterable[TableFile]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the first and last key of each long run of small tables. *tables* are in the order of their keys."""
+    for small, run in groupby(tables, lambda table: table.size < _SMALL_TABLE_BYTES):
+        found = list(run)
+        if small and len(found) >= _MIN_RUN_TABLES:
+            yield found[0].first, found[-1].last
+
 
 _STOP_S: Final = 2.0
 _MAX_STEPS_AHEAD: Final = 4  # of new messages before writers wait for old ones to be dropped
@@ -95,7 +156,7 @@ class RetentionWorker:
         changes.drop_pages(log.number, 0, keep)
         changes.put(log_key(log.number, FREED), range_value(0, keep))
         if log.has_ingested_runs:
-            ingested_segments.drop_runs(changes, self._engine.pages, log.number, keep)
+            drop_runs(changes, self._engine.pages, log.number, keep)
         # The mark at or before the first retained page is kept: it bounds the times after it.
         covering = deque(takewhile(lambda mark: mark.base <= keep, self._marks(log)), maxlen=1)
         for mark in covering:
@@ -106,9 +167,7 @@ class RetentionWorker:
         """Return the first offset of the page that contains *offset*, or *offset* if there is none."""
         pages = self._engine.pages
         found = (
-            ingested_segments.read_with_runs(pages, log.number, offset).found
-            if log.has_ingested_runs
-            else pages.read(log.number, offset)
+            read_with_runs(pages, log.number, offset).found if log.has_ingested_runs else pages.read(log.number, offset)
         )
         return min(found[0][0], offset) if found else offset
 

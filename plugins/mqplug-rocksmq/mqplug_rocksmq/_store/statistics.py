@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from mqplug_rocksmq._engine.latency import Latencies
+from mqplug_rocksmq._engine.clock import Latencies
 
 
 @attrs.frozen

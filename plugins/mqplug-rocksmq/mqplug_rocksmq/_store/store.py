@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import Final
 
 from mqplug import Corrupt
@@ -35,18 +34,16 @@ from mqplug_rocksmq._format.keys import (
     json_value,
     read_json,
 )
-from mqplug_rocksmq._format.page import PageBody, PageColumns
-from mqplug_rocksmq._format.paging import page_bodies
+from mqplug_rocksmq._format.page import PageBody, PageColumns, page_bodies
 from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._settings import RocksMQSettings
-from mqplug_rocksmq._store import reading
-from mqplug_rocksmq._store.appending import append_page, lease_offsets
 from mqplug_rocksmq._store.deduplication import Deduplication, Origin
 from mqplug_rocksmq._store.group_positions import GroupPositions
-from mqplug_rocksmq._store.hand_out_journal import HandOutJournal
+from mqplug_rocksmq._store.hand_outs import HandOutJournal
 from mqplug_rocksmq._store.ingest import Ingestion
+from mqplug_rocksmq._store.logs import append_page, first_and_last, first_at, lease_offsets, nth_last, read_log
 from mqplug_rocksmq._store.retention import RetentionWorker
-from mqplug_rocksmq._store.staging_directory import StagingDirectory
+from mqplug_rocksmq._store.staging import StagingDirectory
 from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicTable, no_changes
 from mqplug_rocksmq._store.transactions import Transactions
 
@@ -65,7 +62,6 @@ class Store:
         self.settings = settings
         with _understood(path):
             self._open(path, settings)
-        self.opened = monotonic()
 
     def _open(self, path: Path, settings: RocksMQSettings) -> None:
         tuning = tuning_of(settings)
@@ -171,7 +167,7 @@ class Store:
     def read(self, number: int, offset: int, max_messages: int = 1000, max_bytes: int = 1 << 20) -> list[Slice]:
         """Return messages from *offset* on. Raise ``BelowRetained`` if retention removed the message at *offset*."""
         log = self.topics.log(number)
-        slices = reading.read_log(self.engine, log, offset, max_messages, max_bytes)
+        slices = read_log(self.engine, log, offset, max_messages, max_bytes)
         if log.deleted:
             self.topics.log(number)
         return slices
@@ -183,15 +179,15 @@ class Store:
 
     def bounds(self, number: int) -> tuple[int, int] | None:
         """Return the offsets of the first and the last message, or None if there are no messages."""
-        return reading.first_and_last(self.engine, self.topics.log(number))
+        return first_and_last(self.engine, self.topics.log(number))
 
     def first_at(self, number: int, milliseconds: int) -> int:
         """Return the offset of the first message with this timestamp or a later one, else the high."""
-        return reading.first_at(self.engine, self.topics.log(number), milliseconds)
+        return first_at(self.engine, self.topics.log(number), milliseconds)
 
     def nth_last(self, number: int, count: int) -> int:
         """Return the offset of the *count*-th message from the end, or of the first."""
-        return reading.nth_last(self.engine, self.topics.log(number), count)
+        return nth_last(self.engine, self.topics.log(number), count)
 
     def delete_topic(self, name: str, timeout: float | None = None, also: AddChanges = no_changes) -> None:
         """Delete a topic. Its disk space is freed in the background."""

@@ -38,7 +38,7 @@ from mqplug_rocksmq._format.keys import (
     topic_key,
 )
 from mqplug_rocksmq._format.page import Page
-from mqplug_rocksmq._store import ingested_segments
+from mqplug_rocksmq._store.logs import drop_runs, end_of_run, last_ingested_run, logs_with_runs
 
 T = TypeVar("T")
 AddChanges = Callable[[Changes], None]
@@ -98,7 +98,7 @@ class TopicTable:
         return {log_of(key): read_log_value(value) for key, value in self._engine.pages.scan(LOG)}
 
     def _open_logs(self) -> Iterator[LogState]:
-        records, with_runs = self._records(), set(ingested_segments.logs_with_runs(self._engine.pages))
+        records, with_runs = self._records(), set(logs_with_runs(self._engine.pages))
         for topic in self._topics.values():
             for partition, number in enumerate(topic.logs):
                 log = LogState(number, topic.name, partition, records[number])
@@ -136,8 +136,8 @@ class TopicTable:
         pages = self._engine.pages
         last = pages.last(log.number)
         end = last[0] + Page(last[1]).count if last else log.low
-        if log.has_ingested_runs and (run := ingested_segments.last_ingested_run(pages, log.number)):
-            end = max(end, ingested_segments.end_of_run(pages, run))
+        if log.has_ingested_runs and (run := last_ingested_run(pages, log.number)):
+            end = max(end, end_of_run(pages, run))
         if end != log.end:
             raise Corrupt(
                 f"partition {log.partition} ends at {end} but was recorded to end at {log.end}",
@@ -271,7 +271,7 @@ class TopicTable:
             prefix = log_key(log.number, kind)
             changes.delete_range(prefix, after_prefix(prefix))
         if log.has_ingested_runs:
-            ingested_segments.drop_runs(changes, self._engine.pages, log.number, log.end)
+            drop_runs(changes, self._engine.pages, log.number, log.end)
         if log.end:
             changes.drop_pages(log.number, 0, log.end)
             changes.put(log_key(log.number, FREED), range_value(0, log.end))

@@ -30,7 +30,7 @@ from mqplug_rocksmq._format.keys import (
     transaction_key,
 )
 from mqplug_rocksmq._format.page import PageBody
-from mqplug_rocksmq._store.appending import append_page, lease_offsets
+from mqplug_rocksmq._store.logs import append_page, lease_offsets
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.engine import Engine
