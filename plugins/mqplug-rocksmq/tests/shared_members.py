@@ -13,7 +13,7 @@ import mqplug
 import mqplug_rocksmq
 from mqplug import EARLIEST
 from mqplug.spi import ConsumerOptions, GroupPosition, Mode, Settlement
-from mqplug_rocksmq._driver.shared_member import SharedMember
+from mqplug_rocksmq._driver.group_members import SharedMember
 
 GROUP = "workers"
 

@@ -18,10 +18,9 @@ from rocksmq_stores import OpenStore, eventually, extent, new_log, put, values
 import mqplug
 import mqplug.aio
 from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq._care.backup import back_up_store
+from mqplug_rocksmq._care.backup import back_up_store, restore_backup
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._care.restore import restore_backup
 from mqplug_rocksmq._store import staging
 from mqplug_rocksmq._store.staging import files_of
 from mqplug_rocksmq._store.store import Store

@@ -13,12 +13,11 @@ from rocksmq_stores import OpenStore, extent, new_log, nightly, put, python, sto
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
 from mqplug_rocksmq._care import counting
-from mqplug_rocksmq._care.backup import back_up_store
+from mqplug_rocksmq._care.backup import back_up_store, restore_backup
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.counting import statistics
-from mqplug_rocksmq._care.findings import Finding
+from mqplug_rocksmq._care.damage import Finding
 from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._care.restore import restore_backup
 from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, INODES, REPAIRED, WITNESS
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.hand_out_notes import notes_key, numbered_key

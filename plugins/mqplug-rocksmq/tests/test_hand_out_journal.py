@@ -16,10 +16,9 @@ from shared_members import GROUP, Sharer, jobs
 import mqplug
 from mqplug import ForkedClient
 from mqplug.spi.groups import Lease, Recalled
-from mqplug_rocksmq._care.backup import back_up_store
+from mqplug_rocksmq._care.backup import back_up_store, restore_backup
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._care.restore import restore_backup
 from mqplug_rocksmq._engine.directory import HAND_OUTS
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._engine.witness import WitnessRecord

@@ -17,9 +17,9 @@ from rocksmq_stores import serving
 
 import mqplug
 from mqplug import ConfigError, Corrupt
+from mqplug_rocksmq._care.backup import restore_backup
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._care.restore import restore_backup
 from mqplug_rocksmq._engine.directory import (
     BALLAST,
     DATABASE,

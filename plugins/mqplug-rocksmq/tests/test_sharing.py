@@ -12,7 +12,7 @@ from shared_members import GROUP, Sharer, Waiter, jobs, stored
 import mqplug
 from mqplug import ConsumerBusy, Retry
 from mqplug.spi import Mode
-from mqplug_rocksmq._driver import page_cache
+from mqplug_rocksmq._driver import batches
 
 TOPICS = {"jobs": 1}
 
@@ -42,7 +42,7 @@ def test_messages_are_whole(mq: mqplug.Client) -> None:
 
 def test_pages_that_were_put_away_are_read_again(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little of a log is kept in memory, what comes again is what was sent."""
-    monkeypatch.setattr(page_cache, "_CACHE_BYTES", 2_000)
+    monkeypatch.setattr(batches, "_CACHE_BYTES", 2_000)
     for _ in range(20):
         jobs(mq, 10)
     member = Sharer(mq)

@@ -12,7 +12,7 @@ from shared_members import Sharer, Waiter, jobs, stored
 import mqplug
 from mqplug import Corrupt, Position, PositionLost, TopicNotFound
 from mqplug.spi import AddPartitions, DeleteTopic, Settlement, Trim
-from mqplug_rocksmq._driver import page_cache
+from mqplug_rocksmq._driver import batches
 
 TOPICS = {"jobs": 1}
 
@@ -73,7 +73,7 @@ def test_damage_leaves_no_message_behind(mq: mqplug.Client, monkeypatch: pytest.
     member.take(2)
     member.settle(back={0: 0.0, 1: 0.0})
     store, sharing = member.driver._store, member.driver._sharing
-    sharing._logs[member.log].cache = page_cache.PageCache(store, sharing._logs[member.log].number, with_keys=False)
+    sharing._logs[member.log].cache = batches.PageCache(store, sharing._logs[member.log].number, with_keys=False)
     with monkeypatch.context() as patched:
         patched.setattr(store, "read", _damaged)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Backups: a copy of a store as it is at one instant, while it is written to."""
+"""Backups: a copy of a store as it is at one instant, while it is written to, and its restore as a new store."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mqplug import ConfigError
-from mqplug_rocksmq._engine.directory import DATABASE, WITNESS, Identity, write_identity
+from mqplug import ConfigError, Corrupt
+from mqplug_rocksmq._care.check import check_store
+from mqplug_rocksmq._engine.directory import (
+    DATABASE,
+    HAND_OUTS,
+    IDENTITY,
+    WITNESS,
+    Identity,
+    read_identity,
+    write_identity,
+)
+from mqplug_rocksmq._engine.ownership import Ownership
+from mqplug_rocksmq._engine.store_files import refuse_links
 from mqplug_rocksmq._engine.witness import Witness
 from mqplug_rocksmq._store.store import Store
 
@@ -61,3 +72,33 @@ def _put_on_disk(path: Path) -> None:
         descriptor = os.open(name, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
+
+
+def restore_backup(backup: Path, path: Path) -> None:
+    """Copy a backup to a path that does not exist, and check everything in it first."""
+    if not (backup / DATABASE).is_dir() or read_identity(backup) is None:
+        raise ConfigError(f"{backup} is not a backup", fix="Name a directory that mqplug rocksmq backup created")
+    for directory in (backup, backup / DATABASE):
+        refuse_links(directory.resolve() if directory == backup else directory)
+    with appearing_directory(path) as building:
+        ownership = Ownership(backup, reading=True)
+        try:
+            for name in (DATABASE, WITNESS, IDENTITY):
+                _copy(backup / name, building / name)
+            if (backup / HAND_OUTS).exists():  # of a store that was not closed
+                _copy(backup / HAND_OUTS, building / HAND_OUTS)
+        finally:
+            ownership.release()
+        report = check_store(building)
+        if not report.sound:
+            raise Corrupt(
+                f"the backup {backup} is damaged: {report.findings[0].what}",
+                fix="Use another backup, or repair a copy of this one with mqplug rocksmq repair",
+            )
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy2(source, target)

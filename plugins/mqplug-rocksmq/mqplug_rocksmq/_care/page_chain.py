@@ -1,14 +1,18 @@
-"""The chain of a log's pages: which are sound, and which messages are missing between them."""
+"""The chain of a log's pages: which are sound, and which messages are missing between them.
+
+The pages of ingested runs are resealed as pages of their log, which a repair makes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mqplug import Corrupt
-from mqplug_rocksmq._care.findings import Finding
+from mqplug_rocksmq._care.damage import Finding, SurveyReport, UnreadableKeys, read_around_damage
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, MARK_STEP_MS
-from mqplug_rocksmq._format.keys import LogRecord, TimeMark
+from mqplug_rocksmq._engine.rocks import Pages
+from mqplug_rocksmq._format.keys import IngestedRun, LogRecord, TimeMark, page_key, read_page_key
 from mqplug_rocksmq._format.page import Page, reseal
 
 _LOST_RECORD_OFFSETS = 1 << 32  # skipped after a log whose record is lost, because assigned offsets are unknown
@@ -148,3 +152,23 @@ class _Index:
             covering = max(before, key=lambda mark: mark.base)
             self.kept.append(covering)
             self.newest, self.size = covering.time, covering.size
+
+
+def ingested_pages(pages: Pages, runs: Iterable[IngestedRun], report: SurveyReport) -> Iterator[tuple[int, bytes]]:
+    """Yield the pages of ingested runs with their offsets in the log, resealed for it."""
+    for run in runs:
+        start = page_key(run.segment, run.start)
+        for each in read_around_damage(pages, "data", start, page_key(run.segment, run.start + run.messages)):
+            if isinstance(each, UnreadableKeys):
+                report.add(f"pages cannot be read: {each.error.message}")
+            else:
+                at = read_page_key(each[0])[1]
+                yield run.base + at - run.start, _moved(each[1], run, at)
+
+
+def _moved(raw: bytes, run: IngestedRun, at: int) -> bytes:
+    try:
+        before = Page(raw).before
+    except Corrupt:
+        return raw  # the survey finds that too
+    return reseal(raw, run.before if at == run.start else before + run.base - run.start)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import attrs
 
 from mqplug import Corrupt
-from mqplug_rocksmq._care.findings import SurveyReport
-from mqplug_rocksmq._care.salvage import UnreadableKeys, read_around_damage
+from mqplug_rocksmq._care.damage import SurveyReport, UnreadableKeys, read_around_damage
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._format.hand_out_notes import read_note
 from mqplug_rocksmq._format.keys import (

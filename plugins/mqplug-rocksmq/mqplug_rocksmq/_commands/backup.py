@@ -45,7 +45,7 @@ def _back_up_closed(path: Path, target: Path) -> None:
 @_target
 def restore(source: Path, target: Path) -> None:
     """Copy the backup SOURCE to TARGET, where nothing may exist, and check it."""
-    from mqplug_rocksmq._care.restore import restore_backup
+    from mqplug_rocksmq._care.backup import restore_backup
 
     restore_backup(source, target.absolute())
     click.echo(f"restored to {target}")

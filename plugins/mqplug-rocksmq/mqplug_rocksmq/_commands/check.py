@@ -9,7 +9,7 @@ import attrs
 import click
 
 from mqplug import AlreadyOpen
-from mqplug_rocksmq._care.findings import Finding, SurveyReport
+from mqplug_rocksmq._care.damage import Finding, SurveyReport
 from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument, print_json_option
 from mqplug_rocksmq._commands.output import print_json
 from mqplug_rocksmq._engine.store_files import writable

@@ -26,17 +26,17 @@ from mqplug.spi import (
 )
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._driver.administration import administer
-from mqplug_rocksmq._driver.consumer import GroupConsumer, LogConsumer
-from mqplug_rocksmq._driver.group_members import members_of
-from mqplug_rocksmq._driver.join_context import NEW_MEMBER, JoinContext
-from mqplug_rocksmq._driver.shared_member import SharedMember
-from mqplug_rocksmq._driver.sinks import StoreSink
+from mqplug_rocksmq._driver.consumer import NEW_MEMBER, GroupConsumer, JoinContext, LogConsumer
+from mqplug_rocksmq._driver.group_members import SharedMember, members_of
+from mqplug_rocksmq._driver.producers import StoreSink, SyncedProducer, UnsyncedProducer
 from mqplug_rocksmq._driver.stage import RocksMQStage
-from mqplug_rocksmq._driver.synced_producer import SyncedProducer
-from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit, TransactionalProducer
-from mqplug_rocksmq._driver.transactions import commit_in_store
+from mqplug_rocksmq._driver.transactional_producer import (
+    PlacedParts,
+    StepCommit,
+    TransactionalProducer,
+    commit_in_store,
+)
 from mqplug_rocksmq._driver.translation import OffsetArithmetic, log_number, offset_of, position_at, stored_position
-from mqplug_rocksmq._driver.unsynced_producer import UnsyncedProducer
 from mqplug_rocksmq._engine.log_state import Extent
 from mqplug_rocksmq._format.hand_out_notes import notes_key
 from mqplug_rocksmq._settings import RocksMQSettings

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
-from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener
-from mqplug.spi.groups import Roster
+from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener, Numbers
+from mqplug.spi.groups import Roster, member_name
 from mqplug_rocksmq._driver.batches import next_batch
-from mqplug_rocksmq._driver.join_context import NEW_MEMBER, THIS_HOST, JoinContext
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._store.logs import BelowRetained
 from mqplug_rocksmq._store.store import Store
+
+
+class JoinContext(NamedTuple):
+    """The messages a joining member still has from a previous owner, and the bell that wakes one of another process.
+
+    ``process`` is the id of its process on this host, None where the system does not report it.
+    """
+
+    holding: Mapping[Log, Sequence[Numbers]] = {}
+    elsewhere: Bell | None = None
+    process: int | None = None
+
+    def new_name(self) -> str:
+        """Return a new name for the member, by which an operator finds its process."""
+        return member_name(os.getpid() if self.elsewhere is None else self.process)
+
+
+NEW_MEMBER: Final = JoinContext()
+
+THIS_HOST: Final = socket.gethostname()  # all processes of a store are on one host
+
 
 _READ_AHEAD_MESSAGES: Final = 1000
 _FEW_LOGS: Final = 4  # of which several pages are read at once: of more they would take too much memory

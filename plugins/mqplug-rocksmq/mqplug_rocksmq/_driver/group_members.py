@@ -1,4 +1,7 @@
-"""The members of each group. All of them have a consumer in the process that owns the store."""
+"""The members of each group. All of them have a consumer in the process that owns the store.
+
+In the modes shared and key_shared a member takes single messages of all logs, from the group's shared state.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from mqplug import ConsumerBusy, Log, Timeout
-from mqplug.spi import Mode
+from mqplug import Batch, ConsumerBusy, Log, Position, Timeout
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Mode, Numbers, Settlement
 from mqplug.spi.groups import Roster
+from mqplug_rocksmq._driver.consumer import GroupConsumer, JoinContext
 from mqplug_rocksmq._driver.shared_group import SharedGroup
 from mqplug_rocksmq._store.store import Store
 
@@ -90,3 +94,49 @@ def add_partitions_to_members(store: Store, known: Log, added: Iterable[Log]) ->
     """Assign the new partitions of a topic among the members that read it."""
     for each in list(_groups.get(store, {}).values()):
         each.roster.extend(known, added)
+
+
+class SharedMember(GroupConsumer):
+    """Takes messages that no other member has. Waits also for messages that become free again."""
+
+    def __init__(
+        self, store: Store, present: GroupMembers, options: ConsumerOptions, listener: Listener, context: JoinContext
+    ) -> None:
+        self._present = present
+        with present.changing:
+            self._sharing = present.sharing(store, options.mode)
+            super().__init__(store, present.group, options, present.roster, listener, context)
+            self._sharing.join(self, self.wake, options.max_processing, elsewhere=context.elsewhere is not None)
+            self.resumed = self._sharing.resume(self, context.holding)
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        return self._sharing.take(self, log, most)
+
+    def _max_wait(self, timeout: float) -> float:
+        return min(timeout, self._sharing.seconds_to_next_free(self._active()))
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        self._check_held(positions)
+        self._sharing.seek(positions, timeout)
+
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Count removed messages before these positions as acked. Nothing else changes."""
+        self._check_held(positions)
+        self._sharing.pass_over(positions, timeout)
+
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Keep a message until it is settled."""
+        self._sharing.stop_clock(self, log, coordinates)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        """Store acks and returns, except of messages that this member no longer has. Return how many acks are late."""
+        return self._sharing.settle(self, settled, timeout)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Do nothing: acks are settled one by one, and a single member has no position."""
+
+    def close(self, timeout: float) -> None:
+        with self._present.changing:
+            self._sharing.leave(self)
+            super().close(timeout)
+            self._present.left()

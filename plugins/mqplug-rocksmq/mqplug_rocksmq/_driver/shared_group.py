@@ -17,8 +17,8 @@ from typing import NamedTuple
 from mqplug import Batch, Log, Position, Timeout
 from mqplug.spi import Deadline, GroupPosition, Numbers, Settlement
 from mqplug.spi.groups import Lease, Leases
+from mqplug_rocksmq._driver.batches import PageCache
 from mqplug_rocksmq._driver.consumer import position_lost
-from mqplug_rocksmq._driver.page_cache import PageCache
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._settings import MAX_ACKED_RANGES
 from mqplug_rocksmq._store.hand_outs import HandOuts

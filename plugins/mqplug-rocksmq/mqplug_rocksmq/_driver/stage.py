@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqplug.spi import Run, Staged, TopicInfo
-from mqplug_rocksmq._driver.send_units import BatchSend
+from mqplug_rocksmq._driver.sends import RunSend
 from mqplug_rocksmq._format.page import PageBody, PageColumns, is_full, page_bodies
 from mqplug_rocksmq._store.staging import StagedFile, StagedMark, StagedRun, StagingDirectory, staged
 
@@ -47,7 +47,7 @@ class RocksMQStage:
             self._encode(run.partition, draft)
             self._keep(run.partition, _pages_of(run))
         else:
-            draft.add(BatchSend(run).columns(), run.size)
+            draft.add(RunSend(run).columns(), run.size)
         self._held += run.size + _MESSAGE_OVERHEAD_BYTES * len(run)
         if draft.full:
             self._encode(run.partition, draft)
@@ -86,8 +86,8 @@ class RocksMQStage:
 
 def _pages_of(run: Run) -> EncodePages:
     if run.arrow(("value",)):  # it may be a small part of a large array, which would be held, too
-        return _encoded(BatchSend(run).bodies())
-    return _held(BatchSend(run).columns())
+        return _encoded(RunSend(run).bodies())
+    return _held(RunSend(run).columns())
 
 
 def _held(columns: PageColumns) -> EncodePages:

@@ -1,6 +1,7 @@
 """The holder of a transaction name: keeps the records of a transaction as pages until their commit stores all of them.
 
-Nothing of an open transaction is in the store or in its owner process. A commit is one call.
+Nothing of an open transaction is in the store or in its owner process. A commit is one call, carried out by
+``commit_in_store`` in the process that owns the store.
 """
 
 from __future__ import annotations
@@ -8,16 +9,21 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import attrs
 
-from mqplug import Closed, Error, Log, MessageTooLarge, NotCommitted, OutcomeUnknown, PluginError, Timeout
-from mqplug.spi import Bell, GroupMove, Run, Sending, TransactionMark
-from mqplug_rocksmq._driver.send_units import BatchSend, SingleSends
+from mqplug import Closed, Error, Log, MessageTooLarge, NotAssigned, NotCommitted, OutcomeUnknown, PluginError, Timeout
+from mqplug.spi import Bell, Deadline, GroupMove, Run, Sending, TransactionMark
+from mqplug_rocksmq._driver.consumer import Membership
+from mqplug_rocksmq._driver.sends import RunSend, SingleSends
+from mqplug_rocksmq._driver.translation import log_at, log_number, stored_position
+from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._format.page import PageBody, is_full
 from mqplug_rocksmq._settings import BACKEND
-from mqplug_rocksmq._store.transactions import LogPages, StepId
+from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.transactions import LogPages, StepContent, StepId
 
 MAX_TRANSACTION_BYTES: Final = 64 << 20
 LINGER_S: Final = 1.0  # for which single records are collected: nothing waits for them before the commit
@@ -194,7 +200,7 @@ class _BufferedPart:
     def __init__(self, topic: str, partition: int) -> None:
         self.place = topic, partition
         self.bodies: list[PageBody] = []
-        self._units: list[tuple[SingleSends | BatchSend, int]] = []
+        self._sends: list[tuple[SingleSends | RunSend, int]] = []
         self._collected: list[Sending] = []
         self._collected_bytes = 0
 
@@ -211,36 +217,36 @@ class _BufferedPart:
             for sending in run.sendings():
                 error = self.add(sending, run.size // len(run)) or error
             return error
-        return self.encode() or self._encode(BatchSend(run), len(run))
+        return self.encode() or self._encode(RunSend(run), len(run))
 
     def encode(self) -> Error | None:
         """Turn the last records into pages. Return the error of those that cannot be."""
         collected, self._collected, self._collected_bytes = self._collected, [], 0
         return self._encode(SingleSends(collected), len(collected)) if collected else None
 
-    def _encode(self, unit: SingleSends | BatchSend, count: int) -> Error | None:
+    def _encode(self, sends: SingleSends | RunSend, count: int) -> Error | None:
         try:
-            self.bodies += unit.bodies()
+            self.bodies += sends.bodies()
         except Error as error:
-            unit.give_up(error)
+            sends.give_up(error)
             return error
         except Exception as error:  # noqa: BLE001 - a sender that gets no outcome would wait forever
             refused = PluginError(f"encoding messages for topic {self.place[0]!r} failed: {error!r}")
-            unit.give_up(refused)
+            sends.give_up(refused)
             return refused
-        self._units.append((unit, count))
+        self._sends.append((sends, count))
         return None
 
     def stored(self, log: Log, first: int) -> None:
         """Report all records as stored, from this offset on."""
-        for unit, count in self._units:
-            unit.stored(log, first)
+        for sends, count in self._sends:
+            sends.stored(log, first)
             first += count
 
     def give_up(self, error: Error) -> None:
         """Report all records as failed, or their outcome as unknown."""
-        for unit, _ in self._units:
-            unit.give_up(error)
+        for sends, _ in self._sends:
+            sends.give_up(error)
 
 
 def _size(sending: Sending) -> int:
@@ -261,3 +267,45 @@ def _unknown(cause: BaseException) -> OutcomeUnknown:
         f"the transaction may be committed, or not: {reason}",
         fix="Begin the step again under its number: it is repeated if it was committed", backend=BACKEND,
     )  # fmt: skip
+
+
+def commit_in_store(store: Store, commit: StepCommit, timeout: float) -> PlacedParts | Error:
+    """Commit a transaction. Return the error that refused it."""
+    deadline = Deadline(timeout)
+    try:
+        content = StepContent(
+            commit.parts,
+            _positions(store, commit.moves),
+            commit.mark,
+            partial(_check_members, store, commit.moves),
+        )
+        placed = store.transactions.commit(commit.step, content, deadline.remaining())
+        if commit.synced and store.settings.sync != "always":
+            store.sync()
+    except Error as error:
+        return error
+    return [
+        (log_at(store.id, part.topic, part.partition, each.log), each.first)
+        for part, each in zip(commit.parts, placed, strict=True)
+    ]
+
+
+def _positions(store: Store, moves: Sequence[GroupMove]) -> dict[str, dict[int, StoredPosition]]:
+    positions: dict[str, dict[int, StoredPosition]] = {}
+    for move in moves:
+        places = {log_number(store.id, log): stored_position(each) for log, each in move.positions.items()}
+        positions.setdefault(move.group, {}).update(places)
+    return positions
+
+
+def _check_members(store: Store, moves: Sequence[GroupMove]) -> None:
+    """Raise ``NotAssigned`` unless the members still hold the logs whose positions a transaction stores."""
+    for move in moves:
+        member = move.member
+        if member is None or (isinstance(member, Membership) and member.holds(store, move.group, move.positions)):
+            continue
+        raise NotAssigned(
+            f"the member of the group {move.group!r} lost partitions before its transaction was committed",
+            fix="Receive again: the messages come again, to the member that has their partitions now",
+            backend=BACKEND,
+        )

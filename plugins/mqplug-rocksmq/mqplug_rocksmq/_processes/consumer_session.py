@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mqplug import Batch, ConnectError, Error, Log
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition
-from mqplug_rocksmq._driver.join_context import JoinContext
+from mqplug_rocksmq._driver.consumer import JoinContext
 from mqplug_rocksmq._processes.batch_codec import pack_batches
 from mqplug_rocksmq._processes.codec import error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader

@@ -11,8 +11,8 @@ import attrs
 from mqplug import Error, OutcomeUnknown, Timeout
 from mqplug.spi import Action, ConsumerOptions, GroupMove, Listener, TopicInfo, TransactionOptions
 from mqplug_rocksmq._driver.connection import StoreConnection
+from mqplug_rocksmq._driver.producers import SyncedProducer
 from mqplug_rocksmq._driver.stage import RocksMQStage
-from mqplug_rocksmq._driver.synced_producer import SyncedProducer
 from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit, TransactionalProducer
 from mqplug_rocksmq._driver.translation import OffsetArithmetic
 from mqplug_rocksmq._processes.following_consumer import FollowingConsumer, FollowingMembership

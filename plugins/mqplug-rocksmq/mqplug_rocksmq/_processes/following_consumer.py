@@ -11,8 +11,7 @@ import attrs
 
 from mqplug import AlreadyOpen, Batch, ConnectError, Error, Log, Position, Timeout
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
-from mqplug_rocksmq._driver.consumer import LogConsumer, Membership
-from mqplug_rocksmq._driver.join_context import JoinContext
+from mqplug_rocksmq._driver.consumer import JoinContext, LogConsumer, Membership
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
 from mqplug_rocksmq._processes.store_locator import StoreAccess, StoreLocator

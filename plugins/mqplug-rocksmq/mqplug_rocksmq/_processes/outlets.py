@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mqplug import Error, Log
-from mqplug_rocksmq._driver.sinks import SendCallback
+from mqplug_rocksmq._driver.producers import SendCallback
 from mqplug_rocksmq._driver.translation import partition_log
 from mqplug_rocksmq._engine.errors import WritesStopped
 from mqplug_rocksmq._format.page import Page

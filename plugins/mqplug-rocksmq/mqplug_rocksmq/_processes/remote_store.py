@@ -8,7 +8,7 @@ from typing import Any
 
 from mqplug import AlreadyOpen, Error
 from mqplug.spi import Action, ConsumerOptions, Listener
-from mqplug_rocksmq._driver.join_context import NEW_MEMBER, JoinContext
+from mqplug_rocksmq._driver.consumer import NEW_MEMBER, JoinContext
 from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone, raise_error_in

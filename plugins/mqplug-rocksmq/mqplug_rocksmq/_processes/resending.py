@@ -15,7 +15,7 @@ from typing import Final
 
 from mqplug import AlreadyOpen, ConnectError, Error, OutcomeUnknown, Timeout
 from mqplug.spi import Deadline
-from mqplug_rocksmq._driver.sinks import SendCallback
+from mqplug_rocksmq._driver.producers import SendCallback
 from mqplug_rocksmq._format.page import PageBody
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.outlets import NumberedSend, Outlet, SendOutcome

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 from mqplug import ConnectError, Error, ForkedClient, Timeout
 from mqplug.spi import Action, Capabilities, ConsumerOptions, Deadline, Listener
 from mqplug_rocksmq._driver.connection import StoreConnection
-from mqplug_rocksmq._driver.join_context import JoinContext
+from mqplug_rocksmq._driver.consumer import JoinContext
 from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit
 from mqplug_rocksmq._engine.errors import cannot_open
 from mqplug_rocksmq._processes.client_connection import OwnerGone

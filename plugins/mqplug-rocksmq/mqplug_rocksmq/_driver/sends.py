@@ -1,4 +1,4 @@
-"""Units of sending: single sends for one partition, or a batch. Each is stored as pages and settled as one."""
+"""Sends to one partition, stored as pages and settled as one: single records, or a run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SingleSends:
             _give_up(sending, error)
 
 
-class BatchSend:
+class RunSend:
     """A batch for one partition."""
 
     __slots__ = ("_run",)
