@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = StoreConnection | FollowingConnection
 
+
 __version__ = PLUGIN_VERSION
 __all__ = ["RocksMQSettings", "RocksMQStatistics"]
 
@@ -56,7 +57,7 @@ def mqplug_describe() -> Descriptor:
 
 @hookimpl
 def mqplug_connect(settings: RocksMQSettings, timeout: float) -> Connection:
-    from mqplug_rocksmq._processes.opening import connect
+    from mqplug_rocksmq._processes.following_connection import connect
 
     return connect(settings, _CAPABILITIES, timeout)
 

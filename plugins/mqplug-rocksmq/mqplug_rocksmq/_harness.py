@@ -23,7 +23,7 @@ from mqplug import Client, ConfigError
 from mqplug_rocksmq._engine.directory import DATABASE
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._engine.rocks import Pages
-from mqplug_rocksmq._processes.reach import ask_owner
+from mqplug_rocksmq._processes.client_connection import ask_owner
 from mqplug_rocksmq._store.store import Store
 from mqplug_testing import Harness, ServerProcess
 

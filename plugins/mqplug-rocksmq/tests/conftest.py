@@ -11,7 +11,7 @@ from refused_openings import connect
 from rocksmq_stores import OpenStore, serving, store_settings
 
 import mqplug
-from mqplug_rocksmq._processes.open_stores import close_store, open_store as open_shared
+from mqplug_rocksmq._processes.owner import close_store, open_store as open_shared
 from mqplug_rocksmq._store.hand_outs import writes_in_place
 from mqplug_rocksmq._store.store import Store
 

@@ -192,7 +192,7 @@ PRELUDE = f"""
 import mqplug, os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._processes.owner import close_store, open_store
 from mqplug_rocksmq._format.page import PageColumns
 from mqplug_rocksmq._store.store import Store
 from rocksmq_stores import extent, new_log, put, store_settings, values

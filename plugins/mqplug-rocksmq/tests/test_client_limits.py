@@ -17,7 +17,7 @@ import mqplug
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes import server_connection
 from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
-from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance
+from mqplug_rocksmq._processes.owner_services import MemoryAllowance
 
 # the allowance -------------------------------------------------------------------------------------------
 

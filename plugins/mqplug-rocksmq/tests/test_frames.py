@@ -26,7 +26,7 @@ from mqplug_rocksmq._processes import server_connection
 from mqplug_rocksmq._processes.client_connection import ClientConnection
 from mqplug_rocksmq._processes.codec import error_from_wire, error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import LARGE_BODY, MAX_BODY, PROTOCOL, FrameReader, pack_frame
-from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._processes.owner import close_store, open_store
 from mqplug_rocksmq._store.store import Store
 
 pytestmark = pytest.mark.python

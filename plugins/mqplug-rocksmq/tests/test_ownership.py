@@ -18,7 +18,7 @@ from rocksmq_stores import line, new_log, nightly, put, python, serving, store_s
 import mqplug
 from mqplug import AlreadyOpen, Closed, ConfigError, ForkedClient
 from mqplug_rocksmq._engine.ownership import Ownership, socket_path
-from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._processes.owner import close_store, open_store
 from mqplug_rocksmq._store.store import Store
 
 # who owns it -------------------------------------------------------------------------------------------------

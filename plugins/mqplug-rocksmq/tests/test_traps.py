@@ -27,7 +27,7 @@ from mqplug import AlreadyOpen, Corrupt
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.rocks import Changes, Pages
-from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._processes.owner import close_store, open_store
 from mqplug_rocksmq._store.store import Store
 
 seen_here = pytest.mark.skipif(version("rocksdict") != "0.3.29", reason="seen in rocksdict 0.3.29")

@@ -18,11 +18,11 @@ from rocksmq_stores import Member, eventually, serving
 import mqplug
 from mqplug import Position
 from mqplug.spi import Mode
-from mqplug_rocksmq._processes import consumer_session, opening
-from mqplug_rocksmq._processes.batch_codec import pack_batches
-from mqplug_rocksmq._processes.memory_allowance import UNCOUNTED_BYTES
-from mqplug_rocksmq._processes.poll_bell import PollBell, answer_first, hold_rings, ring_held
+from mqplug_rocksmq._processes import following_connection, served_consumer
+from mqplug_rocksmq._processes.codec import pack_batches
+from mqplug_rocksmq._processes.owner_services import UNCOUNTED_BYTES
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
+from mqplug_rocksmq._processes.served_consumer import PollBell, answer_first, hold_rings, ring_held
 
 WAIT = 5.0  # seconds of one poll: a guest asks anew after no more
 
@@ -94,7 +94,7 @@ def test_a_poll_is_answered_by_the_thread_that_stores() -> None:
 @pytest.mark.parametrize("most", [0, UNCOUNTED_BYTES])
 def test_answers_of_other_threads(path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode, most: int) -> None:
     """Whatever waits gets each message once and in order, from whichever thread it is sent."""
-    monkeypatch.setattr(consumer_session, "UNCOUNTED_BYTES", most)  # with 0, every answer is left to its own thread
+    monkeypatch.setattr(served_consumer, "UNCOUNTED_BYTES", most)  # with 0, every answer is left to its own thread
     with served(path) as (owner, guest):
         got = ThreadPoolExecutor(1)
         with guest.consumer("orders", group="g", mode=mode, start=mqplug.EARLIEST) as consumer:
@@ -119,7 +119,7 @@ def test_an_answer_that_fails(path: Path, monkeypatch: pytest.MonkeyPatch, caplo
     with served(path) as (_, guest), guest.consumer("orders", group="g", start=mqplug.EARLIEST) as consumer:
         got = ThreadPoolExecutor(1)
         value = got.submit(received, consumer)
-        monkeypatch.setattr(consumer_session, "pack_batches", failing)
+        monkeypatch.setattr(served_consumer, "pack_batches", failing)
         with guest.producer("orders") as out:
             out.send(b"x")
         assert value.result(60) == b"x"
@@ -142,6 +142,8 @@ def served(path: Path) -> Iterator[tuple[mqplug.Client, mqplug.Client]]:
         owner = stack.enter_context(mqplug.connect("rocksmq", path=str(path), sync="os"))
         owner.create_topic("orders")
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(opening, "open_or_connect", lambda path, settings, timeout: RemoteConnection(path, timeout))
+            patched.setattr(
+                following_connection, "open_or_connect", lambda path, settings, timeout: RemoteConnection(path, timeout)
+            )
             guest = stack.enter_context(mqplug.connect("rocksmq", path=str(path), sync="os"))
         yield owner, guest

@@ -12,8 +12,7 @@ def commands() -> list[Command]:
     """Return all commands."""
     from mqplug_rocksmq._commands.backup import backup, restore
     from mqplug_rocksmq._commands.check import check, repair
-    from mqplug_rocksmq._commands.compact import compact
     from mqplug_rocksmq._commands.serve import serve
-    from mqplug_rocksmq._commands.stats import stats
+    from mqplug_rocksmq._commands.stats import compact, stats
 
     return [backup, check, compact, repair, restore, serve, stats]

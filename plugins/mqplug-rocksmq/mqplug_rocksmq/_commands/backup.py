@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument
-from mqplug_rocksmq._processes.reach import ask_owner, existing_store
+from mqplug_rocksmq._commands.output import answer_timeout_option, path_argument
+from mqplug_rocksmq._processes.client_connection import ask_owner, existing_store
 
 _target = click.argument("target", type=click.Path(path_type=Path))
 
@@ -30,7 +30,7 @@ def backup(path: Path, target: Path, timeout: float) -> None:
 
 def _back_up_closed(path: Path, target: Path) -> None:
     from mqplug_rocksmq._care.backup import back_up_store
-    from mqplug_rocksmq._processes.open_stores import close_store, open_store
+    from mqplug_rocksmq._processes.owner import close_store, open_store
     from mqplug_rocksmq._settings import RocksMQSettings
 
     store = open_store(path, RocksMQSettings(path=str(path)))

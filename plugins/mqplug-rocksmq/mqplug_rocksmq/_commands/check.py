@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import click
 
 from mqplug import AlreadyOpen
-from mqplug_rocksmq._care.damage import Finding, SurveyReport
-from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument, print_json_option
-from mqplug_rocksmq._commands.output import print_json
+from mqplug_rocksmq._commands.output import answer_timeout_option, path_argument, print_json, print_json_option
 from mqplug_rocksmq._engine.store_files import writable
-from mqplug_rocksmq._processes.reach import ask_owner, existing_store
+from mqplug_rocksmq._processes.client_connection import ask_owner, existing_store
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._care.damage import Finding, SurveyReport
 
 
 @click.command()

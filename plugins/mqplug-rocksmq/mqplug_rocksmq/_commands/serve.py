@@ -1,21 +1,40 @@
-"""``mqplug rocksmq serve``."""
+"""``mqplug rocksmq serve``, which tells a service manager such as systemd when programs can use the store."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mqplug import AlreadyOpen
-from mqplug_rocksmq._commands.options import StorePath
-from mqplug_rocksmq._commands.service_manager import tell_service_manager
+from mqplug_rocksmq._commands.output import StorePath
 from mqplug_rocksmq._settings import MIN_DISK_BYTES, RocksMQSettings, Sync
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._store.store import Store
+
+
+_VARIABLE = "NOTIFY_SOCKET"
+
+
+def tell_service_manager(*lines: str) -> None:
+    """Send lines such as ``READY=1`` to the service manager, if one started this process and listens.
+
+    Only a unit with ``Type=notify`` listens. A name that begins with ``@`` is in Linux' abstract namespace.
+    """
+    address = os.environ.get(_VARIABLE)
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.sendto("\n".join(lines).encode(), address)
+
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 _WAIT_ROUND_S = 0.5
@@ -37,7 +56,7 @@ def serve(path: Path, sync: Sync, disk_max_bytes: int | None, wait: bool) -> Non
     Programs use the store by the same path with or without this command. It spares short-lived programs the time to
     open the store, and answers steadily where a program that owned the store would be busy with its own work.
     """
-    from mqplug_rocksmq._processes.open_stores import close_store
+    from mqplug_rocksmq._processes.owner import close_store
 
     settings = RocksMQSettings(path=str(path), sync=sync, disk_max_bytes=disk_max_bytes)
     # Blocked in all threads: otherwise another thread would sometimes take them, and the wait below would not end.
@@ -59,7 +78,7 @@ def serve(path: Path, sync: Sync, disk_max_bytes: int | None, wait: bool) -> Non
 
 def _open(path: Path, settings: RocksMQSettings, *, wait: bool) -> Store | None:
     """Return the store, with *wait* as soon as no other process owns it, or None if a signal ended the wait."""
-    from mqplug_rocksmq._processes.open_stores import open_store
+    from mqplug_rocksmq._processes.owner import open_store
 
     told = False
     while True:

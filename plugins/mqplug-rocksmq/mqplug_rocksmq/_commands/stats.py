@@ -1,4 +1,4 @@
-"""``mqplug rocksmq stats``."""
+"""``mqplug rocksmq stats`` and ``compact``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import Any
 
 import click
 
-from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument, print_json_option
-from mqplug_rocksmq._commands.output import print_json, show_table, sized, timed
-from mqplug_rocksmq._processes.reach import ask_owner, existing_store, hold_closed_store
+from mqplug_rocksmq._commands.output import (
+    answer_timeout_option,
+    path_argument,
+    print_json,
+    print_json_option,
+    show_table,
+    sized,
+    timed,
+)
+from mqplug_rocksmq._processes.client_connection import ask_owner, existing_store, hold_closed_store
 
 
 @click.command()
@@ -59,3 +66,28 @@ def _table(names: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
     if rows:
         click.echo()
         show_table(names, [[row[name] for name in names] for row in rows])
+
+
+@click.command()
+@path_argument
+@answer_timeout_option
+def compact(path: Path, timeout: float) -> None:
+    """Drop messages that retention no longer keeps in the store at PATH, and free as much disk space as possible."""
+    from mqplug_rocksmq._care.counting import disk_used
+
+    path = existing_store(path)
+    before = disk_used(path)
+    if ask_owner(path, {"call": "compact"}, timeout) is None:
+        _compact_closed(path)
+    click.echo(f"{sized(before)} before, {sized(disk_used(path))} now")
+
+
+def _compact_closed(path: Path) -> None:
+    from mqplug_rocksmq._processes.owner import close_store, open_store
+    from mqplug_rocksmq._settings import RocksMQSettings
+
+    store = open_store(path, RocksMQSettings(path=str(path)))
+    try:
+        store.compact()
+    finally:
+        close_store(store)

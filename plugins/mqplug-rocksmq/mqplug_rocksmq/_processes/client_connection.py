@@ -1,23 +1,26 @@
-"""A client process's connection to the owner of a store: one socket, requests and answers as frames."""
+"""A connection to the owner of a store: one socket, requests and answers as frames.
+
+A command reaches a store through it: it asks the process that has the store open, or holds a closed store.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakSet
 
-from mqplug import AlreadyOpen, ConnectError, Timeout
+from mqplug import AlreadyOpen, ConfigError, ConnectError, Timeout
 from mqplug.spi import Deadline
-from mqplug_rocksmq._engine.directory import OWNER
+from mqplug_rocksmq._engine.directory import OWNER, examine
 from mqplug_rocksmq._engine.errors import translate
-from mqplug_rocksmq._engine.ownership import read_owner
+from mqplug_rocksmq._engine.ownership import Ownership, read_owner
 from mqplug_rocksmq._processes.codec import error_from_wire
-from mqplug_rocksmq._processes.frames import PROTOCOL, FrameHeader, FrameReader, LargeFrame, pack_frame
-from mqplug_rocksmq._processes.peer import user_of
+from mqplug_rocksmq._processes.frames import PROTOCOL, FrameHeader, FrameReader, LargeFrame, pack_frame, user_of
 
 AnswerFrame = tuple[FrameHeader, bytes | memoryview]
 """The header and the body of a frame from the owner."""
@@ -214,3 +217,44 @@ def _hang_up() -> None:
 
 
 os.register_at_fork(after_in_child=_hang_up)
+
+
+CONNECT_S = 10.0
+
+
+def existing_store(path: Path, *, named: bool = True) -> Path:
+    """Return the path if a store is there. Unless *named*, its identity file may be damaged."""
+    if not path.exists():
+        raise ConfigError(f"there is no store at {path}", fix="Check the path")
+    examine(path, create=False, named=named)
+    return path.resolve()
+
+
+def ask_owner(path: Path, request: FrameHeader, timeout: float) -> FrameHeader | None:
+    """Ask the process that has the store open, and return its answer, or None if no process has it open."""
+    try:
+        Ownership(path, reading=True).release()
+    except AlreadyOpen as refused:
+        owner = read_owner(path)
+        if owner is None or owner.socket is None:
+            raise AlreadyOpen(refused.message, fix="Close it there, and try again", backend="rocksmq") from None
+        return _ask(owner.socket, path, request, timeout)
+    return None
+
+
+def _ask(address: str, path: Path, request: FrameHeader, timeout: float) -> FrameHeader:
+    connection = ClientConnection(address, path, min(timeout, CONNECT_S))
+    try:
+        return connection.ask(request, timeout=timeout)[0]
+    finally:
+        connection.close()
+
+
+@contextmanager
+def hold_closed_store(path: Path) -> Iterator[None]:
+    """Within, no other process can open a store that is closed."""
+    ownership = Ownership(path, reading=True)
+    try:
+        yield
+    finally:
+        ownership.release()

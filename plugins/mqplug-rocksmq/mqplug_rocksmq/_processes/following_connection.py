@@ -1,4 +1,4 @@
-"""A client's connection to a store that another process owned first: it follows the store from owner to owner."""
+"""A client's connection to a store: as its owner, or through the process that owns it, from owner to owner."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import Any, Final, cast
 import attrs
 
 from mqplug import Error, OutcomeUnknown, Timeout
-from mqplug.spi import Action, ConsumerOptions, GroupMove, Listener, TopicInfo, TransactionOptions
+from mqplug.spi import Action, Capabilities, ConsumerOptions, GroupMove, Listener, TopicInfo, TransactionOptions
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._driver.producers import SyncedProducer
 from mqplug_rocksmq._driver.stage import RocksMQStage
 from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit, TransactionalProducer
 from mqplug_rocksmq._driver.translation import OffsetArithmetic
+from mqplug_rocksmq._engine.directory import examine, expect_database
+from mqplug_rocksmq._engine.errors import cannot_open
 from mqplug_rocksmq._processes.following_consumer import FollowingConsumer, FollowingMembership
 from mqplug_rocksmq._processes.outlets import Outlet, StoreOutlet
+from mqplug_rocksmq._processes.owner import OPEN_RETRY_S, StoreAccess, StoreLocator, close_store, open_or_connect
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._processes.resending import ResendingSink
-from mqplug_rocksmq._processes.store_locator import StoreAccess, StoreLocator
+from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.store import Store
 
 UNWRAP_S: Final = 30.0
 
@@ -95,3 +99,21 @@ def _with_present_member(move: GroupMove) -> GroupMove:
     if not isinstance(move.member, FollowingMembership):
         return move
     return attrs.evolve(move, member=move.member.present)
+
+
+def connect(
+    settings: RocksMQSettings, capabilities: Capabilities, timeout: float
+) -> StoreConnection | FollowingConnection:
+    """Open the store, or connect to the process that has it open."""
+    try:
+        examine(settings.directory, create=settings.create)
+        expect_database(settings.directory)
+        found = open_or_connect(settings.directory, settings, min(timeout, OPEN_RETRY_S))
+    except Error:
+        raise
+    except OSError as error:
+        raise cannot_open(settings.directory, error) from error
+    capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
+    if isinstance(found, Store):
+        return StoreConnection(found, settings, capabilities, close_store)
+    return FollowingConnection(found, settings, capabilities)

@@ -13,8 +13,8 @@ from mqplug import AlreadyOpen, Batch, ConnectError, Error, Log, Position, Timeo
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._driver.consumer import JoinContext, LogConsumer, Membership
 from mqplug_rocksmq._processes.client_connection import OwnerGone
+from mqplug_rocksmq._processes.owner import StoreAccess, StoreLocator
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
-from mqplug_rocksmq._processes.store_locator import StoreAccess, StoreLocator
 from mqplug_rocksmq._processes.transaction_requests import RemoteMembership
 
 OWNER_WAIT_S: Final = 10.0  # of looking for an owner; then the consumer raises

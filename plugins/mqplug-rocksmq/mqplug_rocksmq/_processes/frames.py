@@ -1,4 +1,4 @@
-"""Frames between processes: a JSON header and raw bytes, both preceded by their lengths.
+"""Frames between processes: a JSON header and raw bytes, both preceded by their lengths; and who is at the other end.
 
 This layer never changes, so that programs of different versions can at least find that out. The content of frames has
 a version of its own, ``PROTOCOL``, which both sides send first.
@@ -7,6 +7,7 @@ a version of its own, ``PROTOCOL``, which both sides send first.
 from __future__ import annotations
 
 import json
+import socket
 from struct import Struct
 from typing import Any, Final
 
@@ -138,3 +139,26 @@ def _object(text: bytes) -> FrameHeader:
     if not isinstance(decoded, dict) or end < len(string):
         raise ConnectError("the other side sent a frame that is not a JSON object")
     return decoded
+
+
+_CREDENTIALS: Final = Struct("3i")
+
+
+def user_of(connection: socket.socket) -> int | None:
+    """Return the user of the process at the other end, or None where the system does not report it."""
+    found = _credentials(connection)
+    return None if found is None else found[1]
+
+
+def process_of(connection: socket.socket) -> int | None:
+    """Return the id of the process at the other end, or None where the system does not report it."""
+    found = _credentials(connection)
+    return None if found is None else found[0]
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int] | None:
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, group = _CREDENTIALS.unpack(raw)
+    return process, user, group

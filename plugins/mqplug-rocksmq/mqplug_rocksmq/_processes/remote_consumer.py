@@ -14,9 +14,8 @@ from typing import Any, Final, Protocol
 
 from mqplug import Batch, Error, Log, Position, Timeout
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
-from mqplug_rocksmq._processes.batch_codec import unpack_batches
 from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone, raise_error_in
-from mqplug_rocksmq._processes.codec import from_wire, to_wire
+from mqplug_rocksmq._processes.codec import from_wire, to_wire, unpack_batches
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.member_tokens import MemberToken, token_check
 from mqplug_rocksmq._processes.transaction_requests import RemoteMembership

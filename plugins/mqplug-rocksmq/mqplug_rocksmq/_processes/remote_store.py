@@ -13,10 +13,10 @@ from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommi
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone, raise_error_in
 from mqplug_rocksmq._processes.codec import from_wire, to_wire
-from mqplug_rocksmq._processes.forwarding import ForwardingConnection
 from mqplug_rocksmq._processes.frames import FrameHeader
+from mqplug_rocksmq._processes.outlets import RemoteOutlet
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
-from mqplug_rocksmq._processes.remote_outlet import RemoteOutlet
+from mqplug_rocksmq._processes.requests import ForwardingConnection
 from mqplug_rocksmq._processes.transaction_requests import commit_request, read_commit_answer
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics

@@ -1,20 +1,64 @@
-"""Requests of client processes to the owner of a store: one call each, on the table of operations and beside it."""
+"""Requests of client processes to the owner of a store: one call each, on the table of operations and beside it.
+
+A new operation of ``StoreConnection`` gets one line in the table. All client processes then have it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from mqplug_rocksmq._care.backup import back_up_store
 from mqplug_rocksmq._care.counting import statistics
+from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._processes.codec import error_to_wire, from_wire, to_wire
-from mqplug_rocksmq._processes.forwarding import OPERATIONS
 from mqplug_rocksmq._processes.frames import FrameHeader
-from mqplug_rocksmq._processes.session import OwnerServices
+from mqplug_rocksmq._processes.owner_services import OwnerServices
 from mqplug_rocksmq._processes.transaction_requests import COMMIT_TRANSACTION, answer_commit
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OPERATIONS: Final[set[str]] = set()
+"""The names of the operations in the table."""
+
+
+def _forwarded(
+    operation: Callable[Concatenate[StoreConnection, P], R],
+) -> Callable[Concatenate[ForwardingConnection, P], R]:
+    name = operation.__name__
+    OPERATIONS.add(name)
+
+    @wraps(operation)
+    def forward(self: ForwardingConnection, /, *arguments: P.args, **named: P.kwargs) -> R:
+        given: list[Any] = [*cast("tuple[Any, ...]", arguments), *named.values()]
+        return cast("R", self._forward(name, given[:-1], given[-1]))
+
+    return forward
+
+
+class ForwardingConnection(ABC):
+    """Has the operations of a ``StoreConnection`` and forwards each of them."""
+
+    @abstractmethod
+    def _forward(self, operation: str, arguments: Sequence[Any], timeout: float) -> Any:
+        """Have an operation carried out, and return its result."""
+
+    begin_transaction = _forwarded(StoreConnection.begin_transaction)
+    bounds = _forwarded(StoreConnection.bounds)
+    health = _forwarded(StoreConnection.health)
+    hold_transactions = _forwarded(StoreConnection.hold_transactions)
+    move_group = _forwarded(StoreConnection.move_group)
+    reserve_segment = _forwarded(StoreConnection.reserve_segment)
+    resolve = _forwarded(StoreConnection.resolve)
+    restore_group = _forwarded(StoreConnection.restore_group)
+    settle_late = _forwarded(StoreConnection.settle_late)
+    watermarks = _forwarded(StoreConnection.watermarks)
 
 
 def answer_request(server: OwnerServices, request: FrameHeader, body: bytes) -> FrameHeader:

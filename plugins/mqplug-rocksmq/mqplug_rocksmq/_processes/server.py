@@ -15,12 +15,10 @@ from typing import Final
 from mqplug import Error
 from mqplug.spi import Capabilities, Deadline
 from mqplug_rocksmq._driver.connection import StoreConnection
-from mqplug_rocksmq._processes.frames import PROTOCOL, FrameHeader, pack_frame
+from mqplug_rocksmq._processes.frames import PROTOCOL, FrameHeader, pack_frame, user_of
 from mqplug_rocksmq._processes.member_tokens import MemberTokens
-from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance, release_free_memory
-from mqplug_rocksmq._processes.peer import user_of
+from mqplug_rocksmq._processes.owner_services import ConsumerRegistry, MemoryAllowance, release_free_memory
 from mqplug_rocksmq._processes.server_connection import ServerConnection
-from mqplug_rocksmq._processes.session import ConsumerRegistry
 from mqplug_rocksmq._settings import PLUGIN_VERSION
 from mqplug_rocksmq._store.store import Store
 

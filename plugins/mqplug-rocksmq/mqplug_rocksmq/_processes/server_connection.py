@@ -16,13 +16,17 @@ from typing import Final, Protocol
 from mqplug import ConnectError
 from mqplug.spi import Deadline
 from mqplug_rocksmq._processes.codec import error_to_wire
-from mqplug_rocksmq._processes.consumer_session import ServedConsumer
-from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
-from mqplug_rocksmq._processes.memory_allowance import UNCOUNTED_BYTES, MemoryAllowance
-from mqplug_rocksmq._processes.peer import process_of
-from mqplug_rocksmq._processes.producer_session import ServedProducer
+from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame, process_of
+from mqplug_rocksmq._processes.owner_services import (
+    UNCOUNTED_BYTES,
+    MemoryAllowance,
+    OwnerServices,
+    ServedObject,
+    SessionConnection,
+)
 from mqplug_rocksmq._processes.requests import answer_request
-from mqplug_rocksmq._processes.session import OwnerServices, ServedObject, SessionConnection
+from mqplug_rocksmq._processes.served_consumer import ServedConsumer
+from mqplug_rocksmq._processes.served_producer import ServedProducer
 
 HELLO_S: Final = 5.0
 SEND_ANSWER_S: Final = 30.0  # in which a client has to read an answer

@@ -15,8 +15,8 @@ from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommi
 from mqplug_rocksmq._format.page import Page
 from mqplug_rocksmq._processes.codec import error_from_wire, error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
-from mqplug_rocksmq._processes.producer_session import cut_pages, not_stored
-from mqplug_rocksmq._processes.session import ConsumerRegistry, OwnerServices
+from mqplug_rocksmq._processes.owner_services import ConsumerRegistry, OwnerServices
+from mqplug_rocksmq._processes.served_producer import cut_pages, not_stored
 from mqplug_rocksmq._store.transactions import LogPages, StepId
 
 COMMIT_TRANSACTION: Final = "commit_transaction"
