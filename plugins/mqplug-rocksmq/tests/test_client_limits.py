@@ -15,7 +15,7 @@ from rocksmq_stores import eventually, freeze, line, nightly, python
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import read_owner
-from mqplug_rocksmq._processes import server_connection
+from mqplug_rocksmq._processes import server
 from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._processes.owner_services import MemoryAllowance
 
@@ -154,7 +154,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
 
 def test_a_guest_that_stops_in_the_midst_of_a_request(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guest that does not finish what it began to say is hung up on, and the others go on."""
-    monkeypatch.setattr(server_connection, "STALLED_REQUEST_S", 1.0)
+    monkeypatch.setattr(server, "STALLED_REQUEST_S", 1.0)
     with (
         owned_with(path, clients_max_bytes=16 << 20),
         half_a_request(path) as stalled,
@@ -189,7 +189,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", star
 
 def test_readers_that_stop_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guests that do not take the answers that they asked for hold up nobody for longer than they may."""
-    monkeypatch.setattr(server_connection, "SEND_ANSWER_S", 1.0)
+    monkeypatch.setattr(server, "SEND_ANSWER_S", 1.0)
     with (
         owned_with(path, clients_max_bytes=16 << 20, message_max_bytes=8_000_000) as mq,
         ExitStack() as guests,

@@ -22,7 +22,7 @@ import mqplug
 from mqplug import AlreadyOpen, ConnectError, Error, Log, Position, PositionLost, spi
 from mqplug_rocksmq._engine.ownership import Ownership, read_owner
 from mqplug_rocksmq._format.page import Page, PageColumns, encode_page
-from mqplug_rocksmq._processes import server_connection
+from mqplug_rocksmq._processes import server
 from mqplug_rocksmq._processes.client_connection import ClientConnection
 from mqplug_rocksmq._processes.codec import error_from_wire, error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import LARGE_BODY, MAX_BODY, PROTOCOL, FrameReader, pack_frame
@@ -261,7 +261,7 @@ def test_pages_from_elsewhere(noise: bytes, place: int) -> None:
 
 def test_who_says_nothing(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that does not say hello is hung up on after a while."""
-    monkeypatch.setattr(server_connection, "HELLO_S", 0.1)
+    monkeypatch.setattr(server, "HELLO_S", 0.1)
     with dial(path) as stranger:
         assert heard(stranger) == b""
 

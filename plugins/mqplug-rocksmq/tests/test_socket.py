@@ -13,7 +13,7 @@ from rocksmq_stores import eventually, new_log, serving, store_settings
 import mqplug
 from mqplug_rocksmq._engine.ownership import read_owner, socket_path
 from mqplug_rocksmq._format.page import PageColumns, encode_page
-from mqplug_rocksmq._processes import server_connection
+from mqplug_rocksmq._processes import server
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
 from mqplug_rocksmq._processes.owner import close_store, open_store
@@ -33,7 +33,7 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
             assert go_on.wait(10)
             super().serve(header, body)
 
-    monkeypatch.setitem(server_connection._SESSIONS, "produce", Parcels)
+    monkeypatch.setitem(server._SESSIONS, "produce", Parcels)
     store = open_store(path, store_settings(sync="os"))
     monkeypatch.setattr(store, "sync", lambda: synced.append(1))
     new_log(store)

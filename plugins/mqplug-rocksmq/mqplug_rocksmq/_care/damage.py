@@ -10,6 +10,9 @@ import attrs
 from mqplug import Error
 from mqplug_rocksmq._engine.rocks import Pages
 
+_MAX_READ_BYTES: Final = 4 << 20
+_KEY_BYTES: Final = 24  # of the keys that are tried: the resolution of the search
+
 
 @attrs.frozen
 class Finding:
@@ -41,10 +44,6 @@ class SurveyReport:
     def add(self, what: str, topic: str | None = None, partition: int | None = None) -> None:
         """Add a finding."""
         self.findings.append(Finding(what, topic, partition))
-
-
-_MAX_READ_BYTES: Final = 4 << 20
-_KEY_BYTES: Final = 24  # of the keys that are tried: the resolution of the search
 
 
 SkipTo = Callable[[bytes], bytes]

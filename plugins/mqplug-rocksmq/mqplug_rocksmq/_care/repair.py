@@ -62,6 +62,8 @@ from mqplug_rocksmq._format.keys import (
 _BUILDING: Final = "rocksdb.building"
 _WORKING: Final = "rocksdb.working"
 _WRITE_BYTES: Final = 4 << 20
+_ORDERS: Final = (("data", "meta"), ("meta", "data"))
+_FAMILY: Final = re.compile(r'\[CFOptions "(data|meta)"\]')
 
 
 @attrs.frozen
@@ -226,10 +228,6 @@ class _NewDatabase:
 
     def close(self) -> None:
         self._pages.close()
-
-
-_ORDERS: Final = (("data", "meta"), ("meta", "data"))
-_FAMILY: Final = re.compile(r'\[CFOptions "(data|meta)"\]')
 
 
 def open_without_list(database: Path, working: Path) -> Pages:

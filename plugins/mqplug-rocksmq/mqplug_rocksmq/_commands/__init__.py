@@ -10,8 +10,7 @@ if TYPE_CHECKING:
 
 def commands() -> list[Command]:
     """Return all commands."""
-    from mqplug_rocksmq._commands.backup import backup, restore
-    from mqplug_rocksmq._commands.check import check, repair
+    from mqplug_rocksmq._commands.care import backup, check, repair, restore
     from mqplug_rocksmq._commands.serve import serve
     from mqplug_rocksmq._commands.stats import compact, stats
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 _PREFIX = "rocksmq://"
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class StorePath(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
@@ -32,9 +33,6 @@ answer_timeout_option = click.option(
     help="How long to wait for the process that has the store open.",
 )  # fmt: skip
 print_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def print_json(value: object) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 _VARIABLE = "NOTIFY_SOCKET"
+_ENDS = (signal.SIGINT, signal.SIGTERM)
+_WAIT_ROUND_S = 0.5
 
 
 def tell_service_manager(*lines: str) -> None:
@@ -34,10 +36,6 @@ def tell_service_manager(*lines: str) -> None:
         address = "\0" + address[1:]
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.sendto("\n".join(lines).encode(), address)
-
-
-_ENDS = (signal.SIGINT, signal.SIGTERM)
-_WAIT_ROUND_S = 0.5
 
 
 @click.command()

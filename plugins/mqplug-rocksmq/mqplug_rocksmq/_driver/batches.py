@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ARROW_PAGE_MESSAGES: Final = 32  # smaller pages become Arrow faster by way of the lists of all
+_CACHE_BYTES: Final = 4 << 20
+_PAGE_OVERHEAD_BYTES: Final = 500  # of memory that a page takes beside its bytes, about
 
 
 class SliceColumns:
@@ -100,10 +102,6 @@ def next_batch(log: Log, ahead: deque[Slice], most: int) -> PageBatch:
     while ahead and (size := size + len(ahead[0])) <= most:
         slices.append(ahead.popleft())
     return PageBatch(log, slices)
-
-
-_CACHE_BYTES: Final = 4 << 20
-_PAGE_OVERHEAD_BYTES: Final = 500  # of memory that a page takes beside its bytes, about
 
 
 class CachedPage:

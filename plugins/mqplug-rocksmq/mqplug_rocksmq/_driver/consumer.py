@@ -17,6 +17,11 @@ from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._store.logs import BelowRetained
 from mqplug_rocksmq._store.store import Store
 
+THIS_HOST: Final = socket.gethostname()  # all processes of a store are on one host
+_READ_AHEAD_MESSAGES: Final = 1000
+_FEW_LOGS: Final = 4  # of which several pages are read at once: of more they would take too much memory
+_HAND_OVER_COMMIT_S: Final = 5.0  # for storing the positions of logs that go to another member
+
 
 class JoinContext(NamedTuple):
     """The messages a joining member still has from a previous owner, and the bell that wakes one of another process.
@@ -34,13 +39,6 @@ class JoinContext(NamedTuple):
 
 
 NEW_MEMBER: Final = JoinContext()
-
-THIS_HOST: Final = socket.gethostname()  # all processes of a store are on one host
-
-
-_READ_AHEAD_MESSAGES: Final = 1000
-_FEW_LOGS: Final = 4  # of which several pages are read at once: of more they would take too much memory
-_HAND_OVER_COMMIT_S: Final = 5.0  # for storing the positions of logs that go to another member
 
 
 class LogConsumer:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqplug.spi import Run, Staged, TopicInfo
-from mqplug_rocksmq._driver.sends import RunSend
+from mqplug_rocksmq._driver.producers import RunSend
 from mqplug_rocksmq._format.page import PageBody, PageColumns, is_full, page_bodies
 from mqplug_rocksmq._store.staging import StagedFile, StagedMark, StagedRun, StagingDirectory, staged
 

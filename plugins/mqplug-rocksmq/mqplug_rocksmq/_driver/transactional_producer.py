@@ -17,7 +17,7 @@ import attrs
 from mqplug import Closed, Error, Log, MessageTooLarge, NotAssigned, NotCommitted, OutcomeUnknown, PluginError, Timeout
 from mqplug.spi import Bell, Deadline, GroupMove, Run, Sending, TransactionMark
 from mqplug_rocksmq._driver.consumer import Membership
-from mqplug_rocksmq._driver.sends import RunSend, SingleSends
+from mqplug_rocksmq._driver.producers import RunSend, SingleSends
 from mqplug_rocksmq._driver.translation import log_at, log_number, stored_position
 from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._format.page import PageBody, is_full

@@ -7,13 +7,12 @@ from typing import Final
 
 import attrs
 
+_BUCKET_COUNT: Final = 36  # the last one begins at nine hours
+
 
 def now_ms() -> int:
     """Return the milliseconds since 1970."""
     return time.time_ns() // 1_000_000
-
-
-_BUCKET_COUNT: Final = 36  # the last one begins at nine hours
 
 
 @attrs.frozen

@@ -20,6 +20,13 @@ from mqplug_rocksmq._engine.store_files import create_own, entries_of, open_own
 
 RESERVED_INODES: Final = 16  # an opening takes ten
 SCARCE_INODES: Final = 4  # left free for small changes, if the reserve was needed
+MIN_BALLAST_BYTES: Final = 256 << 10  # twice what opening an empty store takes
+_ALLOCATE_BYTES: Final = 1 << 20
+_RECHECK_S: Final = 0.1  # between two checks of a full disk
+_RESUME_FREE_BYTES: Final = 8 << 20  # free space beside the ballast before a full store accepts sends again
+_RESUME_DISK_PART: Final = 16  # on a small disk, this fraction of it is enough
+_SMALL_WRITES_BYTES: Final = 1 << 20  # left free for positions, trims and other small writes
+_UNKNOWN_BYTES: Final = 1 << 62, 1 << 62  # for file systems that do not report their size
 
 
 def free_inodes(store: Path) -> int | None:
@@ -67,15 +74,6 @@ class InodeReserve:
                     os.close(create_own(self._path / str(number)))
         self.look()
         return self.held >= most
-
-
-MIN_BALLAST_BYTES: Final = 256 << 10  # twice what opening an empty store takes
-_ALLOCATE_BYTES: Final = 1 << 20
-_RECHECK_S: Final = 0.1  # between two checks of a full disk
-_RESUME_FREE_BYTES: Final = 8 << 20  # free space beside the ballast before a full store accepts sends again
-_RESUME_DISK_PART: Final = 16  # on a small disk, this fraction of it is enough
-_SMALL_WRITES_BYTES: Final = 1 << 20  # left free for positions, trims and other small writes
-_UNKNOWN_BYTES: Final = 1 << 62, 1 << 62  # for file systems that do not report their size
 
 
 class DiskSpace:

@@ -33,6 +33,11 @@ _FILE_KINDS: Final = (
     (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
 )  # fmt: skip
 
+_BLOCK_BYTES: Final = 32 << 10  # a record does not cross the end of a block
+_HEADER: Final = Struct("<IHB")  # checksum, length, kind
+_OF_REUSED_FILES: Final = {5, 6, 7, 8, 11, 131}
+_NO_KIND: Final = 255  # of which RocksDB drops the record
+
 
 def open_own(path: Path, flags: int) -> int:
     """Open a file of a store and return its descriptor. Raise ``ConfigError`` unless it is a regular file."""
@@ -159,12 +164,6 @@ def _refused(path: Path, what: str) -> ConfigError:
         fix="Find out who put it there, then remove it",
         backend="rocksmq",
     )
-
-
-_BLOCK_BYTES: Final = 32 << 10  # a record does not cross the end of a block
-_HEADER: Final = Struct("<IHB")  # checksum, length, kind
-_OF_REUSED_FILES: Final = {5, 6, 7, 8, 11, 131}
-_NO_KIND: Final = 255  # of which RocksDB drops the record
 
 
 def expect_readable_records(database: Path) -> None:

@@ -17,6 +17,9 @@ _SPAN: Final = Struct("<QIIQ")
 _NUMBER: Final = Struct(">Q")
 _LENGTH: Final = Struct(">H")
 _ONE_SPAN: Final = Struct("<IQIIQ")
+TOKEN_BYTES: Final = 8
+_HEAD: Final = Struct(f"<III{TOKEN_BYTES}s")  # the token last: a record that was not finished has none
+_AFTER_CRC_AT: Final = 4
 
 
 class HandOutSpan(NamedTuple):
@@ -74,11 +77,6 @@ def spans_of(handed: Iterable[tuple[int, int, int]]) -> tuple[HandOutSpan, ...]:
         else:
             spans.append(HandOutSpan(offset, 1, attempts, due))
     return tuple(spans)
-
-
-TOKEN_BYTES: Final = 8
-_HEAD: Final = Struct(f"<III{TOKEN_BYTES}s")  # the token last: a record that was not finished has none
-_AFTER_CRC_AT: Final = 4
 
 
 class JournalContent(NamedTuple):

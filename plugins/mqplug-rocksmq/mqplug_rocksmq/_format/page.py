@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from crc32c import crc32c
 
-from mqplug import Corrupt
+from mqplug import Corrupt, MessageTooLarge
 
 if TYPE_CHECKING:
     import pyarrow
 
     Buffer = bytes | memoryview
 
-
-from mqplug import MessageTooLarge
 
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("mqplug-rocksmq reads and writes its pages on little-endian machines only")
@@ -49,6 +47,9 @@ _BUFFER_COUNT: Final = 13
 _ALIGNMENT_BYTES: Final = 8
 _ARROW_MIN_MESSAGES: Final = 32
 _MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999, in milliseconds since 1970
+MAX_PAGE_MESSAGES: Final = 1000
+MAX_PAGE_BYTES: Final = 256 << 10
+MAX_APPEND_BYTES: Final = 1 << 30
 
 # The numbers of buffers in the directory.
 _TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
@@ -369,11 +370,6 @@ class Page:
                 if not valid >> index & 1:
                     data[index] = None
         return data
-
-
-MAX_PAGE_MESSAGES: Final = 1000
-MAX_PAGE_BYTES: Final = 256 << 10
-MAX_APPEND_BYTES: Final = 1 << 30
 
 
 def page_bodies(columns: PageColumns) -> list[PageBody]:

@@ -29,6 +29,8 @@ RECEIVE_BYTES: Final = 1 << 18
 ANSWER_GRACE_S: Final = 0.1  # for an answer to arrive, beyond the timeout of its request
 _connections: WeakSet[ClientConnection] = WeakSet()
 
+CONNECT_S = 10.0
+
 
 class OwnerGone(ConnectError):
     """The owner process has ended."""
@@ -217,9 +219,6 @@ def _hang_up() -> None:
 
 
 os.register_at_fork(after_in_child=_hang_up)
-
-
-CONNECT_S = 10.0
 
 
 def existing_store(path: Path, *, named: bool = True) -> Path:

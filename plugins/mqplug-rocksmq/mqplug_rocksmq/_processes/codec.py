@@ -36,6 +36,7 @@ _RECORDS: Final[dict[str, type[Any]]] = {
 _FIELDS: Final = {name: tuple(field.name for field in attrs.fields(kind)) for name, kind in _RECORDS.items()}
 _PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 _ERROR_FIELDS: Final = ("message", "fix", "backend", "topic", "operation", "retryable", "log", "low", "capability")
+_MAX_PAGE_EXCESS = 4  # a page is sent whole if at least one in four of its messages is wanted
 
 
 def to_wire(value: Any) -> Any:
@@ -133,9 +134,6 @@ def error_from_wire(words: Mapping[str, Any]) -> Exception:
         if field in words:
             setattr(error, field, from_wire(words[field]))
     return error
-
-
-_MAX_PAGE_EXCESS = 4  # a page is sent whole if at least one in four of its messages is wanted
 
 
 def pack_batches(batches: Iterable[Batch], *, attempts: bool) -> tuple[list[FrameHeader], list[bytes]]:

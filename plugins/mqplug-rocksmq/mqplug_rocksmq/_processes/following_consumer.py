@@ -15,7 +15,7 @@ from mqplug_rocksmq._driver.consumer import JoinContext, LogConsumer, Membership
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.owner import StoreAccess, StoreLocator
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
-from mqplug_rocksmq._processes.transaction_requests import RemoteMembership
+from mqplug_rocksmq._processes.requests import RemoteMembership
 
 OWNER_WAIT_S: Final = 10.0  # of looking for an owner; then the consumer raises
 _MAX_LOOK_S: Final = 1.0  # that count from one look for an owner to the next: one may come and go in between

@@ -29,6 +29,8 @@ Frame = tuple[FrameHeader, bytes]
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _decode = json.JSONDecoder().raw_decode
 
+_CREDENTIALS: Final = Struct("3i")
+
 
 def pack_frame(header: FrameHeader, *body: bytes) -> bytes:
     """Return one frame."""
@@ -139,9 +141,6 @@ def _object(text: bytes) -> FrameHeader:
     if not isinstance(decoded, dict) or end < len(string):
         raise ConnectError("the other side sent a frame that is not a JSON object")
     return decoded
-
-
-_CREDENTIALS: Final = Struct("3i")
 
 
 def user_of(connection: socket.socket) -> int | None:

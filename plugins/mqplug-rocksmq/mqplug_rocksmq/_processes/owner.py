@@ -42,6 +42,8 @@ _inherited: list[_OwnedStore] = []
 
 OPEN_RETRY_S: Final = 5.0
 EXIT_CLOSE_S: Final = 3.0  # how long the end of a program waits for a store that is still open
+T = TypeVar("T")
+FORKED_WAIT_S: Final = 5.0  # for another process to own the store, if this one cannot
 
 
 class _OwnedStore:
@@ -198,11 +200,6 @@ def _close_forgotten() -> None:
 
 os.register_at_fork(after_in_child=_abandon)
 atexit.register(_close_forgotten)
-
-
-T = TypeVar("T")
-
-FORKED_WAIT_S: Final = 5.0  # for another process to own the store, if this one cannot
 
 
 class StoreAccess(Protocol):

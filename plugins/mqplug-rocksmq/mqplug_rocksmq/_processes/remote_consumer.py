@@ -18,7 +18,7 @@ from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientCo
 from mqplug_rocksmq._processes.codec import from_wire, to_wire, unpack_batches
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.member_tokens import MemberToken, token_check
-from mqplug_rocksmq._processes.transaction_requests import RemoteMembership
+from mqplug_rocksmq._processes.requests import RemoteMembership
 
 MANY_MESSAGES: Final = 1000  # a program that wants that many reads on
 POLL_AHEAD_MESSAGES: Final = 8000  # which are fetched for it together

@@ -16,8 +16,7 @@ from mqplug_rocksmq._processes.codec import from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.outlets import RemoteOutlet
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
-from mqplug_rocksmq._processes.requests import ForwardingConnection
-from mqplug_rocksmq._processes.transaction_requests import commit_request, read_commit_answer
+from mqplug_rocksmq._processes.requests import ForwardingConnection, commit_request, read_commit_answer
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 

@@ -20,6 +20,13 @@ from mqplug_rocksmq._processes.codec import error_to_wire, from_wire, pack_batch
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.owner_services import UNCOUNTED_BYTES, SessionConnection
 
+MAX_POLL_WAIT_S: Final = 5.0
+REVOKE_ANSWER_S: Final = 30.0
+MAX_ANSWER_BYTES: Final = 1 << 20
+BATCH_MESSAGES: Final = 1000  # in one batch, unless the client's program wants more at a time
+FULL_POLL_MESSAGES: Final = 100  # where fewer came, they were the last ones
+_log = logging.getLogger("mqplug.rocksmq")
+
 
 class PollBell(Bell):
     """Wakes a poll that waits, as bytes from its client do. *answer* may use the poll's consumer while it waits."""
@@ -104,13 +111,6 @@ def ring_held() -> None:
         if not bell.answer():
             bell.ring()
 
-
-MAX_POLL_WAIT_S: Final = 5.0
-REVOKE_ANSWER_S: Final = 30.0
-MAX_ANSWER_BYTES: Final = 1 << 20
-BATCH_MESSAGES: Final = 1000  # in one batch, unless the client's program wants more at a time
-FULL_POLL_MESSAGES: Final = 100  # where fewer came, they were the last ones
-_log = logging.getLogger("mqplug.rocksmq")
 
 WaitingPoll = tuple[int, tuple[int, int]]
 """The number of a poll to be answered, and how many messages it wants: in all, and in one batch."""

@@ -35,6 +35,10 @@ from mqplug_rocksmq._format.keys import (
 from mqplug_rocksmq._format.page import Page, PageBody, end_before, message_count
 from mqplug_rocksmq._format.slices import Slice, gather_single_pages
 
+_MIN_WALK_BYTES: Final = 4 << 10  # of pages in the second read
+_MAX_WALK_BYTES: Final = 1 << 20
+_SCAN_VALUES: Final = 1000
+
 
 def append_page(changes: Changes, log: LogState, body: PageBody) -> None:
     """Add a page to the changes, as the next one of its log. The log's record is still to be added."""
@@ -56,10 +60,6 @@ def lease_offsets(log: LogState) -> bool:
     if leasing:
         log.leased = log.next + LEASE_OFFSETS
     return leasing
-
-
-_MIN_WALK_BYTES: Final = 4 << 10  # of pages in the second read
-_MAX_WALK_BYTES: Final = 1 << 20
 
 
 class BelowRetained(Exception):
@@ -205,8 +205,6 @@ def first_and_last(engine: Engine, log: LogState) -> tuple[int, int] | None:
         return part.base + part.start, high - 1
     return None
 
-
-_SCAN_VALUES: Final = 1000
 
 FoundPages = list[tuple[int, bytes]]
 """Pages with their offsets in the log."""

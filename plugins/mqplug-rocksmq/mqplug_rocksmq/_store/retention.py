@@ -42,6 +42,16 @@ from mqplug_rocksmq._store.topics import TopicRetention, TopicTable
 
 MarksOf = Callable[[LogState], Iterator[TimeMark]]
 
+_SMALL_TABLE_BYTES: Final = 1 << 20
+_MIN_RUN_TABLES: Final = 16
+_STOP_S: Final = 2.0
+_MAX_STEPS_AHEAD: Final = 4  # of new messages before writers wait for old ones to be dropped
+_MAX_WRITER_WAIT_S: Final = 10.0
+_RETRY_S: Final = 0.5  # until space is freed again after a full disk prevented it; doubled each time
+_MIN_MARGIN_BYTES: Final = 1 << 20
+_MIN_LOG_BYTES: Final = 256 << 10  # of the write-ahead log, that are not worth a table
+_log = logging.getLogger("mqplug.rocksmq")
+
 
 class _MarkedPart(NamedTuple):
     """The messages of a log between two entries of its time index, ordered by when they were stored."""
@@ -80,10 +90,6 @@ def _marked_parts(log: LogState, marks: Iterator[TimeMark]) -> Iterator[_MarkedP
         before = after
 
 
-_SMALL_TABLE_BYTES: Final = 1 << 20
-_MIN_RUN_TABLES: Final = 16
-
-
 def merge_small_tables(engine: Engine) -> None:
     """Merge each long run of small tables. Others may read and write meanwhile."""
     with engine.lock:
@@ -100,15 +106,6 @@ def small_table_runs(tables: Iterable[TableFile]) -> Iterator[tuple[bytes, bytes
         found = list(run)
         if small and len(found) >= _MIN_RUN_TABLES:
             yield found[0].first, found[-1].last
-
-
-_STOP_S: Final = 2.0
-_MAX_STEPS_AHEAD: Final = 4  # of new messages before writers wait for old ones to be dropped
-_MAX_WRITER_WAIT_S: Final = 10.0
-_RETRY_S: Final = 0.5  # until space is freed again after a full disk prevented it; doubled each time
-_MIN_MARGIN_BYTES: Final = 1 << 20
-_MIN_LOG_BYTES: Final = 256 << 10  # of the write-ahead log, that are not worth a table
-_log = logging.getLogger("mqplug.rocksmq")
 
 
 class RetentionWorker:

@@ -25,6 +25,10 @@ from mqplug_rocksmq._engine.rocks import write_table
 from mqplug_rocksmq._engine.store_files import entries_of, refuse_links
 from mqplug_rocksmq._settings import BACKEND
 
+STAGED_KEPT_S: Final = 24 * 3600.0  # the first task of a long job may finish that long before the job
+_UNFINISHED_KEPT_S: Final = 3600.0
+_CHECKSUM_READ_BYTES: Final = 256 << 10
+
 
 class StagedMark(NamedTuple):
     """A future entry of the time index, for the page that begins *at* offsets after the run's start."""
@@ -120,11 +124,6 @@ def _check(run: StagedRun, start: int) -> None:
 def _check_numbers(*numbers: object) -> None:
     if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
         raise TypeError("a staged file has invalid numbers")
-
-
-STAGED_KEPT_S: Final = 24 * 3600.0  # the first task of a long job may finish that long before the job
-_UNFINISHED_KEPT_S: Final = 3600.0
-_CHECKSUM_READ_BYTES: Final = 256 << 10
 
 
 class StagingDirectory:
