@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = StoreConnection | FollowingConnection
 
-
 __version__ = PLUGIN_VERSION
 __all__ = ["RocksMQSettings", "RocksMQStatistics"]
 

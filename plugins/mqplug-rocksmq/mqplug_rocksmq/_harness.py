@@ -181,7 +181,7 @@ def copy_of(path: Path) -> Client:
 
 
 def fill_disk(process: int, path: Path) -> Callable[[], None]:
-    """Let no file of a process (0: this one) grow far beyond the largest of its store, as on a full disk."""
+    """Simulate a full disk: cap the file size of a process (0 is this one) just above the largest file of its store."""
     largest = max(file.stat().st_size for file in (path / DATABASE).iterdir())
     soft, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
     resource.prlimit(process, resource.RLIMIT_FSIZE, (FULL_DISK_MARGIN_BYTES + largest, hard))

@@ -50,7 +50,7 @@ if step == "linked":
     Pages.ingest = linked
 else:
     setattr(*{
-        "staged": (Ingestion, "_check"), "intended": (Ingestion, "_take_in_files"), "ingesting": (Pages, "ingest"),
+        "staged": (Ingestion, "_check"), "intended": (Ingestion, "_ingest_files"), "ingesting": (Pages, "ingest"),
         "ingested": (Ingestion, "_place"), "placed": (StagingDirectory, "remove"),
     }[step], die)
 take(store, *several)
@@ -173,7 +173,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize(
     "step",
-    ["Ingestion._check", "StagingDirectory.remove", *nightly("Ingestion._take_in_files", "Ingestion._place")],
+    ["Ingestion._check", "StagingDirectory.remove", *nightly("Ingestion._ingest_files", "Ingestion._place")],
 )
 def test_the_owner_dies(path: Path, step: str) -> None:
     """An owner that is killed while it takes in does not keep a guest from having its batch taken in, once."""

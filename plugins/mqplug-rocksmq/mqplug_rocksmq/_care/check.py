@@ -128,7 +128,7 @@ def survey(
         if log in contents.ingested_runs:
             stored = merge(stored, ingested_pages(pages, contents.ingested_runs[log], report), key=itemgetter(0))  # noqa: PLW2901
         _survey_log(log, stored, contents, report, sink, doubtful=doubtful)
-    _look_at_groups(contents, report, sink)
+    _check_groups(contents, report, sink)
     report.topics = len(contents.topics)
     if sink:
         sink.rest(contents)
@@ -213,7 +213,7 @@ def _adopt(log: int, contents: SmallValues, report: SurveyReport) -> LogName:
     return owner
 
 
-def _look_at_groups(contents: SmallValues, report: SurveyReport, sink: SoundDataSink | None) -> None:
+def _check_groups(contents: SmallValues, report: SurveyReport, sink: SoundDataSink | None) -> None:
     groups = set()
     for log, places in contents.places.items():
         for group, place in places.items():

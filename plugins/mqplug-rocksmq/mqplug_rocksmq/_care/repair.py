@@ -110,7 +110,7 @@ def _rebuild(path: Path, *, backup: bool) -> RepairResult:
         shutil.rmtree(path / leftover, ignore_errors=True)
     report = SurveyReport()
     try:
-        source = _open_somehow(path, report)
+        source = _open_damaged(path, report)
         _copy_sound(path, source, report)
     except BaseException:
         for unfinished in (_BUILDING, _WORKING):
@@ -135,7 +135,7 @@ def _copy_sound(path: Path, source: Pages, report: SurveyReport) -> None:
         raise
 
 
-def _open_somehow(path: Path, report: SurveyReport) -> Pages:
+def _open_damaged(path: Path, report: SurveyReport) -> Pages:
     """Open the damaged database. If that fails, restore RocksDB's list of files in a copy."""
     try:
         return open_leniently(path / DATABASE, report)

@@ -18,13 +18,12 @@ from mqplug_rocksmq._settings import MIN_DISK_BYTES, RocksMQSettings, Sync
 if TYPE_CHECKING:
     from mqplug_rocksmq._store.store import Store
 
-
 _VARIABLE = "NOTIFY_SOCKET"
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 _WAIT_ROUND_S = 0.5
 
 
-def tell_service_manager(*lines: str) -> None:
+def notify_service_manager(*lines: str) -> None:
     """Send lines such as ``READY=1`` to the service manager, if one started this process and listens.
 
     Only a unit with ``Type=notify`` listens. A name that begins with ``@`` is in Linux' abstract namespace.
@@ -65,9 +64,9 @@ def serve(path: Path, sync: Sync, disk_max_bytes: int | None, wait: bool) -> Non
             return
         try:
             click.echo(f"serving {store.path} (process {os.getpid()})")
-            tell_service_manager("READY=1", f"STATUS=serving {store.path}")
+            notify_service_manager("READY=1", f"STATUS=serving {store.path}")
             signal.sigwait(_ENDS)
-            tell_service_manager("STOPPING=1")
+            notify_service_manager("STOPPING=1")
         finally:
             close_store(store)
     finally:
@@ -78,16 +77,16 @@ def _open(path: Path, settings: RocksMQSettings, *, wait: bool) -> Store | None:
     """Return the store, with *wait* as soon as no other process owns it, or None if a signal ended the wait."""
     from mqplug_rocksmq._processes.owner import open_store
 
-    told = False
+    announced = False
     while True:
         try:
             return open_store(path, settings)
         except AlreadyOpen as taken:
             if not wait:
                 raise
-            if not told:  # programs can use the store all the same
+            if not announced:  # programs can use the store all the same
                 click.echo(f"waiting: {taken.message}")
-                tell_service_manager("READY=1", f"STATUS=waiting: {taken.message}")
-                told = True
+                notify_service_manager("READY=1", f"STATUS=waiting: {taken.message}")
+                announced = True
         if signal.sigtimedwait(_ENDS, _WAIT_ROUND_S):
             return None

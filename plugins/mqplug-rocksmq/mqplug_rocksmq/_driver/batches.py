@@ -23,7 +23,6 @@ from mqplug_rocksmq._store.store import Store
 if TYPE_CHECKING:
     import pyarrow
 
-
 T = TypeVar("T")
 _ARROW_PAGE_MESSAGES: Final = 32  # smaller pages become Arrow faster by way of the lists of all
 _CACHE_BYTES: Final = 4 << 20

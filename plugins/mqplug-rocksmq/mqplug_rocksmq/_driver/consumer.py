@@ -20,7 +20,7 @@ from mqplug_rocksmq._store.store import Store
 THIS_HOST: Final = socket.gethostname()  # all processes of a store are on one host
 _READ_AHEAD_MESSAGES: Final = 1000
 _FEW_LOGS: Final = 4  # of which several pages are read at once: of more they would take too much memory
-_HAND_OVER_COMMIT_S: Final = 5.0  # for storing the positions of logs that go to another member
+_REVOKE_COMMIT_S: Final = 5.0  # for storing the positions of logs that go to another member
 
 
 class JoinContext(NamedTuple):
@@ -64,7 +64,7 @@ class LogConsumer:
             self._numbers[log] = number
             self._offsets[log] = offset_of(position)
 
-    def _let_go(self, logs: Iterable[Log]) -> None:
+    def _release(self, logs: Iterable[Log]) -> None:
         for log in logs:
             self._store.unwatch(self._numbers.pop(log), self.wake)
             self._offsets.pop(log)
@@ -73,7 +73,7 @@ class LogConsumer:
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
         start = options.start if isinstance(options.start, Mapping) else {}
-        self._let_go(self._offsets.keys() - set(options.logs))
+        self._release(self._offsets.keys() - set(options.logs))
         self._hold({log: start[log] for log in options.logs if log not in self._offsets})
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
@@ -165,7 +165,7 @@ class LogConsumer:
         """Do nothing: without a group no position is stored."""
 
     def close(self, timeout: float) -> None:
-        self._let_go(list(self._offsets))
+        self._release(list(self._offsets))
 
 
 def position_lost(log: Log, wanted: int, low: int) -> PositionLost:
@@ -200,8 +200,8 @@ class GroupConsumer(LogConsumer):
         if leaving:
             for log in leaving:  # before the listener says what to store: no transaction may store more after that
                 self._terms.pop(log, None)
-            self.commit(self._listener.revoked(leaving), max(timeout, _HAND_OVER_COMMIT_S))
-            self._let_go(leaving)
+            self.commit(self._listener.revoked(leaving), max(timeout, _REVOKE_COMMIT_S))
+            self._release(leaving)
             self._seat.release(leaving)
         if taken:
             stored = {log: self._stored(log) for log in taken}

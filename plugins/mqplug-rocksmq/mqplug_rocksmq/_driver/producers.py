@@ -30,7 +30,7 @@ from mqplug_rocksmq._store.store import Store
 LINGER_S: Final = 0.001  # for which messages that no sender waits for are collected, so that they share pages
 MAX_COLLECTED_MESSAGES: Final = 1000  # that are stored together
 PORTION_BYTES: Final = 1 << 20  # of single sends that are stored together
-LOOK_S: Final = 0.01
+STOPPED_ROUND_S: Final = 0.01
 
 
 def sendings_by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[str, int], Sequence[Sending]]]:
@@ -241,7 +241,7 @@ class StoppedSends:
     def wait(self, timeout: float) -> bool:
         """Return False if nothing waits. Else return in a moment."""
         if self._waiting:
-            time.sleep(min(timeout, LOOK_S))
+            time.sleep(min(timeout, STOPPED_ROUND_S))
         return bool(self._waiting)
 
 

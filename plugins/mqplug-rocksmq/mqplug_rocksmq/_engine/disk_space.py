@@ -43,9 +43,9 @@ class InodeReserve:
         self._path = store / INODES
         self._most = most
         self.held = 0
-        self.look()
+        self.measure()
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Count the files: some may have been removed."""
         self.held = len(entries_of(self._path))
 
@@ -72,7 +72,7 @@ class InodeReserve:
             for number in range(most):
                 if not (self._path / str(number)).exists():
                     os.close(create_own(self._path / str(number)))
-        self.look()
+        self.measure()
         return self.held >= most
 
 
@@ -114,7 +114,7 @@ class DiskSpace:
             return False
         self._looked = time.monotonic()
         self._used = database_bytes(self._store)
-        self._look()
+        self._measure_reserves()
         self._ballast.fit(self._used)
         free, total = _disk(self._store)
         wanted = wal_bytes(self._store) + min(_RESUME_FREE_BYTES, total // _RESUME_DISK_PART)
@@ -146,14 +146,14 @@ class DiskSpace:
         self._ballast.take(self._used, _disk(self._store)[0] - _SMALL_WRITES_BYTES)
         self._inodes.take()
 
-    def _look(self) -> None:
-        self._ballast.look()
-        self._inodes.look()
+    def _measure_reserves(self) -> None:
+        self._ballast.measure()
+        self._inodes.measure()
 
     def tend(self) -> None:
         """Measure the store and fit the ballast to it, as far as space permits."""
         self._used = database_bytes(self._store)
-        self._look()
+        self._measure_reserves()
         self._ballast.fit(self._used)
         if not self._covered():
             self._take()
@@ -215,9 +215,9 @@ class Ballast:
         self._probe = store / PROBE
         self._most = most
         self.held = 0
-        self.look()
+        self.measure()
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Measure the file: it may have been removed, or copied as a sparse file."""
         try:
             file = open_own(self._path, os.O_RDONLY)
@@ -252,7 +252,7 @@ class Ballast:
 
     def give_up(self) -> bool:
         """Free the ballast's space. Return whether there was any."""
-        self.look()
+        self.measure()
         held = self.held
         return self._resize(0) and held > 0
 

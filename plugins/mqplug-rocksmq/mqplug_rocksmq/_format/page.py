@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     Buffer = bytes | memoryview
 
-
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("mqplug-rocksmq reads and writes its pages on little-endian machines only")
 

@@ -197,7 +197,7 @@ class ServedConsumer:
             self._refuse(number, error)
             return
         if batches or timeout <= 0 or self._connection.more_came:
-            self._hand_over(number, batches)
+            self._answer_poll(number, batches)
         else:
             self._wait(number, wanted, min(timeout, MAX_POLL_WAIT_S))
 
@@ -232,7 +232,7 @@ class ServedConsumer:
         if not batches:
             return True
         try:
-            header, pages = self._answer_with(number, batches)
+            header, pages = self._poll_answer(number, batches)
             if sum(map(len, pages)) > UNCOUNTED_BYTES:  # it may have to wait for memory, and for the client
                 self._found = header, pages
                 return False
@@ -243,11 +243,11 @@ class ServedConsumer:
             _log.exception("store %s: sending messages to a client process failed", self._server.store.path)
         return True
 
-    def _hand_over(self, number: int, batches: Sequence[Batch]) -> None:
-        header, pages = self._answer_with(number, batches)
+    def _answer_poll(self, number: int, batches: Sequence[Batch]) -> None:
+        header, pages = self._poll_answer(number, batches)
         self._connection.send_frame(header, *pages)
 
-    def _answer_with(self, number: int, batches: Sequence[Batch]) -> tuple[FrameHeader, list[bytes]]:
+    def _poll_answer(self, number: int, batches: Sequence[Batch]) -> tuple[FrameHeader, list[bytes]]:
         headers, pages = pack_batches(batches, attempts=self._shares)
         return {"number": number, "batches": headers}, pages
 

@@ -111,7 +111,7 @@ class Ingestion:
             for file in files:
                 self._check(file)
                 _left(deadline)
-            return self._take_in(Intent(writer, number, files), deadline)
+            return self._ingest(Intent(writer, number, files), deadline)
 
     def reserve(self, timeout: float | None = None) -> int:
         """Return the number of a new segment, for a file to stage."""
@@ -182,7 +182,7 @@ class Ingestion:
 
     # the three steps ---------------------------------------------------------------------------------------
 
-    def _take_in(self, intent: Intent, deadline: Deadline) -> IngestOutcome:
+    def _ingest(self, intent: Intent, deadline: Deadline) -> IngestOutcome:
         self._safely(lambda changes: changes.put(INTENT, intent.value), deadline)
         try:
             return self._go_on(intent, deadline)
@@ -193,7 +193,7 @@ class Ingestion:
             raise
 
     def _go_on(self, intent: Intent, deadline: Deadline) -> IngestOutcome:
-        self._take_in_files(intent)
+        self._ingest_files(intent)
         logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
         taken = self._safely(lambda changes: self._place(changes, intent, logs), deadline, logs.values())
         self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link
@@ -203,7 +203,7 @@ class Ingestion:
         self._grew(grown, *logs.values())
         return taken
 
-    def _take_in_files(self, intent: Intent) -> None:
+    def _ingest_files(self, intent: Intent) -> None:
         with self._engine.lock:
             self._engine.check()
             pages = self._engine.pages

@@ -82,20 +82,20 @@ def read_log(engine: Engine, log: LogState, offset: int, max_messages: int, max_
     if offset < visible:
         with engine.lock:
             engine.check()
-            appetite = _appetite(offset, max_messages, max_bytes)
+            more = _read_limit(offset, max_messages, max_bytes)
             if log.has_ingested_runs:
                 found, befores, log.ingested_run = read_with_runs(
-                    engine.pages, log.number, offset, appetite, log.ingested_run
+                    engine.pages, log.number, offset, more, log.ingested_run
                 )
             else:
-                found = engine.pages.read(log.number, offset, appetite)
+                found = engine.pages.read(log.number, offset, more)
     # Checked after the read, because retention may have overtaken it.
     if offset < log.low:
         raise BelowRetained(log.low)
     return _slices(log, found, befores, offset, visible, max_messages)
 
 
-def _appetite(offset: int, messages: int, size: int) -> Callable[[int, bytes], bool]:
+def _read_limit(offset: int, messages: int, size: int) -> Callable[[int, bytes], bool]:
     """Return the callback that decides whether a read needs another page."""
 
     def more(base: int, page: bytes) -> bool:
@@ -279,14 +279,14 @@ def read_with_runs(
     if run and offset < run.end:
         walk.run(pages, run, offset)
     floor = run.end if run else 0
-    while walk.hungry:
+    while walk.wants_more:
         following = _next_run(pages, log, floor)
         stop = following.base if following else MAX_KEY_OFFSET
         if floor < stop:
             walk.stretch(pages, log, max(offset, floor), (floor, stop))
         if not following:
             break
-        if walk.hungry:
+        if walk.wants_more:
             walk.run(pages, following, following.base)
         run, floor = following, following.end
     return FoundInRuns(walk.found, walk.befores, run)
@@ -297,7 +297,7 @@ class _PageGatherer:
 
     def __init__(self, more: WantsMore) -> None:
         self._more = more
-        self.hungry = True
+        self.wants_more = True
         self.end = 0
         self.found: FoundPages = []
         self.befores: dict[int, int] = {}
@@ -322,7 +322,7 @@ class _PageGatherer:
             if not floor <= base < stop:
                 return base < floor
             self.found.append((base, page))
-            self.hungry = self._more(base, page)
-            return self.hungry
+            self.wants_more = self._more(base, page)
+            return self.wants_more
 
         pages.read(segment, offset - shift, more)
