@@ -23,20 +23,6 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 _WAIT_ROUND_S = 0.5
 
 
-def notify_service_manager(*lines: str) -> None:
-    """Send lines such as ``READY=1`` to the service manager, if one started this process and listens.
-
-    Only a unit with ``Type=notify`` listens. A name that begins with ``@`` is in Linux' abstract namespace.
-    """
-    address = os.environ.get(_VARIABLE)
-    if not address:
-        return
-    if address.startswith("@"):
-        address = "\0" + address[1:]
-    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.sendto("\n".join(lines).encode(), address)
-
-
 @click.command()
 @click.argument("path", type=StorePath())
 @click.option(
@@ -90,3 +76,17 @@ def _open(path: Path, settings: RocksMQSettings, *, wait: bool) -> Store | None:
                 announced = True
         if signal.sigtimedwait(_ENDS, _WAIT_ROUND_S):
             return None
+
+
+def notify_service_manager(*lines: str) -> None:
+    """Send lines such as ``READY=1`` to the service manager, if one started this process and listens.
+
+    Only a unit with ``Type=notify`` listens. A name that begins with ``@`` is in Linux' abstract namespace.
+    """
+    address = os.environ.get(_VARIABLE)
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.sendto("\n".join(lines).encode(), address)

@@ -35,83 +35,6 @@ _LOST: Final = object()  # the member of a move whose membership has ended
 P = ParamSpec("P")
 R = TypeVar("R")
 OPERATIONS: Final[set[str]] = set()
-
-
-class RemoteMembership(NamedTuple):
-    """A member of a group whose consumer is in the owner process, and which logs it held at a time."""
-
-    token: str
-    terms: Mapping[Log, int]
-
-
-def commit_request(commit: StepCommit, timeout: float) -> tuple[FrameHeader, list[bytes]]:
-    """Return a commit as a request, and the pages that follow it."""
-    pages = [[body.seal(0) for body in part.bodies] for part in commit.parts]
-    request = {
-        "call": COMMIT_TRANSACTION, "step": list(commit.step), "timeout": timeout, "synced": commit.synced,
-        "parts": [
-            [part.topic, part.partition, list(map(len, each))]
-            for part, each in zip(commit.parts, pages, strict=True)
-        ],
-        "mark": to_wire(commit.mark),
-        "moves": [[move.group, to_wire(move.positions), _member_words(move)] for move in commit.moves],
-    }  # fmt: skip
-    return request, [page for each in pages for page in each]
-
-
-def _member_words(move: GroupMove) -> list[Any] | None:
-    if move.member is None:
-        return None
-    # A member of another owner's time is none of this owner's: it has no token that this one knows.
-    member = move.member if isinstance(move.member, RemoteMembership) else RemoteMembership("", {})
-    return [member.token, to_wire({log: term for log, term in member.terms.items() if log in move.positions})]
-
-
-def answer_commit(server: OwnerServices, request: FrameHeader, body: bytes) -> FrameHeader:
-    """Commit the transaction of a client process."""
-    try:
-        commit = _read_commit(server.consumers, request, body)
-        outcome = server.store_connection.commit_transaction(commit, float(request["timeout"]))
-    except (Error, ValueError, LookupError) as error:
-        outcome = not_stored(error)
-    if isinstance(outcome, Error):
-        return {"error": error_to_wire(outcome)}
-    return {"answer": to_wire(list(outcome))}
-
-
-def _read_commit(consumers: ConsumerRegistry, request: FrameHeader, body: bytes) -> StepCommit:
-    name, holder, number = request["step"]
-    lengths = [length for _, _, each in request["parts"] for length in each]
-    pages = iter(cut_pages(lengths, body) if lengths else ())
-    parts = [
-        LogPages(str(topic), int(partition), [Page(next(pages)).unsealed() for _ in each])
-        for topic, partition, each in request["parts"]
-    ]
-    moves = [
-        GroupMove(str(group), from_wire(positions), _member(consumers, words))
-        for group, positions, words in request["moves"]
-    ]
-    step = StepId(str(name), str(holder), int(number))
-    return StepCommit(step, parts, from_wire(request["mark"]), moves, bool(request["synced"]))
-
-
-def _member(consumers: ConsumerRegistry, words: Sequence[Any] | None) -> object | None:
-    if words is None:
-        return None
-    token, terms = words
-    consumer = consumers.find(token)
-    return _LOST if consumer is None else Membership(consumer, from_wire(terms))
-
-
-def read_commit_answer(answer: FrameHeader) -> PlacedParts | Error:
-    """Return the owner's answer to a commit."""
-    if "error" in answer:
-        error = error_from_wire(answer["error"])
-        return error if isinstance(error, Error) else OutcomeUnknown(str(error))
-    placed: PlacedParts = from_wire(answer["answer"])
-    return placed
-
-
 """The names of the operations in the table."""
 
 
@@ -199,3 +122,78 @@ _CARE_REQUESTS: Final[Mapping[str, Callable[[Store, FrameHeader], FrameHeader]]]
     "backup": _backup,
     "compact": _compact,
 }
+
+
+class RemoteMembership(NamedTuple):
+    """A member of a group whose consumer is in the owner process, and which logs it held at a time."""
+
+    token: str
+    terms: Mapping[Log, int]
+
+
+def commit_request(commit: StepCommit, timeout: float) -> tuple[FrameHeader, list[bytes]]:
+    """Return a commit as a request, and the pages that follow it."""
+    pages = [[body.seal(0) for body in part.bodies] for part in commit.parts]
+    request = {
+        "call": COMMIT_TRANSACTION, "step": list(commit.step), "timeout": timeout, "synced": commit.synced,
+        "parts": [
+            [part.topic, part.partition, list(map(len, each))]
+            for part, each in zip(commit.parts, pages, strict=True)
+        ],
+        "mark": to_wire(commit.mark),
+        "moves": [[move.group, to_wire(move.positions), _member_words(move)] for move in commit.moves],
+    }  # fmt: skip
+    return request, [page for each in pages for page in each]
+
+
+def _member_words(move: GroupMove) -> list[Any] | None:
+    if move.member is None:
+        return None
+    # A member of another owner's time is none of this owner's: it has no token that this one knows.
+    member = move.member if isinstance(move.member, RemoteMembership) else RemoteMembership("", {})
+    return [member.token, to_wire({log: term for log, term in member.terms.items() if log in move.positions})]
+
+
+def answer_commit(server: OwnerServices, request: FrameHeader, body: bytes) -> FrameHeader:
+    """Commit the transaction of a client process."""
+    try:
+        commit = _read_commit(server.consumers, request, body)
+        outcome = server.store_connection.commit_transaction(commit, float(request["timeout"]))
+    except (Error, ValueError, LookupError) as error:
+        outcome = not_stored(error)
+    if isinstance(outcome, Error):
+        return {"error": error_to_wire(outcome)}
+    return {"answer": to_wire(list(outcome))}
+
+
+def _read_commit(consumers: ConsumerRegistry, request: FrameHeader, body: bytes) -> StepCommit:
+    name, holder, number = request["step"]
+    lengths = [length for _, _, each in request["parts"] for length in each]
+    pages = iter(cut_pages(lengths, body) if lengths else ())
+    parts = [
+        LogPages(str(topic), int(partition), [Page(next(pages)).unsealed() for _ in each])
+        for topic, partition, each in request["parts"]
+    ]
+    moves = [
+        GroupMove(str(group), from_wire(positions), _member(consumers, words))
+        for group, positions, words in request["moves"]
+    ]
+    step = StepId(str(name), str(holder), int(number))
+    return StepCommit(step, parts, from_wire(request["mark"]), moves, bool(request["synced"]))
+
+
+def _member(consumers: ConsumerRegistry, words: Sequence[Any] | None) -> object | None:
+    if words is None:
+        return None
+    token, terms = words
+    consumer = consumers.find(token)
+    return _LOST if consumer is None else Membership(consumer, from_wire(terms))
+
+
+def read_commit_answer(answer: FrameHeader) -> PlacedParts | Error:
+    """Return the owner's answer to a commit."""
+    if "error" in answer:
+        error = error_from_wire(answer["error"])
+        return error if isinstance(error, Error) else OutcomeUnknown(str(error))
+    placed: PlacedParts = from_wire(answer["answer"])
+    return placed

@@ -53,61 +53,6 @@ _MIN_LOG_BYTES: Final = 256 << 10  # of the write-ahead log, that are not worth 
 _log = logging.getLogger("mqplug.rocksmq")
 
 
-class _MarkedPart(NamedTuple):
-    """The messages of a log between two entries of its time index, ordered by when they were stored."""
-
-    stored: int
-    log: int
-    size: int
-    end: int
-
-
-def retained_bytes(log: LogState, marks: Iterator[TimeMark]) -> int:
-    """Return the bytes of messages that a log retains."""
-    first = next(marks, None)
-    return 0 if first is None or log.low >= log.visible else log.size - first.size
-
-
-def cuts_by_log(logs: Iterable[LogState], marks: MarksOf, excess: int) -> dict[int, int]:
-    """Return, by log, the offset before which to drop messages, so that *excess* bytes are freed."""
-    found: dict[int, int] = {}
-    for piece in heapq.merge(*(_marked_parts(log, marks(log)) for log in logs)):
-        if excess <= 0:
-            break
-        excess -= piece.size
-        found[piece.log] = piece.end
-    return found
-
-
-def _marked_parts(log: LogState, marks: Iterator[TimeMark]) -> Iterator[_MarkedPart]:
-    if log.low >= log.visible:
-        return
-    before = next(marks, None)
-    while before is not None:
-        after = next(marks, None)
-        size, end = (log.size, log.visible) if after is None else (after.size, after.base)
-        yield _MarkedPart(before.stored, log.number, size - before.size, min(end, log.visible))
-        before = after
-
-
-def merge_small_tables(engine: Engine) -> None:
-    """Merge each long run of small tables. Others may read and write meanwhile."""
-    with engine.lock:
-        engine.check()
-        tables = engine.pages.tables()
-    for first, last in small_table_runs(tables):
-        with engine.maintaining:
-            engine.pages.merge(first, last)
-
-
-def small_table_runs(tables: Iterable[TableFile]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the first and last key of each long run of small tables. *tables* are in the order of their keys."""
-    for small, run in groupby(tables, lambda table: table.size < _SMALL_TABLE_BYTES):
-        found = list(run)
-        if small and len(found) >= _MIN_RUN_TABLES:
-            yield found[0].first, found[-1].last
-
-
 class RetentionWorker:
     """A thread that trims logs and frees their disk space."""
 
@@ -381,3 +326,58 @@ def _cut(log: LogState, marks: Iterator[TimeMark], retention: TopicRetention, no
         cut = _Cut(max(log.low, mark.base), mark.size)
         aged = aged and mark.stored <= oldest
     return _Cut(log.visible, log.size) if mark and aged else cut
+
+
+class _MarkedPart(NamedTuple):
+    """The messages of a log between two entries of its time index, ordered by when they were stored."""
+
+    stored: int
+    log: int
+    size: int
+    end: int
+
+
+def retained_bytes(log: LogState, marks: Iterator[TimeMark]) -> int:
+    """Return the bytes of messages that a log retains."""
+    first = next(marks, None)
+    return 0 if first is None or log.low >= log.visible else log.size - first.size
+
+
+def cuts_by_log(logs: Iterable[LogState], marks: MarksOf, excess: int) -> dict[int, int]:
+    """Return, by log, the offset before which to drop messages, so that *excess* bytes are freed."""
+    found: dict[int, int] = {}
+    for piece in heapq.merge(*(_marked_parts(log, marks(log)) for log in logs)):
+        if excess <= 0:
+            break
+        excess -= piece.size
+        found[piece.log] = piece.end
+    return found
+
+
+def _marked_parts(log: LogState, marks: Iterator[TimeMark]) -> Iterator[_MarkedPart]:
+    if log.low >= log.visible:
+        return
+    before = next(marks, None)
+    while before is not None:
+        after = next(marks, None)
+        size, end = (log.size, log.visible) if after is None else (after.size, after.base)
+        yield _MarkedPart(before.stored, log.number, size - before.size, min(end, log.visible))
+        before = after
+
+
+def merge_small_tables(engine: Engine) -> None:
+    """Merge each long run of small tables. Others may read and write meanwhile."""
+    with engine.lock:
+        engine.check()
+        tables = engine.pages.tables()
+    for first, last in small_table_runs(tables):
+        with engine.maintaining:
+            engine.pages.merge(first, last)
+
+
+def small_table_runs(tables: Iterable[TableFile]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the first and last key of each long run of small tables. *tables* are in the order of their keys."""
+    for small, run in groupby(tables, lambda table: table.size < _SMALL_TABLE_BYTES):
+        found = list(run)
+        if small and len(found) >= _MIN_RUN_TABLES:
+            yield found[0].first, found[-1].last
