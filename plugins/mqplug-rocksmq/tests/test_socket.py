@@ -15,9 +15,9 @@ from mqplug_rocksmq._engine.ownership import read_owner, socket_path
 from mqplug_rocksmq._format.page import PageColumns, encode_page
 from mqplug_rocksmq._processes import server
 from mqplug_rocksmq._processes.frames import FrameHeader
-from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
 from mqplug_rocksmq._processes.owner import close_store, open_store
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
+from mqplug_rocksmq._processes.resending import NumberedSend, SendOutcome
 from mqplug_rocksmq._processes.served_producer import ServedProducer
 from mqplug_rocksmq._store.store import Store
 

@@ -15,8 +15,7 @@ from mqplug import OutcomeUnknown
 from mqplug_rocksmq._format.keys import ORIGIN
 from mqplug_rocksmq._format.page import PageColumns, encode_page
 from mqplug_rocksmq._processes.client_connection import OwnerGone
-from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
-from mqplug_rocksmq._processes.resending import ResendingSink
+from mqplug_rocksmq._processes.resending import NumberedSend, ResendingSink, SendOutcome
 from mqplug_rocksmq._store.deduplication import SLOT_COUNT, OnceRequest, Origin
 
 DIES_AFTERWARDS = """

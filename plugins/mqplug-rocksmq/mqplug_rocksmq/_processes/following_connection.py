@@ -18,10 +18,9 @@ from mqplug_rocksmq._driver.translation import OffsetArithmetic
 from mqplug_rocksmq._engine.directory import examine, expect_database
 from mqplug_rocksmq._engine.errors import cannot_open
 from mqplug_rocksmq._processes.following_consumer import FollowingConsumer, FollowingMembership
-from mqplug_rocksmq._processes.outlets import Outlet, StoreOutlet
 from mqplug_rocksmq._processes.owner import OPEN_RETRY_S, StoreAccess, StoreLocator, close_store, open_or_connect
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
-from mqplug_rocksmq._processes.resending import ResendingSink
+from mqplug_rocksmq._processes.resending import Outlet, ResendingSink, StoreOutlet
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.store import Store

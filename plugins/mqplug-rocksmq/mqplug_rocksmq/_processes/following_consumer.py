@@ -14,7 +14,7 @@ from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener, Numbe
 from mqplug_rocksmq._driver.consumer import JoinContext, LogConsumer, Membership
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.owner import StoreAccess, StoreLocator
-from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
+from mqplug_rocksmq._processes.remote_store import RemoteConsumer
 from mqplug_rocksmq._processes.requests import RemoteMembership
 
 OWNER_WAIT_S: Final = 10.0  # of looking for an owner; then the consumer raises

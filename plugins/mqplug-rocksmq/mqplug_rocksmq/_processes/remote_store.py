@@ -1,26 +1,41 @@
-"""A store that another process owns: forwards operations to the owner process over its socket."""
+"""A store that another process owns: operations and consumers are carried out by the owner, over its socket.
+
+Each call of a consumer is one request and one answer on a connection of its own. The end of the connection ends its
+membership. The owner's events for the listener come before the answer of the poll or tend in which they happen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from mqplug import AlreadyOpen, Error
-from mqplug.spi import Action, ConsumerOptions, Listener
+from mqplug import AlreadyOpen, Batch, Error, Log, Position, Timeout
+from mqplug.spi import Action, ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._driver.consumer import NEW_MEMBER, JoinContext
 from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone, raise_error_in
-from mqplug_rocksmq._processes.codec import from_wire, to_wire
+from mqplug_rocksmq._processes.codec import from_wire, to_wire, unpack_batches
 from mqplug_rocksmq._processes.frames import FrameHeader
-from mqplug_rocksmq._processes.outlets import RemoteOutlet
-from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
-from mqplug_rocksmq._processes.requests import ForwardingConnection, commit_request, read_commit_answer
+from mqplug_rocksmq._processes.member_tokens import MemberToken, token_check
+from mqplug_rocksmq._processes.requests import (
+    ForwardingConnection,
+    RemoteMembership,
+    commit_request,
+    read_commit_answer,
+)
+from mqplug_rocksmq._processes.resending import RemoteOutlet
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 STATISTICS_S = 30.0
+MANY_MESSAGES: Final = 1000  # a program that wants that many reads on
+POLL_AHEAD_MESSAGES: Final = 8000  # which are fetched for it together
+SEND_S: Final = 10.0  # for a frame that needs no answer
+STOP_CLOCK_S: Final = 0.1  # that an ack waits for other frames on their way to the owner
 
 
 class RemoteConnection(ForwardingConnection):
@@ -86,7 +101,7 @@ class RemoteConnection(ForwardingConnection):
     ) -> RemoteConsumer:
         """Have the owner open a consumer for this process."""
         connection = self.connect(timeout + ANSWER_GRACE_S)
-        return RemoteConsumer(self.ask, connection, self.path, options, listener, timeout, context.holding)
+        return RemoteConsumer(self, connection, options, listener, timeout, context.holding)
 
     def open_outlet(self, producer: bytes, timeout: float, *, strict: bool) -> RemoteOutlet:
         """Open a producer's outlet. *strict*: a send is done only when it is on disk."""
@@ -125,3 +140,215 @@ def _address(path: Path) -> str:
             backend="rocksmq",
         )  # fmt: skip
     return owner.socket
+
+
+class RemoteConsumer:
+    """A consumer of the owner process. Raises ``OwnerGone`` when that process has ended."""
+
+    def __init__(
+        self,
+        store: RemoteConnection,
+        connection: ClientConnection,
+        options: ConsumerOptions,
+        listener: Listener,
+        timeout: float,
+        holding: Mapping[Log, Sequence[Numbers]],
+    ) -> None:
+        self._store = store
+        self._connection = connection
+        self._listener = listener
+        self._shares = options.shares
+        self._asked = 0  # requests sent; each answer names the number of its request
+        self._answered = 0
+        self._events: deque[FrameHeader] = deque()  # that came while the listener could not be called
+        self._here: deque[Batch] = deque()
+        self._paused: set[Log] = set()
+        self._terms: dict[Log, int] = {}  # as the consumer in the owner process counts them
+        self._taken = 0
+        try:
+            request = {
+                "call": "consume", "options": to_wire(options), "timeout": timeout, "holding": to_wire(holding)
+            }  # fmt: skip
+            answer = connection.ask(request, timeout=timeout + ANSWER_GRACE_S)[0]
+            self._token, self.resumed = answer["token"], bool(answer["resumed"])
+            self.still_holds: Callable[[], bool] | None = None
+            if token := answer.get("membership"):
+                self.still_holds = token_check(store.path, MemberToken(*token))
+        except BaseException:
+            connection.close()
+            raise
+
+    # polling -----------------------------------------------------------------------------------------------
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        self._check_token()
+        self._deliver_events()
+        if not (ready := self._take(most)) and self._is_up_to_date(timeout) and not self._here:
+            wanted = most if self._shares or most < MANY_MESSAGES else POLL_AHEAD_MESSAGES
+            batch = max(most, MANY_MESSAGES)
+            self._request({"call": "poll", "most": wanted, "batch": batch, "timeout": timeout}, timeout)
+            ready = self._take(most)
+        ready = ready or self._take(most)
+        self._check_token()  # this process may have been stopped since the owner answered
+        return ready
+
+    def _check_token(self) -> None:
+        """Raise ``OwnerGone`` if others may have this member's logs: it hands out nothing more of them."""
+        if self.still_holds is not None and not self.still_holds():
+            raise OwnerGone
+
+    def tend(self, timeout: float) -> None:
+        self._check_token()
+        self._deliver_events()
+        if self._is_up_to_date(timeout):
+            self._request({"call": "tend", "timeout": timeout}, timeout)
+
+    def _request(self, request: FrameHeader, timeout: float, *, events: bool = True) -> bool:
+        """Send a request and wait. Return False if the answer did not come in time."""
+        deadline = Deadline(timeout + ANSWER_GRACE_S)
+        self._asked += 1
+        number = self._asked
+        self._connection.send_frame({**request, "number": number}, timeout=timeout + ANSWER_GRACE_S)
+        return self._await(number, deadline, events=events)
+
+    def _is_up_to_date(self, timeout: float) -> bool:
+        """Return whether every request was answered, after a wait for an overdue answer."""
+        try:
+            return self._answered == self._asked or self._await(self._asked, Deadline(timeout), events=True)
+        except OwnerGone:
+            raise
+        except Error:  # its call has ended already
+            return True
+
+    def _await(self, number: int, deadline: Deadline, *, events: bool) -> bool:
+        """Read frames until this request is answered. Return False if that takes too long."""
+        while frame := self._connection.receive_frame(deadline.remaining()):
+            header, body = frame
+            if "event" in header:
+                if events:
+                    self._deliver(header)
+                else:
+                    self._events.append(header)
+                continue
+            self._answered = max(self._answered, header["number"])
+            if "batches" in header:
+                self._here += unpack_batches(header["batches"], body)
+            if header["number"] == number:
+                raise_error_in(header)
+                return True
+        return False
+
+    def _take(self, most: int) -> list[Batch]:
+        """Hand out batches that are here, except those of paused logs."""
+        taken: list[Batch] = []
+        kept: deque[Batch] = deque()
+        while self._here and most > 0:
+            batch = self._here.popleft()
+            if batch.log in self._paused:
+                kept.append(batch)
+                continue
+            if len(batch) > most:
+                self._here.appendleft(batch[most:])
+                batch = batch[:most]
+            taken.append(batch)
+            most -= len(batch)
+        kept.extend(self._here)
+        self._here = kept
+        return taken
+
+    def _deliver(self, event: FrameHeader) -> None:
+        """Call the listener. Only inside ``poll`` and ``tend``."""
+        match event["event"]:
+            case "assigned":
+                positions = from_wire(event["positions"])
+                self._taken += 1
+                self._terms |= dict.fromkeys(positions, self._taken)
+                self._listener.assigned(positions)
+            case "revoked":
+                logs = from_wire(event["logs"])
+                self._end_terms(logs)
+                positions = self._listener.revoked(logs)
+                self._drop(logs)
+                self._paused -= set(logs)
+                self._connection.send_frame({"call": "revoked", "positions": to_wire(positions)}, timeout=SEND_S)
+            case "lost":
+                logs = from_wire(event["logs"])
+                self._end_terms(logs)
+                self._listener.lost(logs)
+                self._drop(logs)
+
+    def _end_terms(self, logs: Sequence[Log]) -> None:
+        for log in logs:
+            self._terms.pop(log, None)
+
+    def membership(self) -> RemoteMembership:
+        """Return what proves to a transaction that this member still holds its logs."""
+        return RemoteMembership(self._token, dict(self._terms))
+
+    def _deliver_events(self) -> None:
+        while self._events:
+            self._deliver(self._events.popleft())
+
+    def _drop(self, logs: Sequence[Log]) -> None:
+        gone = set(logs)
+        self._here = deque(batch for batch in self._here if batch.log not in gone)
+
+    def wake(self) -> None:
+        self._connection.send_frame_nowait({"call": "wake"})
+
+    # moving ------------------------------------------------------------------------------------------------
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        self._paused |= set(logs)
+        self._connection.send_frame({"call": "pause", "logs": to_wire(list(logs))}, timeout=SEND_S)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        self._paused -= set(logs)
+        self._connection.send_frame({"call": "resume", "logs": to_wire(list(logs))}, timeout=SEND_S)
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        self._move("seek", positions, timeout)
+        self._drop(list(positions))
+
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Read these logs from now on."""
+        self._drop(list({batch.log for batch in self._here}.difference(options.logs)))
+        self._ask_there({"call": "follow", "options": to_wire(options), "timeout": timeout}, timeout)
+
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Count removed messages before these positions as acked. Nothing else changes."""
+        self._move("pass_over", positions, timeout)
+
+    def _move(self, call: str, positions: Mapping[Log, Position], timeout: float) -> None:
+        self._ask_there({"call": call, "positions": to_wire(positions), "timeout": timeout}, timeout)
+
+    def _ask_there(self, request: FrameHeader, timeout: float) -> None:
+        if not self._request(request, timeout, events=False):
+            raise Timeout(f"the owner of the store did not answer within {timeout:g} s", backend="rocksmq")
+
+    # storing -----------------------------------------------------------------------------------------------
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        if positions:
+            self._store.ask("commit", self._token, positions, timeout=timeout)
+
+    def stop_clock(self, log: Log, coordinates: Numbers) -> None:
+        """Keep a message until it is settled."""
+        request = {"call": "stop_clock", "log": to_wire(log), "coordinates": coordinates}
+        self._connection.send_frame_nowait(request, turn=STOP_CLOCK_S)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        """Store acks and returns. Return how many acks are late."""
+        late: int = self._store.ask("settle", self._token, settled, timeout=timeout)
+        return late
+
+    def close(self, timeout: float) -> None:
+        deadline = Deadline(timeout)
+        try:
+            with suppress(Error):
+                self._connection.send_frame({"call": "close", "timeout": timeout}, timeout=timeout + ANSWER_GRACE_S)
+                while (frame := self._connection.receive_frame(deadline.remaining())) is not None:
+                    if "closed" in frame[0]:
+                        break
+        finally:
+            self._connection.close()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mqplug import ConnectError, Corrupt, Error, MessageTooLarge
 from mqplug_rocksmq._processes.codec import error_to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
-from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome, store_numbered_send
 from mqplug_rocksmq._processes.owner_services import UNCOUNTED_BYTES, SessionConnection
+from mqplug_rocksmq._processes.resending import NumberedSend, SendOutcome, store_numbered_send
 from mqplug_rocksmq._processes.served_consumer import answer_first, hold_rings, ring_held
 from mqplug_rocksmq._store.deduplication import SLOT_COUNT
 
