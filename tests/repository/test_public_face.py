@@ -31,7 +31,7 @@ FOLDERS = (ROOT / "mqplug", ROOT / "contrib/mqplug-testing/mqplug_testing")
 PACKAGES = [
     name
     for folder in FOLDERS
-    for path in (*sorted(folder.rglob("__init__.py")), *folder.glob("spi/proxies.py"), *folder.glob("tools.py"))
+    for path in (*sorted(folder.rglob("__init__.py")), *folder.glob("spi/proxies.py"), *folder.glob("introspection.py"))
     if "._" not in (name := ".".join(_parts(path.relative_to(folder.parent))))
 ]
 FACADES = [
@@ -72,7 +72,7 @@ def test_the_packages_are_these():
         "mqplug.spi",
         "mqplug.spi.groups",
         "mqplug.spi.proxies",
-        "mqplug.tools",
+        "mqplug.introspection",
         "mqplug_testing",
         "mqplug_testing.contract",
         "mqplug_testing.debug",

@@ -22,7 +22,7 @@ PUBLIC = {
     "mqplug.spi.groups",
     "mqplug.memory",
     "mqplug.spi.proxies",
-    "mqplug.tools",
+    "mqplug.introspection",
     "mqplug_testing",
 }
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/mqplug-*/*mqplug*/__init__.py"))

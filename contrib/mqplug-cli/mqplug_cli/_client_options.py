@@ -17,7 +17,7 @@ import click
 import mqplug
 
 if TYPE_CHECKING:
-    from mqplug.tools import Target
+    from mqplug.introspection import Target
 
 CLOSE_AFTER_FAILURE_S = 0.5
 Opened = TypeVar("Opened", "mqplug.Client", "mqplug.Producer")
@@ -88,7 +88,7 @@ class ClientOptions:
     @property
     def label(self) -> str:
         """The backend in one word for people: its URL without secrets, its file, or the name of its context."""
-        from mqplug.tools import shown
+        from mqplug.introspection import shown
 
         if self.target is None:
             return "configured"
@@ -96,7 +96,7 @@ class ClientOptions:
 
     def place(self) -> str:
         """Return the name and the address of the backend, for people. It shows no secret."""
-        from mqplug.tools import address_fields, plan, without_logins
+        from mqplug.introspection import address_fields, plan, without_logins
 
         made = plan(self.target, self.secrets)
         found = [getattr(made.settings, name) for name in address_fields(type(made.settings))]
@@ -157,7 +157,7 @@ def checked_target(text: str) -> str | Path:
         return Path(text) if text.endswith(CONFIG_FILE_SUFFIXES) else text
     if "?" not in text and "@" not in text:
         return text  # an address alone: the plugin, which knows its secrets, is not looked for twice
-    from mqplug.tools import plan, secrets_of, shown, split_url
+    from mqplug.introspection import plan, secrets_of, shown, split_url
 
     try:
         safe = split_url(text)[0].password is None
@@ -174,7 +174,7 @@ def checked_target(text: str) -> str | Path:
 
 def target_of_context(name: str | None) -> Target:
     """Return the context of this name, or the chosen one, or None: then the environment and mqplug.toml decide."""
-    from mqplug.tools import context_in_force
+    from mqplug.introspection import context_in_force
 
     return context_in_force(name, os.environ)
 

@@ -12,8 +12,8 @@ from uuid import uuid4
 import attrs
 
 import mqplug
+from mqplug.introspection import shown
 from mqplug.spi import Deadline
-from mqplug.tools import shown
 from mqplug_cli._client_options import ClientOptions, checked_target
 from mqplug_cli._killed_writer import StoredPlace, kill_writer, payload_of
 

@@ -126,7 +126,7 @@ class CommandGroup(click.Group):
 
 def plugin_commands(name: str) -> click.Group | None:
     """Return the commands of the backend of this name, or None if it has none or is not installed."""
-    from mqplug.tools import commands_of
+    from mqplug.introspection import commands_of
 
     commands = commands_of(name)
     if not commands:

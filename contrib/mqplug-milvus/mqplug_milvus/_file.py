@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from mqplug.tools import Complaint, Given, LeftAlone, Text, Unset, config_error, quoted
+from mqplug.introspection import Complaint, Given, LeftAlone, Text, Unset, config_error, quoted
 from mqplug_milvus import _sections as sections
 from mqplug_milvus._keys import (
     KNOWN_KEYS,

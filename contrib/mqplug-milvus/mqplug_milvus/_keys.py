@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from mqplug.tools import Complaint, Given, quoted
+from mqplug.introspection import Complaint, Given, quoted
 
 MILVUS_SECTIONS: Final = ("mq", "kafka", "pulsar", "rocksmq")
 OPTION_SECTIONS: Final = ("kafka.consumer", "kafka.producer")

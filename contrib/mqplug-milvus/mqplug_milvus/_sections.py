@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from mqplug.introspection import Given, LeftAlone
 from mqplug.spi import Address
-from mqplug.tools import Given, LeftAlone
 from mqplug_milvus._keys import OPTION_SECTIONS
 from mqplug_milvus._values import MilvusValues, is_blank, one_of, wrong
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from mqplug import ConfigError
-from mqplug.tools import Complaint, Given, Unset, config_error, quoted
+from mqplug.introspection import Complaint, Given, Unset, config_error, quoted
 
 _TRUTH: Final = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}  # as Go reads them
 

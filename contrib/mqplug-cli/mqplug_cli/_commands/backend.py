@@ -14,7 +14,7 @@ from mqplug_cli._exit_codes import FAILED
 from mqplug_cli._output import Output, output_option, show_table
 
 if TYPE_CHECKING:
-    from mqplug.tools import Diagnosis
+    from mqplug.introspection import Diagnosis
 
 
 @click.command(cls=ClientCommand)
@@ -88,7 +88,7 @@ def plugins(context: click.Context, check: bool, output: Output) -> None:
     """
     import attrs
 
-    from mqplug.tools import inspect_plugins, sources
+    from mqplug.introspection import inspect_plugins, sources
 
     found = inspect_plugins(sources(None, {}).rules())
     rows = [{**attrs.asdict(plugin), "reason": " ".join(plugin.reason.split())} for plugin in found]
@@ -113,7 +113,7 @@ def doctor(client: ClientOptions, config: Path | None, output: Output) -> int:
     """
     import attrs
 
-    from mqplug.tools import diagnose
+    from mqplug.introspection import diagnose
 
     if client.target is not None and config is not None:
         raise click.UsageError("Give a URL, a context or --config, not two of them.")

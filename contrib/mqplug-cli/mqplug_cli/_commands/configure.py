@@ -39,7 +39,7 @@ def context() -> None:
 @output_option
 def list_contexts(output: Output) -> None:
     """List the contexts."""
-    from mqplug.tools import chosen_context, contexts
+    from mqplug.introspection import chosen_context, contexts
 
     chosen = chosen_context(os.environ)
     rows = [
@@ -53,7 +53,7 @@ def list_contexts(output: Output) -> None:
 @click.option("--none", is_flag=True, help="Choose none: the environment and mqplug.toml decide again.")
 def use(name: str | None, none: bool) -> None:
     """Choose the context NAME for later commands."""
-    from mqplug.tools import choose_context, context_in_force
+    from mqplug.introspection import choose_context, context_in_force
 
     if (name is None) != none:
         raise click.UsageError("Give the NAME of a context, or --none.")
@@ -70,7 +70,7 @@ def show(name: str | None, output: Output) -> None:
     """Show the settings of a context, of the chosen one without NAME. Secrets are masked."""
     import attrs
 
-    from mqplug.tools import context_in_force, effective_settings
+    from mqplug.introspection import context_in_force, effective_settings
 
     found = effective_settings(context_in_force(name, os.environ))
     output.rows(("name", "value", "source"), [attrs.asdict(each) for each in found])
@@ -85,7 +85,7 @@ def schema() -> None:
     Examples:
       $ mqplug schema > mqplug.schema.json
     """
-    from mqplug.tools import inspect_plugins, schema_of, settings_class, sources
+    from mqplug.introspection import inspect_plugins, schema_of, settings_class, sources
 
     rules = sources(None, {}).rules()
     names = [each.name for each in inspect_plugins(rules) if each.kind == "backend" and each.state == "ok"]

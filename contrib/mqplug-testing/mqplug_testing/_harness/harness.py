@@ -19,7 +19,7 @@ from attrs.validators import gt
 
 import mqplug
 from mqplug import Client, Position
-from mqplug.tools import registered, target_of
+from mqplug.introspection import registered, target_of
 from mqplug_testing._case_ids import check_known
 
 

@@ -2,11 +2,11 @@
 
 An application needs none of this. In short::
 
-    from mqplug import tools
+    from mqplug import introspection
 
-    for plugin in tools.inspect_plugins():
+    for plugin in introspection.inspect_plugins():
         print(plugin.name, plugin.distribution)
-    print(tools.diagnose("kafka://localhost:9092", timeout=5).text)
+    print(introspection.diagnose("kafka://localhost:9092", timeout=5).connects)
 """
 
 from __future__ import annotations
@@ -81,6 +81,6 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 def __getattr__(name: str) -> Any:
     """Load a name from its module when it is first asked for: a command line starts quickly."""
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'mqplug.tools' has no attribute {name!r}")
+        raise AttributeError(f"module 'mqplug.introspection' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"mqplug.{_HOME_OF[name]}"), name)
     return found
