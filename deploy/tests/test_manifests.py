@@ -141,4 +141,4 @@ def test_the_image_installs_what_there_is():
         assert set(filter(None, extras.split(","))) <= offered
     assert done["USER"] == "1000"
     assert json.loads(done["ENTRYPOINT"]) == ["mqplug"]
-    assert "mqplug" in distribution("mqplug").entry_points.names
+    assert "mqplug" in distribution("mqplug-cli").entry_points.names
