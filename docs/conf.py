@@ -6,6 +6,8 @@ import re
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from module_map import sections
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -35,6 +37,13 @@ def add_anchors(app: object, docname: str, source: list[str]) -> None:
         source[0] = rule.sub(lambda found: f"({found[1].lower()})=\n{found[0]}", source[0])
 
 
+def add_map(app: object, docname: str, source: list[str]) -> None:
+    """End the page of the architecture with the map of all modules."""
+    if docname == "architecture":
+        source[0] += "\n" + "\n".join(sections()) + "\n"
+
+
 def setup(app: Sphinx) -> None:
-    """Register `add_anchors` with Sphinx."""
+    """Register what changes pages with Sphinx."""
     app.connect("source-read", add_anchors)
+    app.connect("source-read", add_map)

@@ -1,6 +1,5 @@
-"""The map of all modules: path and first line of each, floor by floor, as docs/architecture.md has it.
-
-`python -m docs.map` writes it into the page; with `--check` it only says whether the page has it.
+"""The map of all modules: path and first line of each, floor by floor. The docs' build puts it at the end of the page
+of the architecture; `python docs/module_map.py` prints it.
 """
 
 from __future__ import annotations
@@ -12,13 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/architecture.md"
-BEGIN = "<!-- The map, written by `python -m docs.map` -->\n"
-
-
-def page() -> str:
-    """Return the text of the page with the map as the sources have it."""
-    return PAGE.read_text().partition(BEGIN)[0] + BEGIN + "\n" + "\n".join(sections()) + "\n"
 
 
 def sections() -> Iterator[str]:
@@ -78,15 +70,5 @@ def first_line(path: Path) -> str:
     return " ".join(text.partition("\n\n")[0].split()).replace("``", "`").replace("|", "\\|").rstrip(":")
 
 
-def main(arguments: list[str]) -> int:
-    """Write the map into the page, or check it."""
-    if arguments != ["--check"]:
-        PAGE.write_text(page())
-    elif PAGE.read_text() != page():
-        sys.stderr.write("docs/architecture.md is behind the sources: run python -m docs.map\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.stdout.write("\n".join(sections()) + "\n")
