@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from mqplug._config.layers import Document, ForeignLayer, Layer, Unset
 from mqplug._model.errors import ConfigError
+from mqplug._plugins.discovery import points_of_group
 from mqplug._settings.fields import Text
 
 CONFIG_FILE_NAMES: Final = ("mqplug.toml", "mqplug.yaml")
@@ -68,9 +69,7 @@ class ConfigReader(Protocol):
 
 def reader_for(name: str, content: Mapping[str, Any]) -> ConfigReader | None:
     """Return the reader of a file; None if it is mqplug's own. Raise ``ConfigError`` if its reader is not installed."""
-    from importlib import metadata  # slow, and few programs have a YAML file
-
-    for point in sorted(metadata.entry_points(group=READERS_GROUP), key=lambda each: each.name):
+    for point in sorted(points_of_group(READERS_GROUP), key=lambda each: each.name):
         reader: ConfigReader = point.load()
         if reader.reads(name, content):
             return reader

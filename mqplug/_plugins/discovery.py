@@ -129,7 +129,7 @@ def import_one(kind: Kind, points: list[EntryPoint]) -> object:
 
 def entry_points(kind: Kind, name: str | None = None) -> list[EntryPoint]:
     """Return the entry points of backends or extensions, of all names or of one."""
-    points = [point for point in _entry_points(GROUPS[kind]) if name in {None, point.name}]
+    points = [point for point in points_of_group(GROUPS[kind]) if name in {None, point.name}]
     if len(points) < 2:
         return points  # the owner of a point is in its distribution's metadata, which takes a while to parse
     return list({(point.name, point.value, owner(point)): point for point in points}.values())
@@ -155,7 +155,8 @@ def _load(kind: Kind, name: str, rules: PluginRules) -> object:
     return import_one(kind, found)
 
 
-def _entry_points(group: str) -> list[EntryPoint]:
+def points_of_group(group: str) -> list[EntryPoint]:
+    """Return the entry points of a group, of all installed distributions."""
     from importlib import metadata  # 40 ms: not at `import mqplug`
 
     try:

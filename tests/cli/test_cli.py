@@ -112,7 +112,7 @@ def test_an_error_is_one_line_with_its_fix(capsys, store):
 def test_a_missing_backend_names_its_package(capsys):
     """A backend that could be installed is named with its pip line."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mqplug._plugins.discovery._entry_points", lambda *_: [])
+        patch.setattr("mqplug._plugins.discovery.points_of_group", lambda *_: [])
         assert run_command(["topics", "kafka://localhost"]) == 1
     assert capsys.readouterr().err.endswith("Run pip install mqplug-kafka\n")
 

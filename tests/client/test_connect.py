@@ -52,7 +52,7 @@ def test_wrong_settings_are_named(target: object, settings: dict[str, object], r
 
 def test_a_missing_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backend that we know of but that is not installed names its distribution."""
-    monkeypatch.setattr("mqplug._plugins.discovery._entry_points", lambda *_: [])
+    monkeypatch.setattr("mqplug._plugins.discovery.points_of_group", lambda *_: [])
     with pytest.raises(mqplug.PluginError, match="pip install mqplug-kafka"):
         mqplug.connect("kafka://localhost:9092")
 
