@@ -219,10 +219,11 @@ def test_it_can_be_pickled():
     assert (str(again), again.brief) == (str(broken), broken.brief)
 
 
-def test_each_rule_has_an_anchor_of_its_own():
+def test_each_rule_has_an_anchor_of_its_own(monkeypatch):
     """The link of each case leads to its paragraph: the page is built with an anchor for each rule."""
     docs = Path(__file__).parents[2] / "docs"
     namespace = {"__file__": str(docs / "conf.py")}
+    monkeypatch.syspath_prepend(docs)  # as Sphinx does
     exec((docs / "conf.py").read_text(), namespace)
     page = [(docs / "contract-rules.md").read_text()]
     namespace["add_anchors"](None, "contract-rules", page)

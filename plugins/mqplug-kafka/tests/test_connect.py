@@ -104,6 +104,18 @@ def test_servers_that_close_each_connection_are_told_when_all_are_down_again(mon
     assert failures.hopeless(100.0, OUTAGE_LIMIT_S, 1)
 
 
+def test_a_connection_closed_during_a_request_has_the_same_error():
+    """A broker that expects TLS or SASL may close the connection before the client has written its request."""
+    failures = ConnectionFailures()
+    failures(
+        KafkaError(KafkaError._TRANSPORT, "127.0.0.1:1/bootstrap: Send failed: Broken pipe (after 2ms in state UP)")
+    )
+    error = failures.explain("connect", 0.0)
+    assert "without giving a reason" in error.message
+    assert "tls=True" in error.fix
+    assert "username" in error.fix
+
+
 def test_a_refusal_is_told_rather_than_what_follows_from_it():
     """On a busy machine, both are read at once: the reason is told, not that the next connection was closed."""
     failures = ConnectionFailures()

@@ -35,6 +35,7 @@ _FIXES = {
 }
 """What to do, by what the client says."""
 _SILENT = "the brokers closed each connection without giving a reason, or none could be opened"
+_CLOSED = ("Send failed: Broken pipe", "reset by peer")  # the client's words for a connection closed by the broker
 _SILENT_FIX = "Check servers=, and whether this port expects tls=True or username= and password="
 
 REFUSAL_S = 1.0  # so long a refusal is not replaced by what follows from it, which does not say why
@@ -263,11 +264,13 @@ class ConnectionFailures:
             silent.__cause__ = cause
             return silent
         code = self._last.code()
-        if code == KafkaError._ALL_BROKERS_DOWN:
+        said = self._last.str()
+        if code == KafkaError._ALL_BROKERS_DOWN or (
+            code == KafkaError._TRANSPORT and any(closed in said for closed in _CLOSED)
+        ):
             made: Error = ConnectError(f"{what}: {_SILENT}", fix=_SILENT_FIX)
             made.__cause__ = KafkaException(self._last)
             return made
         made = typed_error(self._last, what, AuthError if code == KafkaError._AUTHENTICATION else ConnectError)
-        said = self._last.str()
         made.fix = next((fix for part, fix in _FIXES.items() if part in said), made.fix)
         return made
