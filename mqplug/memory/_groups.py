@@ -62,7 +62,7 @@ class Group:
         """Move the group for one of its members, and for all that share the log with it."""
         for log, position in positions.items():
             self._positions[log] = GroupPosition(position)
-            if table := self._tables.get(log):
+            if (table := self._tables.get(log)) is not None:
                 table.seek(position)
 
     def forget(self, logs: Iterable[Log]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import attrs
 
@@ -19,6 +20,7 @@ from mqplug._consume.key_lanes import KeyLanes
 from mqplug._model.batch import Batch
 from mqplug.spi import Settlement
 from mqplug.spi.groups import Leases
+from mqplug_testing.contract.test_ack_returning import BRIEF
 from mutants.base import Mutant, Proxy
 
 
@@ -176,6 +178,33 @@ class TakesLateAcks(Mutant):
 
     case = "ACK-32"
     patches = ((Leases, "settle", lambda table, member, settled: Leases.settle_late(table, settled) or 0),)
+
+
+class RemembersLateAcks(Mutant):
+    """A message that was acked after its time is acked again when it comes, even after a seek."""
+
+    case = "ACK-33"
+
+    class Consumer(Proxy):
+        def __init__(self, inner, mutant):
+            super().__init__(inner, mutant)
+            self.taken, self.late = {}, set()
+
+        def poll(self, most, timeout):
+            kept = []
+            for batch in self.inner.poll(most, timeout):
+                if again := [at for at in batch.coordinates if (batch.log, at) in self.late]:
+                    self.inner.settle({batch.log: Settlement(again)}, timeout)
+                rows = [row for row, at in enumerate(batch.coordinates) if at not in again]
+                self.taken |= {(batch.log, batch.coordinates[row]): time.monotonic() for row in rows}
+                kept += [batch.take(rows, batch.next_position)] if rows else []
+            return kept
+
+        def settle(self, settled, timeout):
+            now = time.monotonic()
+            for log, each in settled.items():
+                self.late |= {(log, at) for at in each.acked if now - self.taken[log, at] > BRIEF}
+            return self.inner.settle(settled, timeout)
 
 
 class AcksWhatIsInHand(Mutant):

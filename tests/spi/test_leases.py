@@ -462,7 +462,7 @@ def test_what_is_settled_late_counts() -> None:
     table.recall({at(0): Recalled(1), at(1): Recalled(1)}, shelf.read)
     table.take("b", 1, shelf.read)
     table.settle_late(Settlement([at(0), at(4)], [(at(1), 5.0)]))
-    assert [table.is_open(at(0)), table.is_idle(at(1)), len(table)] == [False, True, 1]
+    assert [table.is_open(at(0)), table.is_idle(at(1)), table.open_messages] == [False, True, 1]
     assert table.take("b", 9, shelf.read) == leased(2, 3, 5)
     shelf.time += 5
     assert table.take("b", 9, shelf.read) == leased(1, attempt=2)

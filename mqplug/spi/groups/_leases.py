@@ -347,8 +347,9 @@ class Leases:
             self._acked = {before: self._acked[before] for before in sorted(self._acked)}
         return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
 
-    def __len__(self) -> int:
-        """The number of open messages."""
+    @property
+    def open_messages(self) -> int:
+        """The number of messages that were read and are not acked."""
         return len(self._open)
 
     def is_open(self, coordinates: Numbers) -> bool:

@@ -164,21 +164,21 @@ class Seat:
 
     def want(self, logs: Iterable[Log]) -> None:
         """Read these logs from now on, in place of those that this member wanted so far."""
-        self._roster._want(self, logs)
+        self._roster._want(self, logs)  # noqa: SLF001
 
     def changes(self) -> tuple[list[Log], list[Log]]:
         """Return the logs to give up (then call ``release``), and the logs that this member holds from now on."""
         if self.held == self.planned:
             return [], []
-        return self._roster._changes(self)
+        return self._roster._changes(self)  # noqa: SLF001
 
     def release(self, logs: Iterable[Log]) -> None:
         """Give logs up, once their positions are stored."""
-        self._roster._release(self, logs)
+        self._roster._release(self, logs)  # noqa: SLF001
 
     def leave(self) -> None:
         """Give up the seat and all that it holds."""
-        self._roster._leave(self)
+        self._roster._leave(self)  # noqa: SLF001
 
 
 def assign(members: Mapping[Seat, tuple[frozenset[Log], set[Log]]]) -> dict[Seat, set[Log]]:

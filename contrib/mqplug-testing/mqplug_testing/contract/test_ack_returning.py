@@ -221,6 +221,25 @@ def test_acked_too_late(bench: Bench) -> None:
         bench.only_new(other, topic)
 
 
+@case("ACK-33", needs=("ack_timeout", "shared"), timeout=180)
+def test_acked_too_late_and_moved_back(bench: Bench) -> None:
+    """A seek undoes an ack that came after ``max_processing`` and was stored: the message comes again."""
+    for mode in sharing_modes(bench):
+        topic, ids = bench.dripped(2)
+        slow = bench.member(topic, bench.name(), mode=mode, max_processing=BRIEF)
+        taken = bench.delivers(slow, ids)
+        time.sleep(2 * BRIEF)  # the time of both is over, whatever the backend does then
+        for message in taken:
+            slow.ack(message)
+        slow.commit()
+        bench.equal(slow.late_acks, 0)
+        slow.seek(ids[0])
+        for message in bench.delivers(slow, ids):
+            slow.ack(message)
+        slow.commit()
+        bench.only_new(slow, topic)
+
+
 @case("ACK-18", needs=("dead_letter", "ordered", "headers", "durable_groups"))
 def test_dead_letter(bench: Bench) -> None:
     """When its attempts are used up a message goes to the dead letters, as it was and with the reason, and is acked."""

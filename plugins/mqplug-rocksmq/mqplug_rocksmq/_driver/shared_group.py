@@ -50,10 +50,10 @@ class _SharedLog:
     def settle(self, member: Hashable, settled: Settlement) -> int:
         """Settle messages that a member has. Return how many acks are late."""
         later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.holds(member, at)]
-        before = len(self.leases)
+        before = self.leases.open_messages
         late = self.leases.settle(member, settled)
         acked = settled.acked
-        if before - len(self.leases) < len(acked):  # it no longer had some of them
+        if before - self.leases.open_messages < len(acked):  # it no longer had some of them
             acked = [at for at in acked if not self.leases.is_open(at)]
         self._note(acked, later)
         return late
