@@ -15,6 +15,8 @@ from mqplug import Batch, Log, MessageId, Position, Watermarks
 from mqplug.spi import (
     Action,
     Capabilities,
+    Connection,
+    ConsumerDriver,
     ConsumerOptions,
     DescribeTopic,
     Descriptor,
@@ -22,6 +24,7 @@ from mqplug.spi import (
     GroupPosition,
     ListColumns,
     Listener,
+    ProducerDriver,
     ProducerOptions,
     Run,
     Sending,
@@ -66,7 +69,7 @@ class SyntheticSource:
         return Batch(SYNTHETIC_LOG, Position(SYNTHETIC_LOG, ((number + 1) * BATCH_MESSAGES,)), BATCH_MESSAGES, columns)
 
 
-class SyntheticConnection:
+class SyntheticConnection(Connection):
     """A connection to one topic of one partition."""
 
     capabilities = CAPABILITIES
@@ -84,11 +87,8 @@ class SyntheticConnection:
     def unwrap(self, kind: type[Any]) -> Any | None:
         return self.source if isinstance(self.source, kind) else None
 
-    def close(self, timeout: float) -> None:
-        """Do nothing: there is nothing to release."""
 
-
-class SyntheticConsumer:
+class SyntheticConsumer(ConsumerDriver):
     """A driver that returns one batch for each poll."""
 
     def __init__(self, source: SyntheticSource, options: ConsumerOptions, listener: Listener) -> None:
@@ -105,12 +105,6 @@ class SyntheticConsumer:
         self._next += 1
         return (self._source.batch(self._next - 1),)
 
-    def wake(self) -> None:
-        """Do nothing: a poll never blocks."""
-
-    def tend(self, timeout: float) -> None:
-        """Do nothing: there is no membership to keep alive."""
-
     def pause(self, logs: Sequence[Log]) -> None:
         """Do nothing: no contest pauses."""
 
@@ -123,14 +117,12 @@ class SyntheticConsumer:
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Do nothing: positions are not stored."""
 
-    def close(self, timeout: float) -> None:
-        """Do nothing: there is nothing to release."""
 
-
-class SyntheticProducer:
+class SyntheticProducer(ProducerDriver):
     """A driver that reports each message as stored at once."""
 
     linger_s = 0.001
+    stores_at_once = True
 
     def __init__(self) -> None:
         self._offset = 0
@@ -148,15 +140,6 @@ class SyntheticProducer:
         first = self._offset
         self._offset = first + len(run)
         run.stored(SYNTHETIC_LOG, list(zip(range(first, self._offset), strict=False)))
-
-    def pump(self, timeout: float) -> None:
-        """Do nothing: no message is ever outstanding."""
-
-    def flush(self, timeout: float) -> None:
-        """Do nothing: no message is ever outstanding."""
-
-    def close(self, timeout: float) -> None:
-        """Do nothing: there is nothing to release."""
 
 
 @hookimpl

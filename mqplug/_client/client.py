@@ -329,7 +329,7 @@ class Client(Closable):
         consumer = self.consumer(
             topics, start=start, until=until, partitions=partitions, missing=missing, timeout=timeout
         )
-        return consumer._read_to_end(timeout)
+        return consumer._read_to_end(timeout)  # noqa: SLF001
 
     def describe_cluster(self, *, timeout: float | None = 30) -> ClusterInfo:
         """Return the brokers that run, with their addresses; ``Unsupported`` where the backend has none."""
@@ -505,4 +505,4 @@ class Client(Closable):
 
 def session_of(client: Client) -> ClientSession:
     """Return the session of a client, for the asyncio client over it."""
-    return client._session
+    return client._session  # noqa: SLF001

@@ -20,7 +20,6 @@ from mqplug._model.names import Matching, check_topics
 from mqplug._plugins.backend import NO_TIMEOUT_S, Backend
 from mqplug._plugins.capabilities import public
 from mqplug.spi._actions import ProducerOptions, TransactionMark, TransactionOptions
-from mqplug.spi._drivers import gives_advice
 
 if TYPE_CHECKING:
     from mqplug._client.transaction import Transaction
@@ -69,7 +68,7 @@ class ClientSession(Session):
                 self._check_capability(needs)
                 yield
             except Unsupported as error:
-                if error.fix == Unsupported.fix and gives_advice(self.connection):
+                if error.fix == Unsupported.fix:
                     error.fix = self.connection.advice(error.capability) or error.fix
                 raise
 

@@ -22,7 +22,6 @@ from mqplug._plugins.capabilities import FLAGS
 from mqplug._settings.fields import fields_of
 from mqplug._settings.secrets import MASK
 from mqplug._settings.urls import without_logins
-from mqplug.spi._drivers import explains_itself
 
 
 @attrs.frozen
@@ -89,7 +88,7 @@ def _connected(found: Diagnosis, made: ConnectionPlan, deadline: Deadline) -> Di
         seconds = time.monotonic() - began
         names = sorted(FLAGS)
         kinds = {name: client.support(name) for name in names}
-        notes = list(connection.notes()) if explains_itself(connection) else []
+        notes = list(connection.notes())
     finally:
         client.close(deadline.remaining())
     return attrs.evolve(

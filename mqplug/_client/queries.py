@@ -6,7 +6,7 @@ Computing with positions needs no I/O: the backend moves them along their log, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mqplug._client.topics import only
 from mqplug._consume.start_positions import check_place, refuse_lost, resolve, retained
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mqplug._client.topics import Topics
     from mqplug._model.log import Log
     from mqplug._plugins.backend import Backend
-    from mqplug.spi._drivers import AdvancingConnection, Connection
+    from mqplug.spi._drivers import Connection
 
 
 class Queries:
@@ -106,15 +106,16 @@ def _behind(position: Position | None, marks: Watermarks) -> int:
 
 def advance(connection: Connection, position: Position, count: int) -> Position:
     """Return the position ``count`` messages further along. The arguments were checked."""
-    return _own(connection, position).advance(position, count)
+    _check_owned(connection, position)
+    return connection.advance(position, count)
 
 
 def distance(connection: Connection, start: Position, until: Position) -> int:
     """Return how many messages lie between two positions at most. The arguments were checked."""
     forward = start < until
-    capable = _own(connection, start)
+    _check_owned(connection, start)
     check_place(connection, until)
-    return capable.distance(start, until) if forward else 0
+    return connection.distance(start, until) if forward else 0
 
 
 def check_position(name: str, value: object) -> None:
@@ -126,13 +127,11 @@ def check_position(name: str, value: object) -> None:
     raise TypeError(f"{name} is a Position, not {type(value).__name__}{hint}")
 
 
-def _own(connection: Connection, position: Position) -> AdvancingConnection:
-    """Return the connection. Raise ``InvalidMessageId`` unless the position is one of its backend and cluster."""
-    capable = cast("AdvancingConnection", connection)
-    if not capable.owns(position.log):
+def _check_owned(connection: Connection, position: Position) -> None:
+    """Raise ``InvalidMessageId`` unless the position is one of the connection's backend and cluster."""
+    if not connection.owns(position.log):
         raise InvalidMessageId(
             f"{position!r} belongs to another backend or cluster",
             topic=position.log.topic, fix="Use positions that came from a client of the same cluster",
         )  # fmt: skip
     check_place(connection, position)
-    return capable

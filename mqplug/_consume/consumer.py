@@ -264,7 +264,7 @@ class Consumer(Closable):
 
 def session_of(consumer: Consumer) -> ConsumerSession:
     """Return the session of a consumer, for a transaction that stores its acks."""
-    return consumer._session
+    return consumer._session  # noqa: SLF001
 
 
 def check_most(most: int) -> None:

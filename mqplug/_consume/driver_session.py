@@ -16,7 +16,6 @@ from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._model.errors import Closed, ConcurrentUse, ConnectError, Timeout, Unsupported
 from mqplug._plugins.backend import NO_TIMEOUT_S
-from mqplug.spi._drivers import knows_losses, stops_clocks
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import StillHolds
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from mqplug._model.text import Numbers
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
-    from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, LossAwareConsumerDriver
+    from mqplug.spi._drivers import Connection, ConsumerDriver, Listener
 
 logger = logging.getLogger("mqplug.outage")
 
@@ -128,7 +127,6 @@ class DriverSession:
         self.pattern: Matching | None = None  # by which the topics were chosen
         self._listener = listener
         self.driver: ConsumerDriver | None = None
-        self._loss_aware: LossAwareConsumerDriver | None = None  # the same driver, where it is one
         self.before_open: Callable[[Deadline], None] | None = None
         """Called before the driver is opened, until it succeeds once."""
         self.outage = Outage(f"a consumer of {self.topic}")
@@ -171,20 +169,19 @@ class DriverSession:
             if self.before_open is not None:
                 self.before_open(deadline)
                 self.before_open = None
-            driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
-            self.driver, self._loss_aware = driver, driver if knows_losses(driver) else None
+            self.driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
             self.options = attrs.evolve(self.options, must_exist=False)
         return self.driver
 
     def release(self) -> ConsumerDriver | None:
         """Return the driver, to be closed, and forget it."""
-        driver, self.driver, self._loss_aware = self.driver, None, None
+        driver, self.driver = self.driver, None
         return driver
 
     @property
     def still_holds(self) -> StillHolds | None:
         """A function that returns whether the logs still belong to this member; None where only a poll finds out."""
-        return None if self._loss_aware is None else self._loss_aware.still_holds
+        return None if self.driver is None else self.driver.still_holds
 
     @property
     def is_open(self) -> bool:
@@ -209,7 +206,7 @@ class DriverSession:
     def stop_clock(self, log: Log, coordinates: Numbers) -> None:
         """Let this member keep a message until it is settled."""
         driver = self.driver
-        if driver is not None and stops_clocks(driver):
+        if driver is not None:
             driver.stop_clock(log, coordinates)
 
     def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> int:

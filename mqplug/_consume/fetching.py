@@ -19,7 +19,6 @@ from mqplug._consume.delivery import Delivery
 from mqplug._model.batch import empty_batch
 from mqplug._model.errors import NotAssigned, Timeout, TopicNotFound
 from mqplug._model.position import PositionLost
-from mqplug.spi._drivers import passes_over
 
 if TYPE_CHECKING:
     from mqplug._consume.assignment import Assignment, HeldPartition
@@ -463,7 +462,7 @@ class Fetcher:
         logger.warning(
             "receive from %s[%d]: %s; going on at %s", log.topic, log.partition, error.message, low.coordinates
         )
-        move = driver.pass_over if self._driver_session.shares and passes_over(driver) else driver.seek
+        move = driver.pass_over if self._driver_session.shares else driver.seek
         with self._assignment.committing:
             move({held.log: low}, DRIVER_CALL_S)
         self.gaps += 1

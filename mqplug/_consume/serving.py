@@ -32,7 +32,7 @@ def serve(
     """
     services = check_services(consumers)
     for consumer, handler in services:
-        consumer._check_run(handler, threads, order)
+        consumer._check_run(handler, threads, order)  # noqa: SLF001
 
     def stop() -> None:
         for consumer, _ in services:

@@ -26,7 +26,7 @@ from mqplug._model.position import (
 )
 from mqplug._plugins.backend import Backend
 from mqplug.spi._actions import GroupPosition, GroupStart, SymbolicStart
-from mqplug.spi._drivers import Connection, checks_coordinates
+from mqplug.spi._drivers import Connection
 
 ResetTarget = Start | MessageId | Mapping[int, Position | GroupPosition]
 AnyPosition = TypeVar("AnyPosition", bound=Position | GroupPosition)
@@ -122,7 +122,7 @@ def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequ
 
 def check_place(connection: Connection, place: MessageId | Position) -> None:
     """Raise ``InvalidMessageId`` for coordinates that no message of this backend can have."""
-    if checks_coordinates(connection) and not connection.is_possible(place.coordinates):
+    if not connection.is_possible(place.coordinates):
         raise InvalidMessageId(
             f"{place!r} was never given out: {place.log.backend} has no such coordinates",
             topic=place.log.topic, fix="Use ids and positions as they came from mqplug",

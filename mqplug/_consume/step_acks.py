@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import Delivery
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._model.log import Log
     from mqplug.spi._actions import GroupPosition
-    from mqplug.spi._drivers import TransactionalConsumerDriver
 
 
 class StepAcks:
@@ -114,7 +113,7 @@ class StepAcks:
         if driver is None:
             raise NotAssigned("the consumer left its group meanwhile", **self._session.where("commit"))
         with self._session.context("commit"):
-            member = cast("TransactionalConsumerDriver", driver).membership()  # true where transactions are declared
+            member = driver.membership()
         return [GroupMove(self._group, positions, member)]
 
     def give_back(self) -> None:

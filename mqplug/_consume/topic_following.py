@@ -14,7 +14,6 @@ from mqplug._base.deadline import Deadline
 from mqplug._model.errors import ConnectError, Timeout
 from mqplug._model.position import EARLIEST
 from mqplug._plugins.backend import NO_TIMEOUT_S
-from mqplug.spi._drivers import follows
 
 if TYPE_CHECKING:
     from mqplug._consume.assignment import Assignment
@@ -93,7 +92,7 @@ class TopicFollower:
         try:
             if driver is None:
                 session.open(deadline)
-            elif follows(driver):
+            else:
                 driver.follow(session.options, deadline.remaining(NO_TIMEOUT_S))
         except BaseException:  # the next look finds the same change, and tries again
             session.options = attrs.evolve(options, logs=[log for log in options.logs if log in logs])

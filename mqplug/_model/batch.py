@@ -241,15 +241,17 @@ class Batch(Sequence[Message]):
 
     def detached(self) -> Batch:
         """Return a copy that holds plain lists, and no consumer: it can be pickled and kept."""
+        return Batch(*self._plain())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, self._plain()
+
+    def _plain(self) -> tuple[Log | None, Position | None, int, Columns]:
         columns = ListColumns(
             list(self.coordinates), list(self.values), list(self.keys), list(self.headers),
             list(self.timestamps), list(self.log_times), list(self.details), list(self.attempts),
         )  # fmt: skip
-        return Batch(self._log, self._next, self._size, columns)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        plain = self.detached()
-        return Batch, (plain._log, plain._next, plain._size, plain._columns)
+        return self._log, self._next, self._size, columns
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.RecordBatch:
         """Return the messages as an Arrow record batch; needs ``pip install mqplug[arrow]``.
@@ -288,7 +290,7 @@ class _Rows(Batch):
     """
 
     def __init__(self, whole: Batch, rows: Sequence[int], next_position: Position | None) -> None:
-        super().__init__(whole._log, next_position, len(rows), _Taken(whole, rows))
+        super().__init__(whole._log, next_position, len(rows), _Taken(whole, rows))  # noqa: SLF001
         self._whole = whole
         self._rows = rows
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import attrs
 
@@ -49,6 +49,8 @@ from mqplug.spi._actions import (
 from mqplug.spi._descriptor import Capabilities, Descriptor
 from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver, TransactionDriver
 
+T = TypeVar("T")
+
 NO_TIMEOUT_S = 3600.0  # a driver's timeout when the caller waits for ever
 
 
@@ -63,11 +65,11 @@ class Backend:
 
     def connect(self, settings: Any, deadline: Deadline) -> Connection:
         with self.context("connect"):
-            return cast(Connection, self._ask("mqplug_connect", settings=settings, timeout=_left(deadline)))
+            return _driver(Connection, self._ask("mqplug_connect", settings=settings, timeout=_left(deadline)))
 
     def open_producer(self, connection: Connection, options: ProducerOptions, deadline: Deadline) -> ProducerDriver:
         with self.context("open a producer"):
-            return cast(
+            return _driver(
                 ProducerDriver,
                 self._ask("mqplug_open_producer", connection=connection, options=options, timeout=_left(deadline)),
             )
@@ -78,7 +80,7 @@ class Backend:
         from mqplug.spi.proxies import ListenerRelay
 
         with self.context("open a consumer", topic=options.logs[0].topic):
-            return cast(
+            return _driver(
                 ConsumerDriver,
                 self._ask(
                     "mqplug_open_consumer",
@@ -91,7 +93,7 @@ class Backend:
 
     def open_stage(self, connection: Connection, topic: TopicInfo, deadline: Deadline) -> StageDriver:
         with self.context("stage", topic=topic.name):
-            return cast(
+            return _driver(
                 StageDriver, self._ask("mqplug_open_stage", connection=connection, topic=topic, timeout=_left(deadline))
             )
 
@@ -99,7 +101,7 @@ class Backend:
         self, connection: Connection, options: TransactionOptions, deadline: Deadline
     ) -> TransactionDriver:
         with self.context("transaction"):
-            return cast(
+            return _driver(
                 TransactionDriver,
                 self._ask("mqplug_open_transactions", connection=connection, options=options, timeout=_left(deadline)),
             )
@@ -246,6 +248,18 @@ def _left(deadline: Deadline) -> float:
     if left <= 0 and deadline.timeout:
         raise Timeout(f"the timeout of {deadline.timeout:g} s ran out", fix="Pass a longer timeout")
     return left
+
+
+def _driver(kind: type[T], driver: Any) -> T:
+    """Return a driver. Raise ``PluginError`` unless it is derived from its base class, or has all of its members."""
+    if not isinstance(driver, kind):
+        lacks = [name for name in dir(kind) if not name.startswith("_") and not hasattr(driver, name)]
+        if lacks:
+            raise PluginError(
+                f"{type(driver).__name__} has no {', '.join(lacks)}",
+                fix=f"Derive it from mqplug.spi.{kind.__name__}, which has defaults",
+            )
+    return cast(T, driver)
 
 
 def _checked(name: str, descriptor: object) -> Descriptor:

@@ -20,7 +20,6 @@ from mqplug._produce.lingering import CollectedRun, LingerThread, OpenRuns, RowH
 from mqplug._produce.outcomes import Outcomes, ProducerStatistics
 from mqplug._produce.pump import PUMP_SLICE_S, Pump
 from mqplug._produce.send_run import SendRun
-from mqplug.spi._drivers import collects, stores_at_once, takes_runs
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
@@ -51,8 +50,8 @@ class SendQueue:
         self._backend = backend
         self._flush = driver.flush
         self._send = driver.send
-        self._store: Callable[[SingleSend], None] | None = driver.store if stores_at_once(driver) else None
-        self._send_run: Callable[[SendRun], None] | None = driver.send_run if takes_runs(driver) else None
+        self._store: Callable[[SingleSend], None] | None = driver.store if driver.stores_at_once else None
+        self._send_run: Callable[[SendRun], None] = driver.send_run
         self._topic = topic
         self.max_messages, self.max_bytes = limits
         self._run_messages = min(COLLECTED_MESSAGES, run_limits[0])
@@ -71,7 +70,7 @@ class SendQueue:
         self._attended = False
         self.pump = Pump(driver.pump)
         self._linger: LingerThread | None = None
-        if collects(driver):
+        if driver.linger_s is not None:
             self._linger = LingerThread(self._hand_over_lingering, driver.linger_s, f"mqplug-{backend.name}-linger")
 
     # collecting --------------------------------------------------------------------------------------------
@@ -251,10 +250,8 @@ class SendQueue:
     def _give(self, unit: SendUnit) -> None:
         if isinstance(unit, SingleSend):
             self._send((unit,))
-        elif self._send_run is not None:
-            self._send_run(unit)
         else:
-            self._send(unit.sendings())
+            self._send_run(unit)
 
     def _broken(self, unit: SendUnit, error: BaseException) -> NoReturn:
         unit.was_seen = isinstance(error, Exception)  # the caller gets it; an interrupt says nothing of the message

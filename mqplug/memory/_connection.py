@@ -15,6 +15,7 @@ from mqplug.spi import (
     AddPartitions,
     AlterTopic,
     Capabilities,
+    Connection,
     ConsumerOptions,
     CreateTopic,
     DeleteGroup,
@@ -35,7 +36,7 @@ from mqplug.spi import (
 )
 
 
-class MemoryConnection:
+class MemoryConnection(Connection):
     """A client's connection to a store."""
 
     def __init__(self, store: Store, capabilities: Capabilities) -> None:

@@ -13,11 +13,11 @@ from mqplug._model.position import Position
 from mqplug.memory._connection import MemoryConnection
 from mqplug.memory._groups import is_acked
 from mqplug.memory._partition import Partition
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
+from mqplug.spi import ConsumerDriver, ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
 from mqplug.spi.groups import Leases, Seat
 
 
-class MemoryConsumer:
+class MemoryConsumer(ConsumerDriver):
     """A consumer that reads its logs from its own positions, and waits on the store for more."""
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:

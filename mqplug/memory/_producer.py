@@ -12,13 +12,23 @@ from mqplug._model.errors import Error, Fenced, NotAssigned, NotCommitted
 from mqplug.memory._partition import Partition, Written
 from mqplug.memory._staging import Part
 from mqplug.memory._store import Store
-from mqplug.spi import GroupMove, Run, Sending, Staged, TopicInfo, TransactionMark
+from mqplug.spi import (
+    GroupMove,
+    ProducerDriver,
+    Run,
+    Sending,
+    Staged,
+    StageDriver,
+    TopicInfo,
+    TransactionDriver,
+    TransactionMark,
+)
 
 if TYPE_CHECKING:
     from mqplug.memory._consumer import MemoryConsumer
 
 
-class MemoryProducer:
+class MemoryProducer(ProducerDriver):
     """A producer that stores at once. Records sent together to one partition are one batch."""
 
     def __init__(self, store: Store) -> None:
@@ -54,17 +64,8 @@ class MemoryProducer:
             run.stored(partition.log, *partition.append(*Written.of(run)))
             self._store.changed.notify_all()
 
-    def pump(self, timeout: float) -> None:
-        """Do nothing: every record is settled at once."""
 
-    def flush(self, timeout: float) -> None:
-        """Do nothing: every record is settled at once."""
-
-    def close(self, timeout: float) -> None:
-        """Do nothing: there is nothing to release."""
-
-
-class MemoryStage:
+class MemoryStage(StageDriver):
     """A stage that collects messages of one topic."""
 
     def __init__(self, store: Store, topic: TopicInfo) -> None:
@@ -83,7 +84,7 @@ class MemoryStage:
         self._parts = []
 
 
-class MemoryTransactions:
+class MemoryTransactions(TransactionDriver):
     """The holder of a transaction name, until another client takes it over."""
 
     def __init__(self, store: Store, name: str) -> None:
@@ -111,9 +112,6 @@ class MemoryTransactions:
     def annotate(self, note: str) -> None:
         if self._mark is not None:
             self._mark = attrs.evolve(self._mark, note=note)
-
-    def hand_over(self, timeout: float) -> None:
-        """Do nothing: records are kept until the commit."""
 
     def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
         with self._store.changed:
@@ -152,12 +150,6 @@ class MemoryTransactions:
         units, self._units = self._units, []
         for unit in _settled_by(units):
             unit.failed(NotCommitted("the transaction was aborted"))
-
-    def pump(self, timeout: float) -> None:
-        """Do nothing: records are settled by the commit."""
-
-    def flush(self, timeout: float) -> None:
-        """Do nothing: records are settled by the commit."""
 
     def close(self, timeout: float) -> None:
         self.abort(timeout)

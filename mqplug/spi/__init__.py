@@ -6,16 +6,13 @@ Read in this order:
    implementation.
 2. ``Descriptor``, ``Capabilities`` and ``Url`` are what ``mqplug_describe`` returns and reads; ``Address``,
    ``retention_seconds`` and ``API_VERSION`` help with settings.
-3. ``Connection``, ``ProducerDriver`` and ``ConsumerDriver`` are the drivers that hooks return. A producer settles each
-   ``Sending`` or ``Run``; a consumer returns each ``Batch`` of ``Columns`` (``ListColumns`` makes them from lists), and
-   calls its ``Listener``. ``SharedConsumerDriver`` is for backends with shared modes, ``StageDriver`` for those that
-   declare ``staged_ingest``, ``TransactionDriver`` and ``TransactionalConsumerDriver`` for those that declare
-   ``transactions``, ``AdvancingConnection`` for those that declare ``advance``.
-4. ``AdvisingConnection``, ``CheckingConnection``, ``ExplainingConnection``, ``RunProducerDriver``,
-   ``CollectingProducerDriver``, ``StoringProducerDriver``, ``LossAwareConsumerDriver``, ``PassingConsumerDriver``,
-   ``TimedConsumerDriver`` and ``ColumnsWithArrow`` are optional: a driver that is one has one more member.
-5. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
-6. ``Deadline`` and ``Bell`` are tools; so are the packages ``mqplug.spi.groups``, for backends that keep groups
+3. ``Connection``, ``ProducerDriver`` and ``ConsumerDriver`` are the base classes of the drivers that hooks return,
+   ``TransactionDriver`` and ``StageDriver`` those of backends that declare ``transactions`` and ``staged_ingest``. What
+   a backend cannot do keeps its default. A producer settles each ``Sending`` or ``Run``; a consumer returns each
+   ``Batch`` of ``Columns`` (``ListColumns`` makes them from lists; ``ColumnsWithArrow`` also give Arrow arrays), and
+   calls its ``Listener``.
+4. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
+5. ``Deadline`` and ``Bell`` are tools; so are the packages ``mqplug.spi.groups``, for backends that keep groups
    themselves, and ``mqplug.spi.proxies``, for extensions.
 
 The driver rules (docs/driver-rules.md) say who may call what, and when. ``mqplug.memory`` is the reference.
@@ -92,29 +89,14 @@ from mqplug.spi._actions import (
 )
 from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
 from mqplug.spi._drivers import (
-    AdvancingConnection,
-    AdvisingConnection,
-    CheckingConnection,
-    CollectingProducerDriver,
     Connection,
     ConsumerDriver,
-    ExplainingConnection,
-    FollowingConsumerDriver,
     Listener,
-    LossAwareConsumerDriver,
-    PassingConsumerDriver,
     ProducerDriver,
     Run,
-    RunProducerDriver,
     Sending,
-    SharedConsumerDriver,
     StageDriver,
-    StoringProducerDriver,
-    TimedConsumerDriver,
-    TransactionalConsumerDriver,
     TransactionDriver,
-    checks_coordinates,
-    stores_at_once,
 )
 from mqplug.spi._hookspecs import hookimpl
 
@@ -124,15 +106,11 @@ __all__ = [
     "Action",
     "AddPartitions",
     "Address",
-    "AdvancingConnection",
-    "AdvisingConnection",
     "AlterTopic",
     "AtTime",
     "Batch",
     "Bell",
     "Capabilities",
-    "CheckingConnection",
-    "CollectingProducerDriver",
     "Columns",
     "ColumnsWithArrow",
     "Connection",
@@ -150,8 +128,6 @@ __all__ = [
     "Descriptor",
     "DiscardStaged",
     "Earliest",
-    "ExplainingConnection",
-    "FollowingConsumerDriver",
     "GroupDescription",
     "GroupInfo",
     "GroupMember",
@@ -167,36 +143,27 @@ __all__ = [
     "ListGroups",
     "ListTopics",
     "Listener",
-    "LossAwareConsumerDriver",
     "Mode",
     "Numbers",
-    "PassingConsumerDriver",
     "ProducerDriver",
     "ProducerOptions",
     "Retention",
     "Run",
-    "RunProducerDriver",
     "Sending",
     "Settlement",
-    "SharedConsumerDriver",
     "StageDriver",
     "Staged",
-    "StoringProducerDriver",
     "SymbolicStart",
-    "TimedConsumerDriver",
     "TopicInfo",
     "TransactionDriver",
     "TransactionMark",
     "TransactionOptions",
-    "TransactionalConsumerDriver",
     "Trim",
     "UnfinishedSend",
     "Url",
     "action_name",
-    "checks_coordinates",
     "hookimpl",
     "hookspecs",
     "retention_seconds",
-    "stores_at_once",
     "unsupported",
 ]

@@ -11,7 +11,7 @@ hook that opened the driver::
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Error
@@ -21,22 +21,14 @@ from mqplug._model.message import Headers
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import ConsumerOptions, GroupMove, GroupPosition, Settlement, TransactionMark
-from mqplug.spi._descriptor import Capabilities
 from mqplug.spi._drivers import (
     Connection,
     ConsumerDriver,
-    FollowingConsumerDriver,
     Listener,
     ProducerDriver,
     Run,
     Sending,
-    SharedConsumerDriver,
-    TransactionalConsumerDriver,
     TransactionDriver,
-    knows_losses,
-    passes_over,
-    stops_clocks,
-    takes_runs,
 )
 
 __all__ = [
@@ -55,18 +47,14 @@ HookWrapper = Generator[None, Any, Any]
 """The type of a ``hookimpl(wrapper=True)``: it yields once, gets the answer, and returns it or another one."""
 
 
-class ConnectionProxy:
-    """A connection. The backend's own hooks get it too, so it has all that ``inner`` has."""
+class ConnectionProxy(Connection):
+    """A connection. The backend's own hooks get it too, so it has every attribute of ``inner``."""
 
     def __init__(self, inner: Connection) -> None:
         self.inner = inner
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # of the backend's own attributes, and of ``capabilities``
         return getattr(self.inner, name)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.inner.capabilities
 
     def after(self, message_id: MessageId) -> Position:
         return self.inner.after(message_id)
@@ -77,12 +65,30 @@ class ConnectionProxy:
     def unwrap(self, kind: type[Any]) -> Any | None:
         return self.inner.unwrap(kind)
 
+    def is_possible(self, coordinates: Numbers) -> bool:
+        return self.inner.is_possible(coordinates)
+
+    def advice(self, capability: str) -> str | None:
+        return self.inner.advice(capability)
+
+    def notes(self) -> Sequence[str]:
+        return self.inner.notes()
+
+    def owns(self, log: Log) -> bool:
+        return self.inner.owns(log)
+
+    def advance(self, position: Position, count: int) -> Position:
+        return self.inner.advance(position, count)
+
+    def distance(self, start: Position, until: Position) -> int:
+        return self.inner.distance(start, until)
+
     def close(self, timeout: float) -> None:
         self.inner.close(timeout)
 
 
-class ProducerProxy:
-    """A producer's driver. It hides ``store``: all records come through ``send`` and ``send_run``.
+class ProducerProxy(ProducerDriver):
+    """A producer's driver. All records come through ``send`` and ``send_run``: it neither collects nor stores at once.
 
     Runs come through ``send`` where a subclass overrides that and not ``send_run``, so that it sees every record.
     """
@@ -95,13 +101,10 @@ class ProducerProxy:
 
     def send_run(self, run: Run) -> None:
         """Pass a run on as it is, unless ``send`` wants to see each of its records."""
-        inner = self.inner
         if type(self).send is not ProducerProxy.send:
             self.send(run.sendings())
-        elif takes_runs(inner):
-            inner.send_run(run)
         else:
-            inner.send(run.sendings())
+            self.inner.send_run(run)
 
     def pump(self, timeout: float) -> None:
         self.inner.pump(timeout)
@@ -113,7 +116,7 @@ class ProducerProxy:
         self.inner.close(timeout)
 
 
-class TransactionProxy(ProducerProxy):
+class TransactionProxy(ProducerProxy, TransactionDriver):
     """The driver of a transaction name."""
 
     inner: TransactionDriver
@@ -161,7 +164,7 @@ class SendingProxy:
         self.inner.unknown(error)
 
 
-class ConsumerProxy:
+class ConsumerProxy(ConsumerDriver):
     """A consumer's driver, in any mode."""
 
     def __init__(self, inner: ConsumerDriver) -> None:
@@ -169,9 +172,7 @@ class ConsumerProxy:
 
     @property
     def still_holds(self) -> Callable[[], bool] | None:
-        """The driver's ``still_holds``; None where it has none."""
-        inner = self.inner
-        return inner.still_holds if knows_losses(inner) else None
+        return self.inner.still_holds
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         return self.inner.poll(most, timeout)
@@ -195,25 +196,19 @@ class ConsumerProxy:
         self.inner.commit(positions, timeout)
 
     def membership(self) -> Any:
-        return cast(TransactionalConsumerDriver, self.inner).membership()  # true where transactions are declared
+        return self.inner.membership()
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        cast(FollowingConsumerDriver, self.inner).follow(options, timeout)  # true where topic_patterns are declared
+        self.inner.follow(options, timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
-        inner = cast(SharedConsumerDriver, self.inner)  # true in the shared modes, which alone settle
-        return inner.settle(settled, timeout)
+        return self.inner.settle(settled, timeout)
 
     def stop_clock(self, log: Log, coordinates: Numbers) -> None:
-        """Stop the clock of a message, where the driver does that."""
-        if stops_clocks(self.inner):
-            self.inner.stop_clock(log, coordinates)
+        self.inner.stop_clock(log, coordinates)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Continue behind what retention removed; a driver without ``pass_over`` seeks."""
-        inner = self.inner
-        move = inner.pass_over if passes_over(inner) else inner.seek
-        move(positions, timeout)
+        self.inner.pass_over(positions, timeout)
 
     def close(self, timeout: float) -> None:
         self.inner.close(timeout)

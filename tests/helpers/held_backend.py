@@ -14,7 +14,7 @@ from mqplug import memory
 from mqplug.spi import Descriptor, ProducerDriver, Run, Sending, hookimpl
 
 
-class HeldProducer:
+class HeldProducer(ProducerDriver):
     """Settles nothing by itself."""
 
     def __init__(self) -> None:
@@ -30,12 +30,6 @@ class HeldProducer:
         with self.changed:
             before = self.settled
             self.changed.wait_for(lambda: self.settled > before, timeout)
-
-    def flush(self, timeout: float) -> None:
-        """Nothing can be hastened."""
-
-    def close(self, timeout: float) -> None:
-        """Nothing to let go of."""
 
     def store_all(self, log: mqplug.Log) -> None:
         """Settle everything as stored."""

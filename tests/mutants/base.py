@@ -160,7 +160,8 @@ class Reading(Proxy):
 class Sender(Proxy):
     """A producer that takes records one by one, also where it could take columns."""
 
-    send_run = None
+    def send_run(self, run):
+        self.send(run.sendings())
 
 
 class Sending(Sender):

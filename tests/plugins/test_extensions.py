@@ -21,6 +21,7 @@ from mqplug.spi import (
     CreateTopic,
     GroupPosition,
     Latest,
+    ProducerDriver,
     ProducerOptions,
     TopicInfo,
     TransactionOptions,
@@ -343,7 +344,7 @@ def test_an_extension_changes_what_is_sent_and_what_is_read(store):
             assert batch.to_arrow(["value"]).column(0).to_pylist() == [b"hello", b"world"]
 
 
-class Runs:
+class Runs(ProducerDriver):
     """A driver that takes runs."""
 
     def __init__(self):
@@ -356,6 +357,16 @@ class Runs:
         self.taken.append(("run", run))
 
 
+class OnlyRecords(ProducerDriver):
+    """A driver that takes records only."""
+
+    def __init__(self):
+        self.taken = []
+
+    def send(self, sendings):
+        self.taken.append(list(sendings))
+
+
 class OneByOne:
     """A run of two records."""
 
@@ -364,7 +375,7 @@ class OneByOne:
 
 
 def test_a_run_passes_as_it_is_or_record_by_record():
-    """A proxy passes a run on; where it watches records, or its driver takes no runs, they come one by one."""
+    """A proxy passes a run on; if it overrides send, or its driver takes no runs, they come one by one."""
 
     class Watching(ProducerProxy):
         def send(self, sendings):
@@ -373,8 +384,7 @@ def test_a_run_passes_as_it_is_or_record_by_record():
     run, takes_runs = OneByOne(), Runs()
     ProducerProxy(takes_runs).send_run(run)
     Watching(takes_runs).send_run(run)
-    only_records = attrs.make_class("OnlyRecords", ["taken"], eq=False)([])
-    only_records.send = lambda sendings: only_records.taken.append(list(sendings))
+    only_records = OnlyRecords()
     ProducerProxy(only_records).send_run(run)
     assert takes_runs.taken == [("run", run), ("send", ["one", "two"])]
     assert only_records.taken == [["one", "two"]]

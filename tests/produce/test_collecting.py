@@ -43,6 +43,8 @@ class Collecting(HeldRuns):
 class Storing(Collecting):
     """Stores at once."""
 
+    stores_at_once = True
+
     def __init__(self) -> None:
         super().__init__()
         self.log: Any = None

@@ -280,6 +280,8 @@ def test_a_driver_that_breaks_leaves_the_outcome_unknown() -> None:
 class Direct(HeldProducer):
     """Stores at once what somebody waits for."""
 
+    stores_at_once = True
+
     def __init__(self) -> None:
         super().__init__()
         self.stored: list[bytes | None] = []

@@ -54,7 +54,8 @@ def methods_of(kind: type) -> Iterator[FunctionType]:
 
 HOOKS = {name: hook for name, hook in vars(spi.hookspecs).items() if name.startswith("mqplug_")}
 PROTOCOLS = [kind for name in spi.__all__ if getattr(kind := getattr(spi, name), "_is_protocol", False)]
-SEAM = HOOKS | {method.__name__: method for kind in PROTOCOLS for method in methods_of(kind)}
+DRIVERS = [spi.Connection, spi.ProducerDriver, spi.TransactionDriver, spi.ConsumerDriver, spi.StageDriver]
+SEAM = HOOKS | {method.__name__: method for kind in (*DRIVERS, *PROTOCOLS) for method in methods_of(kind)}
 
 
 @pytest.fixture(params=PACKAGES)
@@ -107,19 +108,19 @@ def test_what_is_promised_has_a_docstring(package):
 
 
 def test_the_seam_is_documented():
-    """Each hook and each method of a driver's protocols has a docstring, and each hook a row on the page of the API."""
+    """Each hook and each method of a driver has a docstring, and each hook a row on the page of the API."""
     page = (ROOT / "docs/api.md").read_text()
     assert [name for name, function in SEAM.items() if not function.__doc__] == []
     assert [name for name in HOOKS if f"| `{name}` |" not in page] == []
 
 
 def test_each_part_of_the_seam_is_obliged_to_or_optional():
-    """The table of what a capability obliges to names each action, hook and protocol, each action at its capability."""
+    """The table of what a capability obliges to names each action, hook and driver, each action at its capability."""
     page = (ROOT / "docs/driver-rules.md").read_text()
     section = page.partition("## What a capability obliges to")[2].partition("\n## ")[0]
-    protocols = [kind.__name__ for kind in PROTOCOLS if kind.__name__.endswith(("Driver", "Connection"))]
+    drivers = [kind.__name__ for kind in DRIVERS]
     actions = [kind.__name__ for kind in get_args(spi.Action)]
-    assert [name for name in (*actions, *HOOKS, *protocols) if f"`{name}`" not in section] == []
+    assert [name for name in (*actions, *HOOKS, *drivers) if f"`{name}`" not in section] == []
     rows = {row.split("|")[1]: row for row in section.splitlines() if row.startswith("| `")}
     obliged = {kind.__name__: name for kind, name in _NEEDS.items() if kind is not spi.DescribeGroupMembers}
     assert [
@@ -128,6 +129,14 @@ def test_each_part_of_the_seam_is_obliged_to_or_optional():
     ] == []  # fmt: skip
     declared = [name for first in rows for name in re.findall(r"`(\w+)`", first)]
     assert [name for name in declared if name not in FLAGS] == []
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_each_method_of_a_driver_has_its_rule(driver):
+    """The page of driver rules names each public member of each base class."""
+    page = (ROOT / "docs/driver-rules.md").read_text()
+    members = {name for name in (*dir(driver), *driver.__annotations__) if not name.startswith("_")}
+    assert [name for name in sorted(members) if not re.search(rf"`(\w+\.)?{name}\b", page)] == []
 
 
 def test_every_call_of_a_client_is_in_the_rules():

@@ -29,7 +29,9 @@ def block(language: str, beginning: str) -> str:
 @pytest.fixture
 def installed(tmp_path):
     """A folder that has the page's code as modules, and its entry points as pip would write them."""
-    driver = re.findall(r"```python\n(.*?)```", PAGE.partition("### Try it")[0], re.DOTALL)
+    driver = re.findall(
+        r"```python\n(.*?)```", PAGE.partition("## A whole backend")[2].partition("### Try it")[0], re.DOTALL
+    )
     (tmp_path / "mqplug_shelf.py").write_text("\n\n".join([*driver, block("python", "backend = ShelfBackend()")]))
     (tmp_path / "mqplug_shelf_harness.py").write_text(block("python", "def harness_of"))
     told = ConfigParser()

@@ -81,7 +81,7 @@ class _Interrupted(ProducerProxy):
     def send_run(self, run: Run) -> None:
         self._interrupts.press(False)
         inner: Any = self.inner
-        inner.send_run(run) if hasattr(inner, "send_run") else inner.send(run.sendings())
+        inner.send_run(run)
         self._interrupts.press(True)
 
 

@@ -74,7 +74,7 @@ def test_unknown_setting(bench: Bench) -> None:
     with bench.raises(ConfigError) as caught:
         connect(bench.client.backend, no_such_setting=1)
     bench.that("no_such_setting" in str(caught.value), "the error names it")
-    known = list(attrs.fields_dict(bench.client._backend.descriptor.settings))
+    known = list(attrs.fields_dict(bench.client._backend.descriptor.settings))  # noqa: SLF001
     for setting in known:
         misspelt = setting[:-1] + ("x" if setting[-1] != "x" else "y")
         with bench.raises(ConfigError) as caught:
@@ -140,8 +140,8 @@ def test_forgotten(bench: Bench) -> None:
     consumer = client.consumer(topic, start=EARLIEST)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
-        consumer._session.__del__()
-        client._session.__del__()
+        consumer._session.__del__()  # noqa: SLF001
+        client._session.__del__()  # noqa: SLF001
     client.close()
     bench.equal([warning.category for warning in caught], [ResourceWarning] * 2)
 
@@ -227,7 +227,7 @@ def test_wrong_setting(bench: Bench) -> None:
 
 
 def _settings(bench: Bench) -> list[str]:
-    return list(attrs.fields_dict(bench.client._backend.descriptor.settings))
+    return list(attrs.fields_dict(bench.client._backend.descriptor.settings))  # noqa: SLF001
 
 
 @case("LIF-09", needs=("exclusive_open",), hooks=("second_process",))

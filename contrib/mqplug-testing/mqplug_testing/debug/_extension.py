@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from mqplug import Bounds, Log, MessageId, Position, Watermarks
 from mqplug.spi import (
     Action,
-    AdvancingConnection,
     AlterTopic,
     Connection,
     ConsumerDriver,
@@ -122,14 +121,14 @@ class WatchedConnection(ConnectionProxy):
         return position
 
     def advance(self, position: Position, count: int) -> Position:
-        further = cast("AdvancingConnection", self.inner).advance(position, count)
+        further = self.inner.advance(position, count)
         self._rules.check_position("further", position.log, further)
         if further < position or (not count and further != position):
             self._rules.breach("further", f"{further!r} does not lie {count} messages after {position!r}")
         return further
 
     def distance(self, start: Position, until: Position) -> int:
-        between = cast("AdvancingConnection", self.inner).distance(start, until)
+        between = self.inner.distance(start, until)
         if between < 0:
             self._rules.breach("further", f"the distance from {start!r} to {until!r}, which lies behind, is {between}")
         return between

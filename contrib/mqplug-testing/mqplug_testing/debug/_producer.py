@@ -20,7 +20,6 @@ from mqplug.spi import (
     Sending,
     TransactionDriver,
     TransactionMark,
-    stores_at_once,
 )
 from mqplug.spi.proxies import ProducerProxy, SendingProxy, TransactionProxy
 from mqplug_testing.debug._rules import Rules, RunningCalls
@@ -36,9 +35,7 @@ class WatchedProducer(ProducerProxy):
         super().__init__(inner)
         self._calls = RunningCalls(rules)
         self._outcomes = Outcomes(rules)
-        if stores_at_once(inner):
-            self._stores = inner.store
-            self.store = self._store  # makes this a StoringProducerDriver
+        self.stores_at_once = inner.stores_at_once
         rules.opened(self)
 
     def send(self, sendings: Sequence[Sending]) -> None:
@@ -50,10 +47,10 @@ class WatchedProducer(ProducerProxy):
         with self._call("send"):
             ProducerProxy(self.inner).send_run(watched)
 
-    def _store(self, sending: Sending) -> None:
+    def store(self, sending: Sending) -> None:
         watched = WatchedSending(sending, self._outcomes, in_order=False)  # several threads may store at once
         with self._call("store"):
-            self._stores(watched)
+            self.inner.store(watched)
         if not watched.settled:
             self._calls.rules.breach("settled-once", "store returned before the record was settled")
 

@@ -11,7 +11,7 @@ from threading import Lock, get_ident
 from typing import Any, Final, NoReturn
 
 from mqplug import Log, PluginError, Position
-from mqplug.spi import Connection, GroupPosition, Numbers, checks_coordinates
+from mqplug.spi import Connection, GroupPosition, Numbers
 
 _STORING_CALLS = frozenset({"commit", "settle"})
 _POLLING_CALLS = frozenset({"poll", "tend", "pause", "resume"})
@@ -52,7 +52,7 @@ class Rules:
 
     def __init__(self, connection: Connection | None = None) -> None:
         self.broken: list[str] = []
-        self._is_possible = None if connection is None or not checks_coordinates(connection) else connection.is_possible
+        self._is_possible = None if connection is None else connection.is_possible
         self._probed = False
         self._open: set[object] = set()
         self._lock = Lock()

@@ -25,7 +25,7 @@ from mqplug import (
     Timeout,
     TopicNotFound,
 )
-from mqplug.spi import Deadline, Numbers, TopicInfo
+from mqplug.spi import Connection, Deadline, Numbers, TopicInfo
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, AdminRequests
 from mqplug_kafka._cluster.client_options import (
     LEARNING_PARTITIONS,
@@ -56,7 +56,7 @@ ASK_SLICE_S = 1.0  # after each, a client that was closed meanwhile asks no more
 ASK_PAUSE_S = 0.02
 
 
-class KafkaConnection:
+class KafkaConnection(Connection):
     """A client's connection to a cluster."""
 
     def __init__(self, settings: KafkaSettings, capabilities: Capabilities, timeout: float) -> None:

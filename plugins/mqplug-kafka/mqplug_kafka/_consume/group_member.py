@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
 
 from mqplug import Batch, CloseIncomplete, ConfigError, Error, Log, NotAssigned, Position, Timeout
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
+from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Listener
 from mqplug_kafka._admin.group_positions import as_committed, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
 from mqplug_kafka._cluster.client_options import consuming, membership, rebalances_eagerly
@@ -31,7 +31,7 @@ REJOIN_LIMIT_S = 15.0  # with brokers that answer; then a new client joins in pl
 REVOKE_TIMEOUT_S = 5.0  # for storing positions before partitions are handed over
 
 
-class KafkaGroupMember:
+class KafkaGroupMember(ConsumerDriver):
     """A member of a group. Its rebalances happen inside ``poll`` and ``tend``."""
 
     def __init__(
@@ -73,9 +73,6 @@ class KafkaGroupMember:
                 self._check()
                 self._admission.check()
             return batches
-
-    def wake(self) -> None:
-        """Do nothing: a poll is short."""
 
     def tend(self, timeout: float) -> None:
         """Stay a member, with all partitions paused."""

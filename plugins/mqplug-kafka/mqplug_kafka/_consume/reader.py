@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, GroupPosition
+from mqplug.spi import ConsumerDriver, ConsumerOptions
 from mqplug_kafka._admin.log_offsets import NO_GROUP_ID
 from mqplug_kafka._cluster.client_options import consuming
 from mqplug_kafka._cluster.connection import KafkaConnection
@@ -22,7 +22,7 @@ from mqplug_kafka._consume.message_source import MessageSource
 FETCH_BYTES = 16 * 1024 * 1024  # that a client fetch copies at a time, and one message more
 
 
-class KafkaReader:
+class KafkaReader(ConsumerDriver):
     """A consumer that holds all its logs from the start, and stores nothing at the broker."""
 
     def __init__(self, connection: KafkaConnection, options: ConsumerOptions) -> None:
@@ -37,12 +37,6 @@ class KafkaReader:
         if (source := self._fetcher.renewed() or self._sources.instead_of(self._fetcher.source)) is not None:
             self._fetcher.move_to(source)
         return self._fetcher.poll(most, timeout)
-
-    def wake(self) -> None:
-        """Do nothing: a poll is short."""
-
-    def tend(self, timeout: float) -> None:
-        """Do nothing: a reader has no membership."""
 
     def pause(self, logs: Sequence[Log]) -> None:
         """Stop fetching these logs."""
@@ -62,9 +56,6 @@ class KafkaReader:
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Read on from these positions."""
         self._fetcher.move(positions)
-
-    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Do nothing: there is no group."""
 
     def close(self, timeout: float) -> None:
         """Close the source."""

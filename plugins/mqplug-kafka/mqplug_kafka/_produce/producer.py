@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from mqplug import Closed, Error, InvalidRecord, OutcomeUnknown
-from mqplug.spi import Run, Sending
+from mqplug.spi import ProducerDriver, Run, Sending
 from mqplug_kafka._cluster.client_options import ALONE
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, bad_time, invalid_record, not_stored, refused_with_batch
@@ -30,7 +30,7 @@ from mqplug_kafka._produce.outcomes import RecordOutcome, Refused, RunOutcome
 LINGER_S = 0.002
 
 
-class KafkaProducer:
+class KafkaProducer(ProducerDriver):
     """A producer that hands records to the client's, whose delivery reports settle them."""
 
     linger_s = LINGER_S

@@ -15,7 +15,7 @@ from contextlib import suppress
 import attrs
 
 from mqplug import ConnectError, Error, Fenced, NotCommitted, OutcomeUnknown, Timeout
-from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionMark, TransactionOptions
+from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionDriver, TransactionMark, TransactionOptions
 from mqplug_kafka._admin.group_positions import as_committed, mark_as_committed, mark_group, reached_mark
 from mqplug_kafka._admin.log_offsets import readable, wait_until_readable
 from mqplug_kafka._cluster.connection import KafkaConnection
@@ -34,7 +34,7 @@ TOPICS_TIMEOUT_S = 2.0  # for a look whether all topics still exist
 IDS_TIMEOUT_S = 5.0  # until it is known to which incarnations of the topics the records went
 
 
-class KafkaTransactions:
+class KafkaTransactions(TransactionDriver):
     """A transaction name, and its one transaction at a time."""
 
     linger_s = LINGER_S

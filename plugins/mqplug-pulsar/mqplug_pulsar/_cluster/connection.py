@@ -22,7 +22,7 @@ import pulsar
 
 import mqplug
 from mqplug import Broker, ClusterInfo, Log, MessageId, Position
-from mqplug.spi import Capabilities, Deadline, Numbers, TopicInfo
+from mqplug.spi import Capabilities, Connection, Deadline, Numbers, TopicInfo
 from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminInterface, AdminRefused, error_from_refusal
 from mqplug_pulsar._cluster.broker_statistics import Ledgers
@@ -51,7 +51,7 @@ class ClusterFacts:
     capabilities: Capabilities
 
 
-class PulsarConnection:
+class PulsarConnection(Connection):
     """The connection that the hooks get. Any thread may use it."""
 
     def __init__(

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener
+from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Latest, Listener
 from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.connection import PulsarConnection
@@ -29,7 +29,7 @@ HAND_OVER_MESSAGES = 100
 REVOKE_TIMEOUT_S = 5.0
 
 
-class PulsarGroupMember:
+class PulsarGroupMember(ConsumerDriver):
     """A member of a group. Pulsar does not report the active member, so each member holds all logs."""
 
     def __init__(

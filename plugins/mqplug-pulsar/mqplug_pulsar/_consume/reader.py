@@ -15,7 +15,7 @@ from operator import le
 
 import mqplug
 from mqplug import Batch, Log, Position, PositionLost
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Numbers
+from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, Numbers
 from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, topic_path
 from mqplug_pulsar._cluster.connection import PulsarConnection
@@ -25,7 +25,7 @@ from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._settings import PulsarSettings
 
 
-class PulsarReader:
+class PulsarReader(ConsumerDriver):
     """A consumer that holds all its logs from the start, and stores nothing at the broker."""
 
     def __init__(self, connection: PulsarConnection, options: ConsumerOptions, timeout: float) -> None:
@@ -48,9 +48,6 @@ class PulsarReader:
     def wake(self) -> None:
         """End a poll that waits."""
         self._feeds.wake()
-
-    def tend(self, timeout: float) -> None:
-        """Do nothing: a reader has no membership."""
 
     def pause(self, logs: Sequence[Log]) -> None:
         """Deliver nothing of these logs."""
@@ -78,9 +75,6 @@ class PulsarReader:
         self._queue = queue_length(options)
         self._feeds.keep_only(options.logs, deadline.remaining())
         self._read_from({log: start[log] for log in options.logs if log not in self._feeds}, deadline.remaining())
-
-    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Do nothing: there is no group."""
 
     def close(self, timeout: float) -> None:
         """Close the native readers."""

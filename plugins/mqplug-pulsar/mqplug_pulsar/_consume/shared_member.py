@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers, Settlement
+from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers, Settlement
 from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._admin.subscriptions import seek_together
 from mqplug_pulsar._cluster.connection import PulsarConnection
@@ -30,7 +30,7 @@ CHECK_LASTS_S = 1.0  # from the check of a message to the poll that hands it out
 KEEPER_WAIT_S = 60.0  # of the thread that returns messages, if nothing is due before
 
 
-class PulsarSharedMember:
+class PulsarSharedMember(ConsumerDriver):
     """A member of a group whose members share each log, message by message."""
 
     def __init__(
@@ -184,9 +184,6 @@ class PulsarSharedMember:
         with self._changed:
             if (shared := self._logs.get(log)) is not None:
                 shared.stop_clock_locked(coordinates)
-
-    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Do nothing: messages are settled one by one."""
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Move the group. Everything that any member has of these logs is free."""

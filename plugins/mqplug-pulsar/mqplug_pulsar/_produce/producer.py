@@ -11,7 +11,7 @@ from functools import partial
 import _pulsar
 
 import mqplug
-from mqplug.spi import Run, Sending
+from mqplug.spi import ProducerDriver, Run, Sending
 from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._produce.client_sender import ClientSender, Sender
@@ -24,7 +24,7 @@ LATE_S = 0.002  # between two looks at reports that nothing announces
 LOOK_S = 0.25  # between two looks for deleted topics
 
 
-class PulsarProducer:
+class PulsarProducer(ProducerDriver):
     """A producer that takes records for any topic of the connection."""
 
     def __init__(self, connection: PulsarConnection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import attrs
 
@@ -115,7 +115,7 @@ class SmallValues:
                 self._take(*each, report)
 
     def _take(self, key: bytes, value: bytes, report: SurveyReport) -> None:
-        put = _READERS.get(key[:1])
+        put = self._READERS.get(key[:1])
         if put is None or (len(key) > 1 and key[:1] in (STORE, COUNTER, CHANGES)):
             self.other[key] = value
             return
@@ -169,18 +169,17 @@ class SmallValues:
     def _changes(self, _: bytes, value: bytes) -> None:
         self.changes = max(self.changes, read_count(value))
 
-
-_READERS: dict[bytes, Callable[[SmallValues, bytes, bytes], None]] = {
-    STORE: SmallValues._store,
-    COUNTER: SmallValues._counter,
-    CHANGES: SmallValues._changes,
-    TOPIC: SmallValues._topic,
-    LOG: SmallValues._record,
-    TIME: SmallValues._mark,
-    GROUP: SmallValues._place,
-    HANDED_OUT: SmallValues._handed,
-    INGESTED_RUN: SmallValues._ingested_run,
-    INTENT: SmallValues._intent,
-    TRANSACTION: SmallValues._transaction,
-    STEP_MARK: SmallValues._step_mark,
-}
+    _READERS: ClassVar[dict[bytes, Callable[[SmallValues, bytes, bytes], None]]] = {
+        STORE: _store,
+        COUNTER: _counter,
+        CHANGES: _changes,
+        TOPIC: _topic,
+        LOG: _record,
+        TIME: _mark,
+        GROUP: _place,
+        HANDED_OUT: _handed,
+        INGESTED_RUN: _ingested_run,
+        INTENT: _intent,
+        TRANSACTION: _transaction,
+        STEP_MARK: _step_mark,
+    }

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
-from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener, Numbers
+from mqplug.spi import Bell, ConsumerDriver, ConsumerOptions, GroupPosition, Listener, Numbers
 from mqplug.spi.groups import Roster, member_name
 from mqplug_rocksmq._driver.batches import next_batch
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
@@ -41,32 +41,33 @@ class JoinContext(NamedTuple):
 NEW_MEMBER: Final = JoinContext()
 
 
-class LogConsumer:
+class LogConsumer(ConsumerDriver):
     """Reads logs from given positions on."""
 
     resumed = True  # it still has everything that it had with a previous owner
-    still_holds = None  # it gives its logs up itself, before others get them
 
     def __init__(self, store: Store, positions: Mapping[Log, Position], bell: Bell | None = None) -> None:
         self._store = store
         self._bell = bell or Bell()
-        self.wake = self._bell.ring
         self._numbers: dict[Log, int] = {}
         self._offsets: dict[Log, int] = {}
         self._ahead: dict[Log, deque[Slice]] = {}  # read, and not handed out
         self._paused: set[Log] = set()
         self._hold(positions)
 
+    def wake(self) -> None:
+        self._bell.ring()
+
     def _hold(self, positions: Mapping[Log, Position]) -> None:
         for log, position in positions.items():
             number = log_number(self._store.id, log)
-            self._store.watch(number, self.wake)
+            self._store.watch(number, self._bell.ring)
             self._numbers[log] = number
             self._offsets[log] = offset_of(position)
 
     def _release(self, logs: Iterable[Log]) -> None:
         for log in logs:
-            self._store.unwatch(self._numbers.pop(log), self.wake)
+            self._store.unwatch(self._numbers.pop(log), self._bell.ring)
             self._offsets.pop(log)
             self._ahead.pop(log, None)
             self._paused.discard(log)
@@ -138,9 +139,6 @@ class LogConsumer:
     def _read_ahead(self) -> int:
         return 4 * _READ_AHEAD_MESSAGES if len(self._offsets) <= _FEW_LOGS else _READ_AHEAD_MESSAGES
 
-    def tend(self, timeout: float) -> None:
-        """Do nothing: these logs are not shared."""
-
     def pause(self, logs: Sequence[Log]) -> None:
         self._paused |= set(logs)
 
@@ -160,9 +158,6 @@ class LogConsumer:
         for log, position in positions.items():
             self._ahead.pop(log, None)
             self._offsets[log] = offset_of(position)
-
-    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Do nothing: without a group no position is stored."""
 
     def close(self, timeout: float) -> None:
         self._release(list(self._offsets))
@@ -193,7 +188,7 @@ class GroupConsumer(LogConsumer):
         self._listener = listener
         self._terms: dict[Log, int] = {}  # for each held log, how many times this member has got any by then
         self._taken = 0
-        self._seat = roster.join(options.logs, self.wake, options.mode, name=context.new_name(), host=THIS_HOST)
+        self._seat = roster.join(options.logs, self._bell.ring, options.mode, name=context.new_name(), host=THIS_HOST)
 
     def tend(self, timeout: float) -> None:
         leaving, taken = self._seat.changes()

@@ -11,7 +11,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from mqplug import Batch, ConsumerBusy, Log, Position, Timeout
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Mode, Numbers, Settlement
+from mqplug.spi import ConsumerOptions, Listener, Mode, Numbers, Settlement
 from mqplug.spi.groups import Roster
 from mqplug_rocksmq._driver.consumer import GroupConsumer, JoinContext
 from mqplug_rocksmq._driver.shared_group import SharedGroup
@@ -106,7 +106,7 @@ class SharedMember(GroupConsumer):
         with present.changing:
             self._sharing = present.sharing(store, options.mode)
             super().__init__(store, present.group, options, present.roster, listener, context)
-            self._sharing.join(self, self.wake, options.max_processing, elsewhere=context.elsewhere is not None)
+            self._sharing.join(self, self._bell.ring, options.max_processing, elsewhere=context.elsewhere is not None)
             self.resumed = self._sharing.resume(self, context.holding)
 
     def _next(self, log: Log, most: int) -> Batch | None:
@@ -131,9 +131,6 @@ class SharedMember(GroupConsumer):
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
         """Store acks and returns, except of messages that this member no longer has. Return how many acks are late."""
         return self._sharing.settle(self, settled, timeout)
-
-    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Do nothing: acks are settled one by one, and a single member has no position."""
 
     def close(self, timeout: float) -> None:
         with self._present.changing:

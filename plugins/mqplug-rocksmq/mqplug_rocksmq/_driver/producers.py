@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Final, Protocol, overload
 
 from mqplug import Error, Log, OutcomeUnknown, PluginError
-from mqplug.spi import Bell, Deadline, Numbers, Run, Sending
+from mqplug.spi import Bell, Deadline, Numbers, ProducerDriver, Run, Sending
 from mqplug_rocksmq._driver.translation import partition_log
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.errors import WritesStopped
@@ -245,7 +245,7 @@ class StoppedSends:
         return bool(self._waiting)
 
 
-class SyncedProducer:
+class SyncedProducer(ProducerDriver):
     """Sends to any topic of a store."""
 
     linger_s = LINGER_S
@@ -321,10 +321,11 @@ class SyncedProducer:
         self._sink.close(timeout)
 
 
-class UnsyncedProducer:
+class UnsyncedProducer(ProducerDriver):
     """Sends to any topic of the store."""
 
     linger_s = LINGER_S
+    stores_at_once = True
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -367,9 +368,3 @@ class UnsyncedProducer:
         """Wait for a write under way in another thread, or for those that RocksDB does not take yet."""
         if not self._stopped.wait(timeout) and self._writing.acquire(timeout=timeout):
             self._writing.release()
-
-    def flush(self, timeout: float) -> None:
-        """Do nothing: what was sent is stored."""
-
-    def close(self, timeout: float) -> None:
-        """Do nothing: what was sent is stored."""

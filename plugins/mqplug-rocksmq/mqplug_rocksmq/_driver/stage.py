@@ -15,7 +15,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
-from mqplug.spi import Run, Staged, TopicInfo
+from mqplug.spi import Run, Staged, StageDriver, TopicInfo
 from mqplug_rocksmq._driver.producers import RunSend
 from mqplug_rocksmq._format.page import PageBody, PageColumns, is_full, page_bodies
 from mqplug_rocksmq._store.staging import StagedFile, StagedMark, StagedRun, StagingDirectory, staged
@@ -27,7 +27,7 @@ _MESSAGE_OVERHEAD_BYTES: Final = 120  # of memory that a message takes beside it
 EncodePages = Callable[[], Sequence[PageBody]]
 
 
-class RocksMQStage:
+class RocksMQStage(StageDriver):
     """Collects messages by partition, and writes them as pages into files."""
 
     def __init__(self, store: str, path: Path, topic: TopicInfo, reserve: Callable[[float], int]) -> None:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 import attrs
 
 from mqplug import Closed, Error, Log, MessageTooLarge, NotAssigned, NotCommitted, OutcomeUnknown, PluginError, Timeout
-from mqplug.spi import Bell, Deadline, GroupMove, Run, Sending, TransactionMark
+from mqplug.spi import Bell, Deadline, GroupMove, Run, Sending, TransactionDriver, TransactionMark
 from mqplug_rocksmq._driver.consumer import Membership
 from mqplug_rocksmq._driver.producers import RunSend, SingleSends
 from mqplug_rocksmq._driver.translation import log_at, log_number, stored_position
@@ -61,7 +61,7 @@ class TransactionDesk(Protocol):
         ...
 
 
-class TransactionalProducer:
+class TransactionalProducer(TransactionDriver):
     """Sends to any topic of a store, in transactions. Of a record that is accepted, no reader sees anything before."""
 
     linger_s = LINGER_S
@@ -96,9 +96,6 @@ class TransactionalProducer:
     def annotate(self, note: str) -> None:
         if self._mark is not None:
             self._mark = attrs.evolve(self._mark, note=note)
-
-    def hand_over(self, timeout: float) -> None:
-        """Do nothing: the records are kept here until their commit."""
 
     def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
         parts = self._take()
@@ -185,9 +182,6 @@ class TransactionalProducer:
     def pump(self, timeout: float) -> None:
         if self._parts:
             self._settled.wait(timeout)
-
-    def flush(self, timeout: float) -> None:
-        """Do nothing: a commit stores everything."""
 
     def close(self, timeout: float) -> None:
         """Abort. The name keeps its holder, which has gone, until somebody takes it over."""

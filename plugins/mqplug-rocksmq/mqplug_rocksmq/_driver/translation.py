@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import lru_cache
 from typing import Final
 
 from mqplug import Log, MessageId, Position, TopicNotFound
-from mqplug.spi import GroupPosition, Numbers
+from mqplug.spi import Connection, GroupPosition, Numbers
 from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._settings import BACKEND
 from mqplug_rocksmq._store.topics import Topic
@@ -64,7 +64,7 @@ def group_position(log: Log, place: StoredPosition) -> GroupPosition:
     return GroupPosition(position_at(log, place.offset), acked)
 
 
-class OffsetArithmetic(ABC):
+class OffsetArithmetic(Connection):
     """A connection's knowledge of ids and positions: what it can tell without asking the store."""
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import attrs
 
 from mqplug import AlreadyOpen, Batch, ConnectError, Error, Log, Position, Timeout
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
+from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._driver.consumer import JoinContext, LogConsumer, Membership
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.owner import StoreAccess, StoreLocator
@@ -23,7 +23,7 @@ REOPEN_S: Final = 1.0
 REJOIN_DELAY_S: Final = 0.4  # all members store their positions before any of them gets a partition again
 
 
-class FollowingConsumer:
+class FollowingConsumer(ConsumerDriver):
     """Uses a consumer where the store is open. When the owner ends, opens another one at the next owner.
 
     A reader continues after the last message that it handed out. A member stores what it still can and joins again. A
