@@ -1,4 +1,4 @@
-"""ACK: what is acked, by a call or by itself, how much may be in hand, and the gaps between acks."""
+"""ACK: acks by a call and by ``auto_ack``, the bound of unacked messages, and the gaps between acks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ case = Registry()
 
 
 def members_turn(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> tuple[Consumer, list[Message]]:
-    """A member of the group that has received these messages."""
+    """Return a member of the group that has received these messages, and the messages."""
     member = bench.member(topic, group)
     return member, bench.delivers(member, ids)
 
 
 @case("ACK-01", needs=("durable_groups",))
 def test_acked_stays_away(bench: Bench) -> None:
-    """After a clean close, what was acked is not delivered again."""
+    """After a clean close, acked messages are not delivered again."""
     topic, ids = bench.filled(6)
     group = bench.name()
     member, taken = members_turn(bench, topic, group, ids)
@@ -34,7 +34,7 @@ def test_acked_stays_away(bench: Bench) -> None:
 
 @case("ACK-02", needs=("durable_groups",))
 def test_unacked_comes_back(bench: Bench) -> None:
-    """After a clean close, what was received and not acked is delivered again."""
+    """After a clean close, messages that were received but not acked are delivered again."""
     topic, ids = bench.filled(6)
     group = bench.name()
     member, _ = members_turn(bench, topic, group, ids)
@@ -47,9 +47,9 @@ def test_unacked_comes_back(bench: Bench) -> None:
 
 @case("ACK-03", needs=("durable_groups", "individual_ack"))
 def test_gaps_come_back(bench: Bench) -> None:
-    """Of messages acked out of order, after a clean close only the gaps come back."""
+    """Of messages acked out of order, only the gaps come again after a clean close."""
     topic, ids = bench.topic(), list[MessageId]()
-    for number in range(10):  # one at a time: a backend may keep and give back whole batches
+    for number in range(10):  # one at a time: a backend may store and return whole batches
         ids += bench.fill(topic, 1, begin=number)
     group = bench.name()
     member, taken = members_turn(bench, topic, group, ids)
@@ -66,7 +66,7 @@ def test_gaps_come_back(bench: Bench) -> None:
 
 @case("ACK-04", needs=("durable_groups", "cumulative_ack"))
 def test_ack_through(bench: Bench) -> None:
-    """``ack_through`` acks a message and all that were delivered before it."""
+    """``ack_through`` acks a message and all earlier ones that this consumer received."""
     topic, ids = bench.filled(8)
     group = bench.name()
     member, taken = members_turn(bench, topic, group, ids)
@@ -77,7 +77,7 @@ def test_ack_through(bench: Bench) -> None:
 
 @case("ACK-05", needs=("groups",))
 def test_ack_twice(bench: Bench) -> None:
-    """Acking a message twice, before or after a commit, is no error and is counted."""
+    """Acking a message twice, before or after a commit, raises no error and is counted."""
     topic, ids = bench.filled(4)
     member, taken = members_turn(bench, topic, bench.name(), ids)
     member.ack(taken[0])
@@ -92,7 +92,7 @@ def test_ack_twice(bench: Bench) -> None:
 
 @case("ACK-09", needs=("durable_groups",))
 def test_ack_of_others(bench: Bench) -> None:
-    """Acking what this consumer never delivered is ``InvalidMessageId``, and acks nothing."""
+    """An ack of a message that this consumer never received raises ``InvalidMessageId``, and acks nothing."""
     topic, ids = bench.filled(6)
     group = bench.name()
     member, taken = members_turn(bench, topic, group, ids[:3])
@@ -115,7 +115,7 @@ def test_ack_of_others(bench: Bench) -> None:
 
 @case("ACK-10", needs=("groups",))
 def test_ack_after_close(bench: Bench) -> None:
-    """Acking after close is ``Closed``; without a group it is ``Unsupported``."""
+    """An ack after close raises ``Closed``; without a group it raises ``Unsupported``."""
     topic, ids = bench.filled(2)
     member, taken = members_turn(bench, topic, bench.name(), ids)
     member.close()
@@ -133,7 +133,7 @@ def test_ack_after_close(bench: Bench) -> None:
 
 @case("ACK-13", needs=("groups", "durable_groups"))
 def test_commit(bench: Bench) -> None:
-    """After acks and a commit the stored position is exactly there, and a new member starts there."""
+    """After acks and a commit the stored position is exactly there, and a new member begins there."""
     topic, ids = bench.filled(9)
     group = bench.name()
     member, taken = members_turn(bench, topic, group, ids)
@@ -148,7 +148,7 @@ def test_commit(bench: Bench) -> None:
 
 @case("ACK-14", needs=("commit", "durable_groups"))
 def test_commit_and_position(bench: Bench) -> None:
-    """What is committed never lies beyond what was delivered, nor beyond what was acked."""
+    """The committed position is never beyond the delivered messages, nor beyond the acked ones."""
     topic, ids = bench.filled(8)
     member = bench.member(topic, bench.name())
     for index, message_id in enumerate(ids):
@@ -162,7 +162,7 @@ def test_commit_and_position(bench: Bench) -> None:
 
 @case("ACK-15", needs=("commit", "groups"))
 def test_committed(bench: Bench) -> None:
-    """``committed`` is what was stored; where a group starts is stored when it is opened."""
+    """``committed`` returns the stored position; a group's beginning is stored when it is opened."""
     topic, ids = bench.filled(4)
     member = bench.member(topic, bench.name())
     bench.stands(member.committed()[0], ids, 0)
@@ -178,7 +178,7 @@ def test_committed(bench: Bench) -> None:
 
 @case("ACK-16", needs=("commit", "groups"))
 def test_only_a_seek_goes_back(bench: Bench) -> None:
-    """A seek backward takes the stored position back; an ack never does."""
+    """A seek backward moves the stored position back; an ack never does."""
     topic, ids = bench.filled(8)
     member = bench.member(topic, bench.name())
     taken = bench.delivers(member, ids)
@@ -194,13 +194,13 @@ def test_only_a_seek_goes_back(bench: Bench) -> None:
     member.ack(taken[6])
     bench.equal(member.late_acks, late + 1)
     member.commit()
-    bench.stands(member.committed()[0], ids, 3, "an ack from before the seek counts no more")
+    bench.stands(member.committed()[0], ids, 3, "an ack from before the seek no longer counts")
     bench.delivers(member, ids[3:])
 
 
 @case("ACK-19", needs=("durable_groups",))
 def test_acks_from_many_threads(bench: Bench) -> None:
-    """Acks in any order from eight threads: the stored position is right in the end."""
+    """With acks from eight threads in any order, the final stored position is right."""
     topic, ids = bench.filled(400)
     group = bench.name()
     member, taken = members_turn(bench, topic, group, ids)
@@ -217,7 +217,7 @@ def test_acks_from_many_threads(bench: Bench) -> None:
 
 @case("ACK-12", needs=("auto_commit", "ordered", "durable_groups"))
 def test_auto_ack(bench: Bench) -> None:
-    """``auto_ack`` acks what the caller has seen through, and neither what is in hand nor what was not handed out."""
+    """``auto_ack`` acks a message when the next one is requested: not the current one, nor those not handed out."""
     topic, ids = bench.dripped(7)
     group = bench.name()
     member = bench.member(topic, group, auto_ack=True)
@@ -245,7 +245,7 @@ def test_acks_of_a_batch(bench: Bench) -> None:
     member.commit()
     bench.stands(member.committed()[0], ids, 20)
     member.commit()
-    bench.stands(member.committed()[0], ids, 20, "a commit with nothing new changes nothing")
+    bench.stands(member.committed()[0], ids, 20, "a commit without new acks changes nothing")
     for message in batch:
         member.ack(message)
     bench.equal(member.late_acks, 20)
@@ -270,7 +270,7 @@ def _one_at_a_time(bench: Bench, topic: str, member: Consumer) -> None:
 
 @case("ACK-20-shared", needs=("shared", "groups"))
 def test_bounded_among_many(bench: Bench) -> None:
-    """With ``max_unacked=1`` a member of those that share a log has one message at a time; others get the rest."""
+    """With ``max_unacked=1`` a member that shares its log has one message at a time; other members get the rest."""
     topic, ids = bench.dripped(3)
     group = bench.name()
     careful = bench.member(topic, group, mode="shared", max_unacked=1)
@@ -284,7 +284,7 @@ def test_bounded_among_many(bench: Bench) -> None:
 
 @case("ACK-21", needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180, profile="full")
 def test_crash(bench: Bench) -> None:
-    """After a crash exactly what was not acked comes back, and at most the acks of the last second."""
+    """After a crash exactly the unacked messages come again, plus at most those acked in the last second."""
     topic, ids = bench.dripped(12)
     group = bench.name()
     with bench.away(), ChildProcess(CRASHES, str(bench.harness.second_process), topic, group) as child:
@@ -293,11 +293,11 @@ def test_crash(bench: Bench) -> None:
     bench.equal([MessageId.parse(line) for line in child.lines], ids[:10])
     heir = bench.member(topic, group)
     first = bench.take(heir, 1, within=60)[0].id
-    bench.that(first in ids[5:9], "what was stored stays acked, and what was not acked comes")
+    bench.that(first in ids[5:9], "stored acks hold, and the unacked messages come")
     bench.delivers(heir, ids[ids.index(first) + 1 :])
 
 
-# Acks five and waits until that shows; acks three more, is given another two, and waits to be killed.
+# Acks five and waits until that is committed; acks three more, receives another two, and waits to be killed.
 CRASHES = """
 import sys, time, mqplug
 url, topic, group = sys.argv[1:]
@@ -313,18 +313,18 @@ with mqplug.connect(url) as client, client.consumer(topic, group=group) as membe
 """
 
 
-UNBOUNDED = 1_000_000  # acked ranges: who declares no bound has this one
+UNBOUNDED = 1_000_000  # acked ranges: the number of a backend that declares no bound
 RUNS = 1000
 
 
 @case("ACK-29", needs=("ack_timeout", "nack", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_acked_by_the_loser(bench: Bench) -> None:
-    """An ack by a member that lost the partition is passed over: when the new holder gives it back, it comes again."""
+    """An ack by a member that lost the partition is ignored: if the new holder returns the message, it comes again."""
     topic, ids = bench.dripped(2)
     group = bench.name()
     slow = bench.member(topic, group, max_processing=AWAY)
     lost = bench.delivers(slow, ids)
-    bench.wait(lambda: not slow.assignment(), "the member that is away lost its partition")
+    bench.wait(lambda: not slow.assignment(), "the slow member lost its partition")
     other = bench.member(topic, group)
     taken = bench.delivers(other, ids)
     for message in lost:
@@ -333,12 +333,12 @@ def test_acked_by_the_loser(bench: Bench) -> None:
     other.nack(taken[0], delay=0)
     other.ack(again(bench, other, ids[0], attempt=2))
     other.close()
-    bench.delivers(bench.member(topic, group), ids[1:], "what nobody acked who had it")
+    bench.delivers(bench.member(topic, group), ids[1:], "its holder had not acked it")
 
 
 @case("ACK-29-shared", needs=("ack_timeout", "nack", "shared"), timeout=180, profile="full")
 def test_acked_by_the_loser_of_a_message(bench: Bench) -> None:
-    """An ack by a member that lost the message is passed over: when the other gives it back, it comes again."""
+    """An ack by a member that lost the message is ignored: if the other one returns it, it comes again."""
     topic, ids = bench.dripped(1)
     group = bench.name()
     slow = bench.member(topic, group, mode="shared", max_processing=0.5)
@@ -359,7 +359,7 @@ def test_acked_by_the_loser_of_a_message(bench: Bench) -> None:
 
 @case("ACK-30", needs=("durable_groups", "individual_ack", "ordered"), timeout=300)
 def test_many_gaps(bench: Bench) -> None:
-    """As many acked runs as the backend declares survive a close; if it declares no bound, a thousand do."""
+    """As many runs of acked messages as the backend declares survive a close; a thousand do if it declares no bound."""
     able = bench.client.capabilities
     runs = RUNS
     if able.acked_ranges_max < UNBOUNDED:
@@ -377,6 +377,6 @@ def test_many_gaps(bench: Bench) -> None:
     member.close()
     heir = bench.member(topic, group)
     came, gaps = [message.id for message in bench.take(heir, runs)], set(ids[::2])
-    bench.equal([each for each in came if each not in gaps], [], "what was acked stays away")
+    bench.equal([each for each in came if each not in gaps], [], "acked messages do not come again")
     bench.that(came == ids[::2], "all gaps came, in order")
     bench.only_new(heir, topic)

@@ -1,4 +1,4 @@
-"""ACK: unacked messages come again, with their attempts counted, and go to the dead letters in the end."""
+"""ACK: unacked messages come again, with their attempts counted, and finally go to the dead letters."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mqplug_testing._case_tools.registry import Registry
 case = Registry()
 
 FAR_OFF = 3600.0  # seconds
-AWAY = 1.2  # seconds; whoever takes nothing for longer than one is taken care of by mqplug
-BRIEF = 0.5  # seconds; mqplug commits each second, so later than that
+AWAY = 1.2  # seconds; if a member takes nothing for one, mqplug polls for it in the background
+BRIEF = 0.5  # seconds; mqplug commits each second, which is later
 
 
 def again(bench: Bench, member: Consumer, message_id: MessageId, attempt: int) -> Message:
-    """Check that this message comes next, and is delivered for the so-manieth time."""
+    """Check that this message comes next, as this attempt."""
     [message] = bench.delivers(member, [message_id])
     bench.equal(message.attempt, attempt)
     return message
@@ -28,7 +28,7 @@ def again(bench: Bench, member: Consumer, message_id: MessageId, attempt: int) -
 
 @case("ACK-06", needs=("nack", "ordered"))
 def test_first_word(bench: Bench) -> None:
-    """The first word on a message counts: ack after nack, and nack after ack, change nothing and are counted."""
+    """The first ack or nack of a message counts: an ack or nack after it changes nothing, and is counted."""
     topic, ids = bench.dripped(3)
     group = bench.name()
     member = bench.member(topic, group)
@@ -49,7 +49,7 @@ def test_first_word(bench: Bench) -> None:
 
 @case("ACK-07", needs=("nack", "ordered", "durable_groups"))
 def test_nack(bench: Bench) -> None:
-    """What is given back comes again, to this member or to whoever takes its place, until it is acked."""
+    """A returned message comes again, to this member or to its successor, until it is acked."""
     topic, ids = bench.dripped(3)
     group = bench.name()
     member = bench.member(topic, group)
@@ -70,7 +70,7 @@ def test_nack(bench: Bench) -> None:
 
 @case("ACK-07-shared", needs=("nack", "shared"))
 def test_nack_among_many(bench: Bench) -> None:
-    """Where members share a log, what one gives back comes again, to any of them, as another attempt."""
+    """If members share a log, a returned message comes again, to any of them, as another attempt."""
     topic, ids = bench.dripped(1)
     group = bench.name()
     members = [bench.member(topic, group, mode="shared") for _ in range(2)]
@@ -85,16 +85,16 @@ def test_nack_among_many(bench: Bench) -> None:
                 member.ack(each)
         return bool(came)
 
-    bench.wait(poll, "what was given back came again")
+    bench.wait(poll, "the returned message came again")
     bench.equal(came, [(ids[0], 2)])
 
 
 @case("ACK-08", needs=("nack", "ordered"))
 def test_held_back(bench: Bench) -> None:
-    """In order, what is given back comes before all else of its partition, as one attempt more each time."""
+    """In order, a returned message comes before all others of its partition, as one attempt more each time."""
     as_lone_member(bench, _held_back)
     if bench.client.capabilities.partitions:
-        as_lone_member(bench, _others_go_on, partitions=2)
+        as_lone_member(bench, _others_continue, partitions=2)
 
 
 def _held_back(bench: Bench, topic: str, member: Consumer) -> None:
@@ -114,15 +114,15 @@ def _held_back(bench: Bench, topic: str, member: Consumer) -> None:
     bench.delivers(member, ids[2:])
 
 
-def _others_go_on(bench: Bench, topic: str, member: Consumer) -> None:
+def _others_continue(bench: Bench, topic: str, member: Consumer) -> None:
     bench.fill(topic, 3, partition=0)
     member.nack(bench.take(member, 1)[0], delay=FAR_OFF)
-    bench.delivers(member, bench.fill(topic, 3, partition=1), "another partition goes on")
+    bench.delivers(member, bench.fill(topic, 3, partition=1), "another partition continues")
 
 
 @case("ACK-08-shared", needs=("nack", "shared"))
 def test_nobody_held_back(bench: Bench) -> None:
-    """Where members share a log, the others go on while a message that was given back waits for its time."""
+    """If members share a log, other messages come while a returned one waits for its delay."""
     topic, ids = bench.dripped(4)
     member = bench.member(topic, bench.name(), mode="shared")
     [message] = bench.delivers(member, ids[:1])
@@ -135,14 +135,14 @@ def test_nobody_held_back(bench: Bench) -> None:
 
 @case("ACK-11", needs=("ack_timeout", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_away_too_long(bench: Bench) -> None:
-    """A member that takes nothing for longer than ``max_processing`` loses its work: another gets what is not acked."""
+    """A member that takes nothing for longer than ``max_processing`` loses its work: another gets the unacked part."""
     topic, ids = bench.dripped(4)
     group = bench.name()
     slow = bench.member(topic, group, max_processing=AWAY)
     done, stuck = bench.delivers(slow, ids[:2])
     slow.ack(done)
     slow.commit()
-    bench.wait(lambda: not slow.assignment(), "the member that is away lost its partition")
+    bench.wait(lambda: not slow.assignment(), "the slow member lost its partition")
     other = bench.member(topic, group)
     for message in bench.delivers(other, ids[1:]):
         other.ack(message)
@@ -154,13 +154,13 @@ def test_away_too_long(bench: Bench) -> None:
 
 @case("ACK-11-shared", needs=("ack_timeout", "shared"), timeout=180)
 def test_kept_too_long(bench: Bench) -> None:
-    """Where members share a log, a message is taken back from whoever has it for longer than ``max_processing``."""
+    """If members share a log, a message is taken back from a member that has it for longer than ``max_processing``."""
     for mode in sharing_modes(bench):
         _take_back(bench, mode)
 
 
 def sharing_modes(bench: Bench) -> Iterator[Mode]:
-    """The modes of the backend in which members share a log."""
+    """Yield the modes of the backend in which members share a log."""
     modes: tuple[Mode, ...] = ("shared", "key_shared")
     for mode in modes:
         if getattr(bench.client.capabilities, mode):
@@ -177,7 +177,7 @@ def _take_back(bench: Bench, mode: Mode) -> None:
     bench.equal([kept.attempt, again(bench, slow, ids[0], attempt=2).attempt], [1, 2])
     other = bench.member(topic, group, mode=mode, max_processing=BRIEF)
     [last] = bench.delivers(other, ids[:1])
-    counted = bench.client.capabilities.durable_delivery_count  # else a member may have counted for itself
+    counted = bench.client.capabilities.durable_delivery_count  # otherwise each member may count for itself
     bench.that(last.attempt in ({3} if counted else {2, 3}), f"the attempt is {last.attempt}")
     other.ack(last)
     bench.only_new(other, topic)
@@ -190,9 +190,9 @@ def test_acked_in_time(bench: Bench) -> None:
         topic, group = bench.topic(), bench.name()
         members = [bench.member(topic, group, mode=mode, max_processing=BRIEF) for _ in range(2)]
         sent = bench.fill(topic, 1)
-        members[0].commit()  # which mqplug does again a second later
+        members[0].commit()  # mqplug's next commit is a second later
         members[0].ack(bench.delivers(members[0], sent)[0])
-        bench.equal(members[1].receive(3 * BRIEF), None, "what was acked does not come again")
+        bench.equal(members[1].receive(3 * BRIEF), None, "an acked message does not come again")
         members[0].commit()
         bench.equal(members[0].late_acks, 0)
         bench.only_new(members[1], topic)
@@ -200,13 +200,13 @@ def test_acked_in_time(bench: Bench) -> None:
 
 @case("ACK-32", needs=("ack_timeout", "shared"), timeout=180)
 def test_acked_too_late(bench: Bench) -> None:
-    """An ack after ``max_processing`` counts if no other member took the message meanwhile, and else is a late one."""
+    """An ack after ``max_processing`` counts, unless another member has got the message since: then it is late."""
     for mode in sharing_modes(bench):
         topic, ids = bench.dripped(2)
         group = bench.name()
         slow = bench.member(topic, group, mode=mode, max_processing=BRIEF)
         free, taken = bench.delivers(slow, ids)
-        time.sleep(2 * BRIEF)  # its time is over, whatever the backend does then
+        time.sleep(2 * BRIEF)  # its time is over, whatever the backend does about it
         slow.ack(free)
         slow.commit()
         bench.equal(slow.late_acks, 0)
@@ -242,7 +242,7 @@ def test_acked_too_late_and_moved_back(bench: Bench) -> None:
 
 @case("ACK-18", needs=("dead_letter", "ordered", "headers", "durable_groups"))
 def test_dead_letter(bench: Bench) -> None:
-    """When its attempts are used up a message goes to the dead letters, as it was and with the reason, and is acked."""
+    """When its attempts are used up, a message goes to the dead letters unchanged, with the reason, and is acked."""
     topic, dead, able = bench.topic(), bench.topic(), bench.client.capabilities
     key, moment = b"k" if able.keys else None, 1_700_000_000_000 if able.timestamps_producer else None
     poison = bench.filler(topic).send(b"poison", key=key, headers=(("a", b"b"),), timestamp=moment, partition=0)
@@ -269,13 +269,13 @@ NEEDS = ("durable_delivery_count", "shared")
 
 
 def attempts(bench: Bench, member: Consumer, count: int) -> dict[MessageId, int]:
-    """Take so many messages: which delivery of each it is."""
+    """Take `count` messages, and return the attempt of each."""
     return {message.id: message.attempt for message in bench.take(member, count)}
 
 
 @case("ACK-22", needs=NEEDS)
 def test_attempts_outlive_members(bench: Bench) -> None:
-    """What members had, and did not settle, is one attempt more when all of them and their clients were closed."""
+    """Messages that members had and did not settle come as one attempt more once all are closed, with their clients."""
     topic, ids = bench.dripped(3)
     group = bench.name()
     for attempt in (1, 2, 3):
@@ -296,7 +296,7 @@ def test_attempts_outlive_members(bench: Bench) -> None:
 
 @case("ACK-23", needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
 def test_attempts_outlive_the_broker(bench: Bench) -> None:
-    """What members had when the broker was killed comes again, as a later attempt."""
+    """Messages that members had when the broker was killed come again, as a later attempt."""
     assert bench.harness.kill is not None and bench.harness.start is not None
     topic, ids = bench.dripped(2)
     group, before = bench.name(), dict[MessageId, int]()
@@ -313,7 +313,7 @@ def test_attempts_outlive_the_broker(bench: Bench) -> None:
 
 @case("ACK-24", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=180)
 def test_attempts_outlive_processes(bench: Bench) -> None:
-    """What a process had when it was killed comes again, as the next attempt."""
+    """Messages that a process had when it was killed come again, as the next attempt."""
     topic, ids = bench.dripped(1)
     group = bench.name()
     for attempt in ("1", "2"):
@@ -335,7 +335,7 @@ time.sleep(600)
 
 @case("ACK-25", needs=(*NEEDS, "dead_letter", "headers"))
 def test_spent(bench: Bench) -> None:
-    """What was taken as often as ``retry=`` says, and never settled, is not delivered again: it is a dead letter."""
+    """A message taken as often as ``retry=`` permits, and never settled, does not come again: it is a dead letter."""
     topic, dead, group = bench.topic(), bench.topic(), bench.name()
     poison = bench.fill(topic, 1)
     options = {"mode": "shared", "retry": Retry(2, delay=0), "dead_letter": dead}
@@ -360,12 +360,12 @@ def _is_there(bench: Bench, dead: str, member: Consumer) -> bool:
     return bench.bounds(dead).first_id is not None
 
 
-ENOUGH = 50  # times to give a message back: a circle of dead letters has ended long before
+ENOUGH = 50  # hops of a message: mqplug ends a cycle of dead letters long before
 
 
 @case("ACK-26", needs=("dead_letter",))
 def test_own_dead_letters(bench: Bench) -> None:
-    """A dead-letter topic that the consumer itself reads is refused, and no group is made by that."""
+    """A dead-letter topic that the consumer itself reads is refused, and no group is created."""
     topic, other = bench.topic(), bench.topic()
     group, mode = bench.name(), _mode(bench)
     for topics in (topic, [other, topic]):
@@ -378,7 +378,7 @@ def test_own_dead_letters(bench: Bench) -> None:
 
 @case("ACK-27", needs=("dead_letter", "ordered", "headers", "durable_groups"))
 def test_circle(bench: Bench) -> None:
-    """What goes round between two topics, each the dead-letter topic of the other, is kept in one in the end."""
+    """A message passed on between two topics, each the dead-letter topic of the other, finally stays in one of them."""
     here, there = bench.topic(), bench.topic()
     groups = {here: bench.name(), there: bench.name()}
     [poison] = bench.fill(here, 1)
@@ -392,7 +392,7 @@ def test_circle(bench: Bench) -> None:
     while not _is_kept(members[topic], message) and sent < ENOUGH:
         topic, sent = (there if topic == here else here), sent + 1
         message = bench.take(members[topic], 1)[0]
-    bench.that(sent < ENOUGH, f"it went round {sent} times")
+    bench.that(sent < ENOUGH, f"it was passed on {sent} times")
     bench.equal(members[topic].state()[0].blocked_by, message.id, "it waits where it is")
     for each in groups:
         members[each].close()

@@ -1,4 +1,4 @@
-"""CLS: ending."""
+"""CLS: closing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ case = Registry()
 
 @case("CLS-01")
 def test_twice(bench: Bench) -> None:
-    """Closing twice, or leaving the ``with`` of what was closed, is no error."""
+    """Closing twice, or leaving the ``with`` block of a closed object, raises no error."""
     topic, _ = bench.filled(1)
     client = bench.connect()
     with client, client.producer(topic) as producer, client.consumer(topic, start=EARLIEST) as reader:
@@ -58,7 +58,7 @@ def calls_of_consumer(consumer: Consumer, message: Message) -> list[Callable[[],
 
 @case("CLS-02")
 def test_everything_after(bench: Bench) -> None:
-    """After close every call is ``Closed``, on the client and on what it had opened."""
+    """After close every call raises ``Closed``, on the client and on everything that it had opened."""
     topic, _ = bench.filled(2)
     group, client = bench.name(), bench.connect()
     producer = client.producer(topic)
@@ -95,7 +95,7 @@ def _close_while_receiving(bench: Bench, consumer: Consumer, receive: Callable[[
 
     Thread(target=wait, daemon=True).start()
     begun.wait()
-    time.sleep(bench.waiting.nothing)  # let it get into its wait
+    time.sleep(bench.waiting.nothing)  # until it waits
     began = time.monotonic()
     consumer.close()
     bench.that(ended.wait(bench.patience), "the receive ended")
@@ -107,7 +107,7 @@ def _close_while_receiving(bench: Bench, consumer: Consumer, receive: Callable[[
     "CLS-04", needs=("durable_groups", "persistent"), hooks=("kill", "start"), timeout=300, profile="full", timed=True
 )
 def test_without_the_broker(bench: Bench) -> None:
-    """Close ends within its timeout also when the broker is gone; acks that could not be stored come back."""
+    """Close ends within its timeout even if the broker is gone; messages whose acks could not be stored come again."""
     topic, ids = bench.filled(3)
     group, client = bench.name(), bench.connect()
     producer, reader = client.producer(topic), client.consumer(topic, start=EARLIEST)
@@ -118,19 +118,19 @@ def test_without_the_broker(bench: Bench) -> None:
         for thing in (producer, reader, member, client):
             began = time.monotonic()
             with suppress(CloseIncomplete), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)  # what overruns is abandoned, with this warning
+                warnings.simplefilter("ignore", ResourceWarning)  # of an object whose close overruns
                 thing.close(2)
             took = time.monotonic() - began
             bench.that(took < 2 + 2 * bench.scale, f"{thing!r} took {took:.1f} s to close")
     heir = bench.member(topic, group)
     bench.wait(
-        lambda: ids[-1] in heir.receive_many(1, bench.waiting.nothing).ids, "the last message comes back", within=60
+        lambda: ids[-1] in heir.receive_many(1, bench.waiting.nothing).ids, "the last message comes again", within=60
     )
 
 
 @case("CLS-05", needs=("durable_groups",))
 def test_unacked(bench: Bench) -> None:
-    """Messages that a handler holds unacked at close are delivered again."""
+    """Messages that a handler has not acked at close are delivered again."""
     topic, ids = bench.filled(5)
     group = bench.name()
     member = bench.member(topic, group)
@@ -142,7 +142,7 @@ def test_unacked(bench: Bench) -> None:
 
 @case("CLS-06")
 def test_full_prefetch(bench: Bench) -> None:
-    """Close with much fetched and little received does not hang."""
+    """Close with many messages fetched and few received does not hang."""
     topic, ids = bench.filled(2000)
     consumers = [bench.reader(topic, prefetch_bytes=20_000), bench.reader(topic)]
     if bench.client.capabilities.groups:
@@ -151,12 +151,12 @@ def test_full_prefetch(bench: Bench) -> None:
         bench.delivers(consumer, ids[:1])
         began = time.monotonic()
         consumer.close()
-        bench.that(time.monotonic() - began < 10 * bench.scale, "close took its time")
+        bench.that(time.monotonic() - began < 10 * bench.scale, "close took too long")
 
 
 @case("CLS-07")
 def test_children(bench: Bench) -> None:
-    """Closing a client closes what it opened; closing that afterwards is fine, and other clients live on."""
+    """Closing a client closes what it opened; closing that afterwards is fine, and other clients stay open."""
     topic, ids = bench.filled(3)
     client, other = bench.connect(), bench.reader(topic)
     producer, reader = client.producer(topic), client.consumer(topic, start=EARLIEST)
@@ -199,7 +199,7 @@ def test_siblings(bench: Bench) -> None:
 
 @case("CLS-10", hooks=("second_process",))
 def test_never_closed(bench: Bench) -> None:
-    """A program that ends without closing anything ends by itself, and does not crash."""
+    """A program that ends without closing anything exits by itself, and does not crash."""
     topic, ids = bench.filled(1)
     url = str(bench.harness.second_process)
     command = [sys.executable, "-W", "ignore::ResourceWarning", "-c", ENDS_UNCLOSED, url, topic]
@@ -220,7 +220,7 @@ print(reader.receive(30).id)
 
 @case("CLS-11")
 def test_open_again(bench: Bench) -> None:
-    """What was closed can be opened again at once, many times."""
+    """Every closed object can be opened again at once, many times."""
     topic, ids = bench.filled(2)
     group = bench.name()
     for _ in range(5):
@@ -234,7 +234,7 @@ def test_open_again(bench: Bench) -> None:
 
 @case("CLS-12", needs=("durable_groups", "ordered", "delete_topic"), timeout=180)
 def test_failed(bench: Bench) -> None:
-    """A close that cannot store the last acks says so, and has let go of everything all the same."""
+    """A close that cannot store the last acks may report that, but has released everything."""
     (gone, _), (kept, ids), group = bench.filled(3), bench.filled(3), bench.name()
     client = bench.connect()
     member = client.consumer([gone, kept], group=group)

@@ -1,4 +1,4 @@
-"""CC: many threads, event loops and forks, and many who write, read and trim at once."""
+"""CC: many threads, event loops and forks, and writes, reads and trims at the same time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ case = Registry()
 
 @case("CC-01")
 def test_one_producer(bench: Bench) -> None:
-    """Eight threads may use one producer: everything is stored, what one thread sends in its order."""
+    """Eight threads may use one producer: everything is stored, the messages of each thread in its order."""
     topic = bench.topic()
     producer = bench.producer(topic)
 
@@ -59,7 +59,7 @@ def test_one_producer(bench: Bench) -> None:
 
 @case("CC-02")
 def test_one_consumer(bench: Bench) -> None:
-    """A second thread that receives gets ``ConcurrentUse``; seek, stop and close may come from any thread."""
+    """A second thread that receives gets ``ConcurrentUse``; any thread may seek and close."""
     topic, ids = bench.filled(3)
     reader = bench.reader(topic, LATEST)
     begun, got = Event(), list[MessageId | None]()
@@ -67,7 +67,7 @@ def test_one_consumer(bench: Bench) -> None:
     def receive() -> None:
         begun.set()
         while not got:
-            with suppress(ConcurrentUse):  # the other thread may be looking just then
+            with suppress(ConcurrentUse):  # the other thread may be receiving just then
                 message = reader.receive(bench.patience)
                 got.append(message.id if message else None)
 
@@ -120,7 +120,7 @@ def test_opened_at_once(bench: Bench) -> None:
 
 @case("CC-05")
 def test_closed_at_once(bench: Bench) -> None:
-    """Several threads may close the same thing at the same time."""
+    """Several threads may close the same object at the same time."""
     topic, ids = bench.filled(1)
     for _ in range(5):
         client = bench.connect()
@@ -134,7 +134,7 @@ def test_closed_at_once(bench: Bench) -> None:
 
 @case("CC-06")
 def test_send_during_close(bench: Bench) -> None:
-    """A send during close is stored or ``Closed``; what it says is true."""
+    """A send during close is stored or raises ``Closed``, and the reported outcome is true."""
     topic, stored = bench.topic(), list[MessageId]()
     producer = bench.producer(topic)
     ended = Event()
@@ -148,14 +148,14 @@ def test_send_during_close(bench: Bench) -> None:
     Thread(target=send, daemon=True).start()
     bench.wait(lambda: len(stored) > 5, "messages are sent")
     producer.close()
-    bench.that(ended.wait(bench.patience), "the sender was told")
+    bench.that(ended.wait(bench.patience), "the sender ended")
     found = {message.id for message in bench.read(topic)}
     bench.equal([each for each in stored if each not in found], [])
 
 
 @case("CC-07", needs=("delete_topic",), profile="full")
 def test_delete_during_send(bench: Bench) -> None:
-    """When a topic is deleted under a producer its sends fail with an error, and none waits for ever."""
+    """When a topic is deleted while a producer has it open, its sends fail with an error, and none waits forever."""
     topic = bench.topic()
     producer = bench.producer(topic)
     producer.send(b"x", partition=0)
@@ -173,15 +173,15 @@ def _send_fails(bench: Bench, producer: Producer) -> bool:
     return False
 
 
-HELD = 0.15  # seconds for which the loop may be held
-TRIES = 3  # a machine that is busy elsewhere does not hold the loop in the same call each time
+HELD = 0.15  # seconds for which the loop may be blocked
+TRIES = 3  # a busy machine does not block the loop in the same call each time
 
 Call = Callable[[], Awaitable[object]]
 
 
 @case("CC-08", timed=True, profile="full")
 def test_loop_goes_on(bench: Bench) -> None:
-    """No call of ``mqplug.aio`` holds the event loop while it waits for the backend."""
+    """No call of ``mqplug.aio`` blocks the event loop while it waits for the backend."""
     suspects: dict[str, float] | None = None
     for _ in range(TRIES):
         held = _measured(bench)
@@ -193,7 +193,7 @@ def test_loop_goes_on(bench: Bench) -> None:
 
 
 def _measured(bench: Bench) -> dict[str, float]:
-    """For how long each call held the loop at most."""
+    """Return how long each call blocked the loop at most."""
     topic, held = bench.topic(), dict[str, float]()
 
     async def story() -> None:
@@ -209,7 +209,7 @@ def _measured(bench: Bench) -> dict[str, float]:
 
 
 def calls(bench: Bench, mq: AsyncClient, topic: str, out: AsyncProducer, reader: AsyncConsumer) -> dict[str, Call]:
-    """What may wait for the backend, in an order in which all of it can be done."""
+    """Return the calls that may wait for the backend, in an order in which all of them succeed."""
     name = bench.owned(bench.name())
     return {
         "create_topic": lambda: mq.create_topic(name), "partitions": lambda: mq.partitions(name),
@@ -228,7 +228,7 @@ def calls(bench: Bench, mq: AsyncClient, topic: str, out: AsyncProducer, reader:
 
 @case("CC-09")
 def test_two_loops(bench: Bench) -> None:
-    """What was opened in one event loop is ``ConcurrentUse`` in another, which may have a client of its own."""
+    """An object opened in one event loop raises ``ConcurrentUse`` in another, which may have a client of its own."""
     topic, ids = bench.filled(2)
     opened: list[tuple[AsyncClient, AsyncProducer, AsyncConsumer]] = []
 
@@ -260,7 +260,7 @@ def test_two_loops(bench: Bench) -> None:
 
 @case("CC-10", level="should")
 def test_fork(bench: Bench) -> None:
-    """A client that is used after a fork raises ``ForkedClient`` in the child; the parent goes on."""
+    """A client that is used after a fork raises ``ForkedClient`` in the child; the parent continues."""
     topic, ids = bench.filled(2)
     producer, reader = bench.producer(topic), bench.reader(topic)
     bench.delivers(reader, ids)
@@ -283,7 +283,7 @@ ROUNDS: Final = 6
 
 @case("CC-11", hooks=("trim_before",), timeout=180)
 def test_trimmed_while_read(bench: Bench) -> None:
-    """While a topic is trimmed a reader gets every message that is there, or ``PositionLost``; never wrong data."""
+    """While a topic is trimmed, a reader gets every retained message, or ``PositionLost``, and never wrong data."""
     topic, ids = bench.filled(50)
     reader, found = bench.reader(topic, prefetch_bytes=1_000), list[Message]()
     with ThreadPoolExecutor(1) as pool:
@@ -304,13 +304,13 @@ def test_trimmed_while_read(bench: Bench) -> None:
     bench.that(all(one < other for one, other in pairwise(places)), f"never back: {places}")
     low = bench.marks(topic).low
     left = [message_id for message_id in ids if low.precedes(message_id)]
-    bench.equal([message.id for message in found][-len(left) :], left, "all that is left came")
+    bench.equal([message.id for message in found][-len(left) :], left, "all retained messages came")
     if bench.client.capabilities.trim:
-        _told_of_each_gap(bench)
+        _each_gap_is_reported(bench)
 
 
-def _told_of_each_gap(bench: Bench) -> None:
-    """The reader is overtaken a little at a time: nothing that it missed goes by without ``PositionLost``."""
+def _each_gap_is_reported(bench: Bench) -> None:
+    """Check that a reader that is overtaken a little at a time misses nothing without ``PositionLost``."""
     topic = bench.topic()
     ids = list(bench.filler(topic).send_many([Record(bytes(500), partition=0) for _ in range(400)]))
     numbers = {message_id: number for number, message_id in enumerate(ids)}
@@ -325,18 +325,18 @@ def _told_of_each_gap(bench: Bench) -> None:
         while not runs[-1] or runs[-1][-1] != len(ids) - 1:
             try:
                 batch = reader.receive_many(1, bench.patience)
-                bench.that(batch, "the reader goes on")
+                bench.that(batch, "the reader continues")
                 runs[-1] += [numbers[message.id] for message in batch]
             except PositionLost:
                 reader.seek(EARLIEST)
                 runs.append([])
         trimming.result()
     gaps = [(one, other) for run in runs for one, other in pairwise(run) if other != one + 1]
-    bench.equal(gaps, [], "between these the reader was told nothing")
+    bench.equal(gaps, [], "the gaps without PositionLost")
 
 
 def _send_and_trim(bench: Bench, topic: str, ids: list[MessageId]) -> None:
-    """Again and again: what is there goes, and new messages come."""
+    """Send new messages and trim the old ones, several times."""
     for _ in range(ROUNDS):
         bench.roll(topic)
         new = bench.fill(topic, 50, begin=len(ids))
@@ -346,7 +346,7 @@ def _send_and_trim(bench: Bench, topic: str, ids: list[MessageId]) -> None:
 
 @case("CC-12", timeout=900)
 def test_soak(bench: Bench) -> None:
-    """Sixteen writers and four readers at once: nothing is lost, invented, doubled or out of order for any of them."""
+    """With sixteen writers and four readers at once, nothing is lost, invented, duplicated or out of order for any."""
     topic, each = bench.topic(), bench.sized(quick=20, full=200, soak=5_000)
     readers = [bench.reader(topic) for _ in range(READERS)]
     with ThreadPoolExecutor(WRITERS + READERS) as pool:
@@ -360,15 +360,15 @@ def test_soak(bench: Bench) -> None:
         bench.equal(found, stored)
     for mine in sent:
         bench.equal([message_id for message_id, _ in mine], sorted(message_id for message_id, _ in mine))
-    bench.equal([(message.id, message.value) for message in bench.read(topic)], stored, "and so it stays")
+    bench.equal([(message.id, message.value) for message in bench.read(topic)], stored, "read once more")
 
 
 def _read(bench: Bench, reader: Consumer, count: int) -> list[tuple[MessageId, bytes | None]]:
-    """The next so many messages; what comes beyond them shows in the end."""
+    """Return the next `count` messages, or a few more."""
     found: list[tuple[MessageId, bytes | None]] = []
     while len(found) < count:
         batch = reader.receive_many(100, bench.patience)
         if not batch:
-            pytest.fail(f"of {count} messages only {len(found)} came in time")
+            pytest.fail(f"only {len(found)} of {count} messages came in time")
         found += [(message.id, message.value) for message in batch]
     return found

@@ -1,4 +1,4 @@
-"""CON: receiving, also by consumers that rest or leave no trace."""
+"""CON: receiving, and consumers that pause, or that leave no group."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_from_earliest(bench: Bench) -> None:
     topic, ids = bench.filled(10)
     bench.delivers(bench.reader(topic, EARLIEST), ids)
     if bench.client.capabilities.groups:
-        bench.delivers(bench.member(topic, bench.name()), ids, "a new group starts there by itself")
+        bench.delivers(bench.member(topic, bench.name()), ids, "a new group starts there by default")
 
 
 @case("CON-02")
 def test_from_latest(bench: Bench) -> None:
-    """A consumer that starts at LATEST gets only what is sent after it was opened, and all of that."""
+    """A consumer that starts at LATEST gets every message sent after it was opened, and nothing older."""
     topic, _ = bench.filled(5)
     reader = bench.reader(topic, LATEST)
     bench.delivers(reader, bench.fill(topic, 3))
@@ -52,7 +52,7 @@ def test_from_latest_on_empty(bench: Bench) -> None:
 
 @case("CON-04")
 def test_from_an_id(bench: Bench) -> None:
-    """A consumer starts with the message of an id, or with the one after it."""
+    """A consumer starts with the message of an id, or with the next one."""
     topic, ids = bench.filled(8)
     for index in (0, 3, 7):
         bench.delivers(bench.reader(topic, before(ids[index])), ids[index:], f"before {index}")
@@ -64,7 +64,7 @@ def test_from_an_id(bench: Bench) -> None:
 
 @case("CON-05", timed=True)
 def test_idle(bench: Bench) -> None:
-    """When nothing comes, receive returns None and ``receive_many`` an empty batch, in the time that was given."""
+    """When no message comes, ``receive`` returns None and ``receive_many`` an empty batch, after the given time."""
     topic = bench.topic()
     reader = bench.reader(topic)
     for timeout in (0.0, bench.sized(quick=200, full=500) / 1000):
@@ -79,7 +79,7 @@ def test_idle(bench: Bench) -> None:
 
 @case("CON-06", timed=True)
 def test_prompt(bench: Bench) -> None:
-    """A receive that waits gets a message at once when it comes, and does not look only now and then."""
+    """A waiting receive gets a message as soon as it is stored, not at the end of a slice of polling."""
     topic = bench.topic()
     reader, producer = bench.reader(topic, LATEST), bench.filler(topic)
     with ThreadPoolExecutor(1) as other:
@@ -101,7 +101,7 @@ def _receive_at(reader: Consumer, timeout: float) -> tuple[Message | None, float
 
 @case("CON-07")
 def test_batches(bench: Bench) -> None:
-    """``receive_many`` gives at least one message when there are any, never more than was asked, and skips none."""
+    """``receive_many`` returns at least one message if any exists, never more than requested, and skips none."""
     topic, ids = bench.filled(50)
     reader = bench.reader(topic)
     got: list[MessageId] = []
@@ -132,7 +132,7 @@ def test_fields(bench: Bench) -> None:
 
 @case("CON-09")
 def test_not_shared(bench: Bench) -> None:
-    """Two deliveries of one message are equal, and none can change the other."""
+    """Two deliveries of a message are equal, and neither can be changed."""
     topic, ids = bench.filled(2)
     one, other = (bench.take(bench.reader(topic), 2) for _ in range(2))
     bench.equal(one, other)
@@ -153,13 +153,13 @@ def test_small_prefetch(bench: Bench) -> None:
     for index in range(300):
         got += [message.id for message in bench.take(reader, 1)]
         if index % 100 == 0:
-            time.sleep(bench.waiting.nothing)  # time to fetch ahead, beyond its bounds if it has none
+            time.sleep(bench.waiting.nothing)  # time to fetch ahead, beyond the limit if it has none
     bench.equal(got, ids)
 
 
 @case("CON-11", needs=("durable_groups",))
 def test_group_without_members(bench: Bench) -> None:
-    """What is sent while a group has no member is delivered when it has one again."""
+    """Messages sent while a group has no member are delivered to its next member."""
     topic, ids = bench.filled(3)
     group = bench.name()
     member = bench.member(topic, group)
@@ -172,7 +172,7 @@ def test_group_without_members(bench: Bench) -> None:
 
 @case("CON-12")
 def test_slow_neighbour(bench: Bench) -> None:
-    """A consumer that does not receive holds up no other."""
+    """A consumer that does not receive delays no other."""
     topic, ids = bench.filled(100)
     slow, fast = bench.reader(topic, prefetch_bytes=10_000), bench.reader(topic)
     bench.delivers(slow, ids[:1])
@@ -183,7 +183,7 @@ def test_slow_neighbour(bench: Bench) -> None:
 
 @case("CON-13")
 def test_iteration_ends(bench: Bench) -> None:
-    """Iteration ends at stop, after the message in hand, and at close; a receive after close is ``Closed``."""
+    """Iteration ends after the current message at ``stop``, and at ``close``; a later receive raises ``Closed``."""
     topic, ids = bench.filled(6)
     reader, seen = bench.reader(topic), []
     for message in reader:
@@ -211,14 +211,14 @@ def _closed_while_iterating(bench: Bench, topic: str) -> None:
 
     Thread(target=iterate, daemon=True).start()
     begun.wait()
-    time.sleep(bench.waiting.nothing)  # let it get into its wait
+    time.sleep(bench.waiting.nothing)  # until it waits
     waiting.close()
     bench.that(ended.wait(bench.patience), "the iteration of another thread ended")
 
 
 @case("CON-15", needs=("multi_process",), hooks=("second_process",))
 def test_from_another_process(bench: Bench) -> None:
-    """A consumer that waits at the end gets what another process sends."""
+    """A consumer that waits at the end gets the messages that another process sends."""
     topic = bench.topic()
     reader = bench.reader(topic, LATEST)
     with (
@@ -261,13 +261,13 @@ def _seconds(consumer: Consumer) -> float:
     return time.perf_counter() - began
 
 
-WAKE_UPS = 460  # of one in fifty that is lost, three are found so with 99.5 percent
-LATE = 0.06  # seconds; whoever is not woken looks again after 0.1
+WAKE_UPS = 460  # if one in fifty is lost, three are found with 99.5 percent probability
+LATE = 0.06  # seconds; a consumer that is not woken polls again after 0.1
 
 
 @case("CON-20", timed=True, timeout=300, profile="full")
 def test_woken_each_time(bench: Bench) -> None:
-    """A consumer that waits is woken by each of 460 messages, not only by most of them."""
+    """Each of 460 messages, not only most of them, wakes a waiting consumer."""
     late = _late_messages(bench)
     if late >= 3:  # a busy machine is late too, now and then
         late = _late_messages(bench)
@@ -275,13 +275,13 @@ def test_woken_each_time(bench: Bench) -> None:
 
 
 def _late_messages(bench: Bench) -> int:
-    """Return how many of 460 messages came late, though the machine was in time."""
+    """Return how many messages came late while the machine was on time."""
     topic, came = bench.topic(), Queue[None]()
     reader, late = bench.reader(topic, LATEST), 0
     with ThreadPoolExecutor(2) as others:
         for _ in range(WAKE_UPS):
             waiting = others.submit(_receive_at, reader, bench.patience)
-            beside = others.submit(_get_at, came)  # as late as this one the machine makes everybody
+            beside = others.submit(_get_at, came)  # shows how late the machine makes any thread
             time.sleep(0.002)
             sent = bench.filler(topic).send(b"now", partition=0)
             stored = time.perf_counter()
@@ -299,7 +299,7 @@ def _get_at(queue: Queue[None]) -> float:
 
 @case("CON-23", hooks=("extended",))
 def test_interrupted(bench: Bench) -> None:
-    """What was polled when Ctrl-C came is received after it, once and in order, and what was in hand can be acked."""
+    """Ctrl-C loses no polled message: they come afterwards, once and in order, and earlier ones can still be acked."""
     readers: list[dict[str, Any]] = [{"start": EARLIEST}]
     if bench.client.capabilities.ordered:
         readers.append({"group": bench.name()})
@@ -321,7 +321,7 @@ def test_interrupted(bench: Bench) -> None:
 
 @case("CON-14", needs=("groups", "durable_groups"))
 def test_no_trace(bench: Bench) -> None:
-    """Whoever reads without a group leaves no group behind, open or closed; a member's group is listed."""
+    """A consumer without a group leaves no group, open or closed; a member's group is listed."""
     topic, ids = bench.filled(3)
     reader = bench.reader(topic)
     bench.delivers(reader, ids)
@@ -338,7 +338,7 @@ def test_no_trace(bench: Bench) -> None:
 
 @case("CON-16", needs=("pause_resume", "partitions"))
 def test_pause(bench: Bench) -> None:
-    """A paused partition delivers nothing while the others go on; resumed, it goes on where it was."""
+    """A paused partition delivers nothing while the others continue, and later resumes where it was."""
     able = bench.client.capabilities
     if members := able.groups and able.ordered:
         as_lone_member(bench, _pause, partitions=2)
@@ -353,7 +353,7 @@ def _pause(bench: Bench, topic: str, consumer: Consumer) -> None:
     consumer.pause(0)
     ids += bench.fill(topic, 2, partition=0)
     others = bench.fill(topic, 3, partition=1)
-    bench.delivers(consumer, others, "the other partition goes on")
+    bench.delivers(consumer, others, "the other partition continues")
     bench.rests(consumer)
     bench.equal([each.waits_for for each in consumer.state() if each.log.partition == 0], ["paused"])
     consumer.seek(ids[1])

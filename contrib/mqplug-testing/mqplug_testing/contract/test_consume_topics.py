@@ -1,4 +1,4 @@
-"""CON: topics that are chosen by a pattern, or made again under a consumer that another topic keeps busy."""
+"""CON: topics chosen by a pattern, and topics deleted or recreated while another one keeps the consumer busy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JOIN_S = 10.0  # until a new topic is read
 
 @case("CON-21", needs=("topic_patterns",), timeout=120)
 def test_new_topics_join(bench: Bench) -> None:
-    """A pattern's topics are read, and those that are created later from their first message; no others are."""
+    """A pattern's topics are read, those that are created later from their first message, and no others."""
     stem = bench.name()
     pattern = matching(re.escape(stem) + "[.][a-z]+")
     with bench.raises(TopicNotFound):
@@ -49,13 +49,13 @@ def test_new_topics_join(bench: Bench) -> None:
     for consumer in (reader, fresh):
         found = _arriving(bench, consumer, 3)
         bench.equal([message.id for message in found], ids, "a new topic is read from its first message")
-    bench.equal({message.id for message in bench.client.read(pattern)}, {*before, *ids}, "read takes what there is")
-    bench.delivers(reader, bench.fill(there, 1), "the others go on")
+    bench.equal({message.id for message in bench.client.read(pattern)}, {*before, *ids}, "read takes existing topics")
+    bench.delivers(reader, bench.fill(there, 1), "the others continue")
 
 
 @case("CON-22", needs=("topic_patterns", "delete_topic", "ordered", "durable_groups"), timeout=180)
 def test_topics_come_and_go(bench: Bench) -> None:
-    """A member goes on undisturbed when a topic of its pattern comes or goes, and its group stands in the new one."""
+    """A topic that joins or leaves a pattern does not disturb a member, and the group has a position in a new one."""
     stem, group = bench.name(), bench.name()
     pattern = matching(re.escape(stem) + ".*")
     there, later = (bench.owned(stem + end) for end in (".old", ".new"))
@@ -66,23 +66,23 @@ def test_topics_come_and_go(bench: Bench) -> None:
     bench.admin.create_topic(later)
     new = bench.fill(later, 2)
     found = _arriving(bench, member, 2)
-    bench.equal([message.id for message in found], new, "what was in hand is not repeated")
+    bench.equal([message.id for message in found], new, "unacked messages are not repeated")
     for message in (*in_hand, found[0]):
         member.ack(message)
     member.commit()
-    bench.equal(member.late_acks, 0, "acks of what was in hand count")
+    bench.equal(member.late_acks, 0, "acks of earlier messages count")
     bench.stands(bench.client.positions(later, group=group)[0].position, new, 1)
     member.close()
     again = bench.connect().consumer(pattern, group=group)
     bench.delivers(again, new[1:])
     bench.forget(later)
     bench.make_gone(later)
-    bench.wait(lambda: not again.receive(0.1) and len(again.assignment()) == 1, "a topic that is gone leaves")
-    bench.delivers(again, bench.fill(there, 2), "the others go on")
+    bench.wait(lambda: not again.receive(0.1) and len(again.assignment()) == 1, "the deleted topic leaves")
+    bench.delivers(again, bench.fill(there, 2), "the others continue")
 
 
 def _arriving(bench: Bench, consumer: Consumer, count: int) -> list[Message]:
-    """Return as many messages, which come once the consumer has found their topic."""
+    """Return `count` messages, which come once the consumer has found their topic."""
     found: list[Message] = []
 
     def came() -> bool:
@@ -99,7 +99,7 @@ PAUSE = 0.002  # seconds between two messages of the busy topic
 
 @case("CON-17", needs=("delete_topic",))
 def test_deleted_beside_a_busy_topic(bench: Bench) -> None:
-    """That a topic was deleted is told although another topic of the same consumer is busy."""
+    """The deletion of a topic is reported although another topic of the same consumer is busy."""
     (doomed, ids), busy = bench.filled(3), bench.topic()
     with _traffic(bench, busy):
         consumers = _consumers(bench, [busy, doomed], bench.name())
@@ -107,12 +107,12 @@ def test_deleted_beside_a_busy_topic(bench: Bench) -> None:
             _take_all(bench, consumer, ids)
         bench.make_gone(doomed)
         for consumer in consumers:
-            _until_told(bench, consumer, doomed)
+            _until_gone(bench, consumer, doomed)
 
 
 @case("CON-18", needs=("delete_topic",))
 def test_made_again_beside_a_busy_topic(bench: Bench) -> None:
-    """A topic that was made again is read by nobody as the old one, however busy, and a group misses nothing of it."""
+    """No message of a recreated topic is read as the old one's, however busy another is, and a group misses none."""
     (doomed, old), busy, group = bench.filled(3), bench.topic(), bench.name()
     known = bool(old[0].log.incarnation)
     with _traffic(bench, busy):
@@ -122,19 +122,19 @@ def test_made_again_beside_a_busy_topic(bench: Bench) -> None:
         bench.make_again(doomed)
         new = bench.fill(doomed, 8)
         for consumer in consumers:
-            got = _until_told(bench, consumer, doomed, () if known else new)
+            got = _until_gone(bench, consumer, doomed, () if known else new)
             bench.that(
                 not got or (got == new and not known), f"{got} was read of {new}, which belongs to another topic"
             )
-            with suppress(CloseIncomplete):  # what was acked of the old topic cannot be stored
+            with suppress(CloseIncomplete):  # acks of the old topic cannot be stored
                 consumer.close(10 * bench.scale)
     bench.delivers(bench.reader(doomed), new)
     if len(consumers) > 1:
-        bench.delivers(bench.member(doomed, group), new, "nothing is called read that was not")
+        bench.delivers(bench.member(doomed, group), new, "no unread message counts as read")
 
 
 def _consumers(bench: Bench, topics: list[str], group: str) -> list[Consumer]:
-    """A reader, and a member where there are groups."""
+    """Return a reader, and a member if the backend has groups."""
     able = bench.client.capabilities
     found = [bench.client.consumer(topics, start=EARLIEST)]
     if able.durable_groups and able.ordered:
@@ -162,22 +162,22 @@ def _traffic(bench: Bench, topic: str) -> Iterator[None]:
 
 
 def _take_all(bench: Bench, consumer: Consumer, ids: list[MessageId]) -> None:
-    """Receive until these have come; a member acks them."""
-    bench.equal(_until_told(bench, consumer, ids[0].log.topic, ids), ids)
+    """Receive these messages; a member acks them."""
+    bench.equal(_until_gone(bench, consumer, ids[0].log.topic, ids), ids)
     for each in ids if consumer.group is not None else ():
         consumer.ack(each)
 
 
-def _until_told(bench: Bench, consumer: Consumer, topic: str, enough: Sequence[MessageId] = ()) -> list[MessageId]:
-    """Receive until the consumer is told that the topic is gone, or enough has come of it; what came of it."""
+def _until_gone(bench: Bench, consumer: Consumer, topic: str, enough: Sequence[MessageId] = ()) -> list[MessageId]:
+    """Receive until the consumer reports that a topic is gone, or enough of it came; return the ids that came of it."""
     got: list[MessageId] = []
     ended = partial(_receive, consumer, topic, got)
-    bench.wait(lambda: ended() or got[-1:] == [*enough][-1:] != [], f"{consumer!r} is told that the topic is gone")
+    bench.wait(lambda: ended() or got[-1:] == [*enough][-1:] != [], f"{consumer!r} reports that the topic is gone")
     return got
 
 
 def _receive(consumer: Consumer, topic: str, got: list[MessageId]) -> bool:
-    """Receive once, and note what comes of a topic; whether it is told that it is gone."""
+    """Receive once, and note the messages of a topic. Return whether it is reported to be gone."""
     try:
         batch = consumer.receive_many(100, 1)
     except (TopicNotFound, PositionLost) as error:  # the latter where a log has no incarnation

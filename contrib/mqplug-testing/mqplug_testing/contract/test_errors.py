@@ -1,4 +1,4 @@
-"""ERR: one vocabulary of errors, each of which says what to do; full and damaged disks; deleted topics."""
+"""ERR: one set of errors, each of which says what to do; full and damaged disks; deleted topics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SECRET = "hunter2-and-more"
 
 
 def provoked(bench: Bench) -> dict[str, tuple[type[Error], Error]]:
-    """For each mistake: the error that is promised, and the one that came."""
+    """Return for each mistake the type of error that is promised, and the error that was raised."""
     topic, ids = bench.filled(2)
     _, foreign = bench.filled(1)
     client, reader, name = bench.client, bench.reader(topic), bench.name()
@@ -72,21 +72,21 @@ def provoked(bench: Bench) -> dict[str, tuple[type[Error], Error]]:
 
 @case("ERR-01")
 def test_one_vocabulary(bench: Bench) -> None:
-    """Each mistake raises its own error of mqplug; a native error is only ever the cause."""
+    """Each mistake raises its own error of mqplug; an error of the backend's library is at most its cause."""
     for mistake, (kind, error) in provoked(bench).items():
         bench.that(isinstance(error, kind), f"{mistake} is {kind.__name__}, and was {error!r}")
         bench.that(type(error).__module__.startswith("mqplug."), f"{mistake}: {type(error)} is mqplug's own")
         hidden = error.__cause__ is None and error.__context__ is not None and not error.__suppress_context__
-        bench.that(not hidden or isinstance(error.__context__, Error), f"{mistake}: the native error is the cause")
+        bench.that(not hidden or isinstance(error.__context__, Error), f"{mistake}: the library's error is the cause")
 
 
 @case("ERR-02")
 def test_says_where(bench: Bench) -> None:
-    """An error says what is wrong, with the backend, the topic and the operation, and how to mend it."""
+    """An error says what is wrong, with the backend, the topic and the operation, and how to fix it."""
     nowhere = {"a damaged id", "an illegal name", "an unknown setting"}  # known to be wrong before any backend is asked
     for mistake, (_, error) in provoked(bench).items():
-        bench.that(error.message and error.fix, f"{mistake}: {error!r} says what is wrong and how to mend it")
-        bench.that(str(error.fix) in str(error), f"{mistake}: the text of the error says how to mend it")
+        bench.that(error.message and error.fix, f"{mistake}: {error!r} says what is wrong and how to fix it")
+        bench.that(str(error.fix) in str(error), f"{mistake}: the text of the error says how to fix it")
         if mistake not in nowhere:
             bench.equal(error.backend, bench.client.backend, mistake)
             bench.that(error.operation, f"{mistake}: {error} names the operation")
@@ -95,7 +95,7 @@ def test_says_where(bench: Bench) -> None:
 
 @case("ERR-03")
 def test_retryable(bench: Bench) -> None:
-    """No mistake of the caller is called retryable; a timeout is."""
+    """No mistake of the caller is ``retryable``; a timeout is."""
     for mistake, (_, error) in provoked(bench).items():
         bench.equal(error.retryable, False, mistake)
     bench.equal(Timeout("late").retryable, True)
@@ -103,7 +103,7 @@ def test_retryable(bench: Bench) -> None:
 
 @case("ERR-04")
 def test_wrong_types(bench: Bench) -> None:
-    """A wrong type of argument is a ``TypeError`` before anything is done."""
+    """An argument of a wrong type raises ``TypeError`` before anything is done."""
     topic, ids = bench.filled(1)
     client, producer, reader = bench.client, bench.filler(topic), bench.reader(topic)
     calls: list[Callable[[], object]] = [
@@ -138,20 +138,20 @@ def test_wrong_types(bench: Bench) -> None:
 
 @case("ERR-05", needs=("auth",), hooks=("intruder",))
 def test_wrong_credentials(bench: Bench) -> None:
-    """Wrong credentials are an ``AuthError``, and soon: it says how to mend it, and that trying again is no use."""
+    """Wrong credentials soon raise an ``AuthError``, which says how to fix that, and is not retryable."""
     assert bench.harness.intruder is not None
     began = time.monotonic()
     with bench.raises(AuthError) as caught, closing(bench.harness.intruder(CONNECTING)) as client:
         client.health(CONNECTING)
-    bench.that(time.monotonic() - began < CONNECTING, "it did not go on trying")
+    bench.that(time.monotonic() - began < CONNECTING, "it did not keep trying")
     bench.equal(caught.value.retryable, False)  # type: ignore[attr-defined]
-    bench.that(caught.value.fix, "it says how to mend it")  # type: ignore[attr-defined]
+    bench.that(caught.value.fix, "it says how to fix it")  # type: ignore[attr-defined]
 
 
 @case("ERR-06")
 def test_no_secrets(bench: Bench) -> None:
-    """No error and no line of the log shows a password: not of the settings, and not of a URL."""
-    backend, fields = bench.client.backend, attrs.fields(bench.client._backend.descriptor.settings)  # noqa: SLF001
+    """No error and no log line shows a password, whether it was in a setting or a URL."""
+    backend, fields = bench.client.backend, attrs.fields(bench.client._backend.descriptor.settings)
     right: dict[str, Any] = {field.name: SECRET for field in fields if not field.repr}
     wrong: dict[str, Any] = {name: [SECRET] for name in right}
     attempts: list[Callable[[], object]] = [
@@ -171,7 +171,7 @@ def test_no_secrets(bench: Bench) -> None:
 
 @case("ERR-07")
 def test_names_the_capability(bench: Bench) -> None:
-    """``Unsupported`` names the capability that is missing."""
+    """``Unsupported`` names the missing capability."""
     topic, ids = bench.filled(1)
     reader = bench.reader(topic)
     for call in (lambda: reader.ack(ids[0]), reader.commit, reader.committed):
@@ -183,7 +183,7 @@ def test_names_the_capability(bench: Bench) -> None:
 
 @case("ERR-08", needs=("groups", "assignment_events"))
 def test_callbacks_that_raise(bench: Bench) -> None:
-    """What a callback raises comes out of a receive, as it is and once; the consumer goes on, and so does the group."""
+    """An exception of a callback comes out of a receive, once and unchanged; the consumer and its group continue."""
     topic, ids = bench.filled(4)
     group, raised = bench.name(), ZeroDivisionError("mine")
 
@@ -208,7 +208,7 @@ def test_callbacks_that_raise(bench: Bench) -> None:
 
 @case("ERR-09")
 def test_picklable(bench: Bench) -> None:
-    """Errors can be pickled, and keep all that they know."""
+    """Errors can be pickled, and keep all their attributes."""
     for mistake, (_, error) in provoked(bench).items():
         again = pickle.loads(pickle.dumps(error))
         bench.equal((type(again), str(again)), (type(error), str(error)), mistake)
@@ -239,12 +239,12 @@ def test_usable_afterwards(bench: Bench) -> None:
 
 
 PIECE = 64 * 1024  # bytes
-MOST = 1_000  # pieces that a disk may take that is called full: there are buffers
+MOST = 1_000  # pieces that a full disk may still take, into buffers
 
 
 @case("ERR-11", needs=("persistent",), hooks=("fill_disk",), timeout=180)
 def test_full_disk(bench: Bench) -> None:
-    """A send that finds no room is ``StorageFull``; what was stored stays, and with room again sending goes on."""
+    """A send without disk space raises ``StorageFull``; stored messages stay; with space again, sending continues."""
     topic, ids = bench.dripped(3)
     assert bench.harness.fill_disk is not None
     make_room = bench.harness.fill_disk()
@@ -253,18 +253,18 @@ def test_full_disk(bench: Bench) -> None:
     finally:
         make_room()
     bench.equal(type(error), StorageFull)
-    bench.that(error.message and error.fix, f"{error!r} says what is wrong and how to mend it")
+    bench.that(error.message and error.fix, f"{error!r} says what is wrong and how to fix it")
     with bench.away():  # a store may have to be opened again
         pass
     found = [message.id for message in bench.read(topic)]
-    bench.equal(found[: len(ids) + len(stored)], ids + stored, "what was called stored is there")
-    bench.that(len(found) <= len(ids) + len(stored) + 1, "besides at most the one that was refused")
+    bench.equal(found[: len(ids) + len(stored)], ids + stored, "the messages reported as stored are there")
+    bench.that(len(found) <= len(ids) + len(stored) + 1, "besides them at most the refused one")
     later = bench.fill(topic, 3)
     bench.equal([message.id for message in bench.read(topic)], found + later)
 
 
 def _until_refused(bench: Bench, topic: str) -> tuple[list[MessageId], Error]:
-    """Send until there is an error; the ids of what was stored before, and the error."""
+    """Send until an error is raised. Return the ids of the messages stored before, and the error."""
     stored = list[MessageId]()
     producer = bench.producer(topic)
     while len(stored) < MOST:
@@ -277,7 +277,7 @@ def _until_refused(bench: Bench, topic: str) -> tuple[list[MessageId], Error]:
 
 @case("ERR-14", needs=("persistent", "durable_groups"), hooks=("fill_disk", "trim_before"), timeout=180)
 def test_full_disk_goes_on(bench: Bench) -> None:
-    """On a full disk all but sending works, and after it was opened there too: reading, committing, trim, delete."""
+    """On a full disk everything but sending works, also in a store opened there: reads, commits, trims, deletes."""
     topic, ids = bench.dripped(6)
     other, group = bench.topic(), bench.name()
     assert bench.harness.fill_disk is not None
@@ -292,7 +292,7 @@ def test_full_disk_goes_on(bench: Bench) -> None:
         bench.trim(topic, Position(ids[3].log, ids[3].coordinates))
         with bench.away():
             pass
-        bench.equal([message.id for message in bench.read(topic)], ids[3:], "after it was opened without room")
+        bench.equal([message.id for message in bench.read(topic)], ids[3:], "after it was opened on the full disk")
         bench.stands(bench.client.positions(topic, group=group)[0].position, ids, 2)
         bench.client.reset_group(group, topic, ids[4])
         bench.make_gone(other)
@@ -306,7 +306,7 @@ def test_full_disk_goes_on(bench: Bench) -> None:
 
 @case("ERR-12", needs=("persistent",), hooks=("corrupt_tail",), timeout=180)
 def test_damaged(bench: Bench) -> None:
-    """What was damaged is ``Corrupt``, each time and for each way to read: it is neither served nor passed over."""
+    """A damaged message raises ``Corrupt``, each time and however it is read: it is neither served nor skipped."""
     topic, ids = bench.dripped(5)
     assert bench.harness.corrupt_tail is not None
     with bench.away():
@@ -318,11 +318,11 @@ def test_damaged(bench: Bench) -> None:
                 bench.that(len(found) < len(ids), "the damaged one was not served")
         finally:
             mend()
-    bench.equal([message.id for message in bench.read(topic)], ids, "once it was mended")
+    bench.equal([message.id for message in bench.read(topic)], ids, "once it was repaired")
 
 
 def _read_until_refused(bench: Bench, topic: str, start: Start) -> list[MessageId]:
-    """What comes before it is ``Corrupt``; a store may be so as a whole."""
+    """Return the ids that come before ``Corrupt``; a store may raise it as a whole."""
     found: list[MessageId] = []
     with bench.raises(Corrupt), bench.harness.connect() as client, client.consumer(topic, start=start) as reader:
         while message := reader.receive(bench.patience):
@@ -332,9 +332,9 @@ def _read_until_refused(bench: Bench, topic: str, start: Start) -> list[MessageI
 
 @case("ERR-13", needs=("ordered", "durable_groups", "delete_topic"))
 def test_close_after_a_delete(bench: Bench) -> None:
-    """Close stores what was acked although a topic of the consumer is gone, and says nothing of that topic's acks."""
+    """Close stores the acks of a consumer although one of its topics was deleted, and raises nothing."""
     group = bench.name()
-    before, gone, after = sorted(bench.topic() for _ in range(3))  # whichever is stored first, one is stored after it
+    before, gone, after = sorted(bench.topic() for _ in range(3))  # so one of them follows the deleted one
     ids = {topic: bench.fill(topic, 2) for topic in (before, gone, after)}
     member = bench.connect().consumer([before, gone, after], group=group)
     messages = bench.take(member, 6)
