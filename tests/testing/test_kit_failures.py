@@ -205,9 +205,7 @@ def test_a_child_that_fails_shows_its_traceback():
     program = "print('ready'); raise RuntimeError('no table')"
     with ChildProcess(program) as child, pytest.raises(PromiseBroken) as caught:
         child.wait_for(2, 60)
-    assert caught.value.what.startswith(
-        "a child process that ended with the code 1\nTraceback (most recent call last):"
-    )
+    assert caught.value.what.startswith("a child process that ended with code 1\nTraceback (most recent call last):")
     assert caught.value.what.endswith("RuntimeError: no table")
     assert (caught.value.expected, caught.value.seen) == ("2 lines within 60 s", "['ready']")
 

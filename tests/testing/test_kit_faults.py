@@ -88,9 +88,9 @@ def _receive(consumer):
 
 @pytest.mark.parametrize("name", WRONG_SERVERS)
 def test_the_peers_of_the_kit_are_what_they_say(name):
-    """Nobody refuses, a silent server accepts and says nothing, the others give their answer."""
+    """A closed port refuses, a silent server accepts and never answers, and the others give their answer."""
     with WRONG_SERVERS[name]() as address:
-        if name == "nobody":
+        if name == "a closed port":
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(address, 10)
             return

@@ -221,7 +221,7 @@ def test_known_failures_are_strict(contract, pytester):
         ({"known_failures": {"SEEK-01": ""}}, "known failures without a reason: SEEK-01"),
         ({"only": ["SEEK", "SEAK"]}, "unknown case SEAK. Did you mean SEEK"),
         ({"only": ["SEEK-3", "ID-9"]}, "unknown case ID-9; ID has cases from ID-01 to ID-"),
-        ({"only": ["BIG-03"]}, "case BIG-03 cannot run: no message is split"),
+        ({"only": ["BIG-03"]}, "case BIG-03 cannot run: messages are not split"),
         ({"kit": "one"}, "'one' is not a version of mqplug"),
         ({"scale": 0}, "scale"),
         ({"profile": "fast"}, "profile"),

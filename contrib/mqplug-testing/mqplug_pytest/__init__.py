@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mqplug.memory import MemoryClient
     from mqplug_testing._report.collecting import ContractReport
 
-# Modules of the core whose clock callers wait by.
+# The modules of the core whose clock the fixture replaces by the store's.
 MODULES_WITH_A_CLOCK: Final = ("_base.deadline", "_model.position", "_consume.retries")
 
 SHARED_DIRECTORY_VARIABLE: Final = "MQPLUG_KIT_SHARED"  # read by mqplug_testing._running
@@ -30,7 +30,7 @@ REPORT_NAME: Final = "mqplug-report"
 def mq(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryClient]:
     """Return a client of a fresh memory store in which waiting takes no time: ``mq.clock`` advances instead.
 
-    A wait is skipped when no other thread could send meanwhile. ``mq.clock.advance(seconds)`` lets time pass. An
+    A wait is skipped if no other thread could send during it. ``mq.clock.advance(seconds)`` lets time pass. An
     indirect parameter, ``"kafka"`` or ``"pulsar"``, selects the backend that the store imitates.
     """
     from mqplug.memory import MemoryClient
@@ -58,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--mqplug-scale", type=float, metavar="FACTOR", help="multiply all waiting of the contract by this factor")
     add("--mqplug-seed", type=int, metavar="N", help="shuffle the cases with this seed")
     add("--mqplug-kit", metavar="VERSION", help="report failures of cases newer than this, without failing the run")
-    add("--mqplug-lines", action="store_true", help="write a line for each case as it ends, and no dots")
+    add("--mqplug-lines", action="store_true", help="write a line for each case as it ends, instead of dots")
     add("--mqplug-known-failures", metavar="FILE", help='TOML with the reasons of known failures: SEEK-22 = "why"')
     add(
         "--mqplug-report", metavar="FILE", action="append", default=[],
@@ -98,13 +98,13 @@ class _WatchingWorkers:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Note the number of tests, of which each worker has collected all."""
+        """Note the number of tests: each worker has collected all of them."""
         self._total = len(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if hasattr(report, "mqplug_noted") and not self._config.pluginmanager.has_plugin(REPORT_NAME):
             registered = _register_report(self._config, self._total)
-            registered.pytest_runtest_logreport(report)  # pytest calls it only from the next one on
+            registered.pytest_runtest_logreport(report)  # pytest calls it only for later reports
 
 
 def _register_report(config: pytest.Config, tests: int) -> ContractReport:

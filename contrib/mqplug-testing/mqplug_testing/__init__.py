@@ -60,7 +60,7 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name from its module when it is first asked for: an extension needs nothing of the kit."""
+    """Load a name from its module at its first use: an extension needs nothing of the kit."""
     if name not in _HOME_OF:
         raise AttributeError(f"module 'mqplug_testing' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"mqplug_testing.{_HOME_OF[name]}"), name)

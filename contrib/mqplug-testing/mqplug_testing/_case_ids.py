@@ -51,11 +51,11 @@ _NEW_IN: Final = {
 SINCE: Final[dict[str, str]] = {case: version for version, cases in _NEW_IN.items() for case in cases.split()}
 
 NO_CALL_YET: Final[dict[str, str]] = {
-    "BIG-03": "no message is split: one that is larger than message_max_bytes is MessageTooLarge",
-    "BIG-04": "no message is split: one that is larger than message_max_bytes is MessageTooLarge",
-    "KEY-09": "there is no call that asks for a topic to be compacted",
-    "PRO-18": "there is no call that makes a producer the only one of its name",
-    "PRO-23": "there is no call that sends a message to be delivered later",
+    "BIG-03": "messages are not split: one larger than message_max_bytes raises MessageTooLarge",
+    "BIG-04": "messages are not split: one larger than message_max_bytes raises MessageTooLarge",
+    "KEY-09": "no call requests that a topic is compacted",
+    "PRO-18": "no call makes a producer the only one of its name",
+    "PRO-23": "no call sends a message for later delivery",
 }
 """Promises that cannot be checked because this version has no call for them. Their ids stay reserved."""
 
@@ -64,9 +64,9 @@ GROUPS: Final = tuple(sorted({case.partition("-")[0] for case in SINCE}))
 
 
 def case_ids(names: Iterable[str]) -> frozenset[str]:
-    """Return the ids of cases that are named by a group, an id, or the beginning of an id: ``"SEEK,WM-05,ACK-1"``.
+    """Return the ids of the cases named by a group, an id, or the beginning of an id: ``"SEEK,WM-05,ACK-1"``.
 
-    Raise ``ValueError`` for another name, with what it may mean.
+    Raise a ``ValueError`` for any other name, with the nearest known one.
     """
     return frozenset(case for each in names for name in each.split(",") for case in _named(name.strip()))
 

@@ -65,7 +65,7 @@ def cases_of(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Case]]:
 
 
 def settings_of(item: pytest.Item) -> RunSettings:
-    """Return the settings of a test: those of its author, then of the environment, then of the command line."""
+    """Return the settings of a test: its author's, overridden by the environment, then by the command line."""
     option = item.config.getoption
     marker = item.get_closest_marker("mqplug_case")
     given = marker.kwargs.get("settings", {}) if marker is not None else {}
@@ -131,9 +131,9 @@ def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
 
 
 def _by_id(keyword: str, items: list[pytest.Item]) -> str:
-    """Return a ``-k`` expression in which a group, or a case id or its beginning, matches cases by their ids alone.
+    """Return a ``-k`` expression in which a group, or a case id or its beginning, matches cases by their ids only.
 
-    Otherwise ``CON`` would match every case, for all of them are in ``contract``.
+    Otherwise ``CON`` would match every case, because all of them are in ``contract``.
     """
     for item, case in cases_of(items):
         item.extra_keyword_matches.add(f":{case.id}")

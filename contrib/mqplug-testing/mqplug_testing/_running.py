@@ -1,7 +1,7 @@
 """Runs a case on a bench of its own, as a function or as an item of pytest.
 
-A case that measures time runs alone, also among parallel workers. Where the backend lacks an operation, the case checks
-that its calls are refused. A case fails for what a driver leaks. The report gets the facts of the backend.
+A case that measures time runs alone, also among parallel workers. If the backend lacks an operation, the case checks
+that its calls are refused. A case fails if a driver leaks something. The report gets the facts of the backend.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TIMED_ATTEMPTS = 3
 
 
 def run(case: Case, harness: Harness, *, scale: float = 1.0, profile: Profile = "full") -> AttemptResult:
-    """Run one case. A failed comparison raises ``AssertionError``, a case that cannot be run is a pytest skip.
+    """Run one case. A failed comparison raises ``AssertionError``; a case that cannot be run is skipped by pytest.
 
     If the backend does not declare an operation that the case needs, the case passes when calls of that operation are
     refused.
@@ -92,7 +92,7 @@ LEAKS: Final = (
     "error:coroutine .* was never awaited:RuntimeWarning",
     "error::ResourceWarning",
 )
-"""The warnings that fail a case: the driver has left something behind, in this case or in one before it."""
+"""The warnings that fail a case: the driver has leaked something, in this case or in an earlier one."""
 
 
 def run_item(item: pytest.Item, case: Case, harness: Harness) -> None:
@@ -105,21 +105,21 @@ def run_item(item: pytest.Item, case: Case, harness: Harness) -> None:
         item.add_marker(pytest.mark.xfail(strict=True, reason=harness.known_failures[case.id]))
     with captured_logs("asyncio", logging.ERROR) as complaints:
         outcome = run_with(case, harness, settings)
-        gc.collect(1)  # asyncio complains of a task when it is collected
+        gc.collect(1)  # asyncio reports an unfinished task when it is collected
     if complaints:
-        pytest.fail(f"{case.id}: asyncio complains of what was left behind: {complaints[0]}", pytrace=False)
+        pytest.fail(f"{case.id}: the driver left something unfinished; asyncio reports: {complaints[0]}", pytrace=False)
     noted["outcome"] = outcome
 
 
 SHARED_DIRECTORY_VARIABLE = "MQPLUG_KIT_SHARED"
-"""The environment variable of the directory that the workers of a run share. Unset, there are no other workers."""
+"""The environment variable of the directory that the workers of a run share. If it is not set, there is one worker."""
 
 
 @contextmanager
 def running(*, alone: bool) -> Iterator[None]:
-    """Wait until this case may run: alone, or beside others that need not be alone.
+    """Wait until this case may run: alone, or together with others that may share the machine.
 
-    A case that waits to be alone holds the first lock meanwhile, so that no other case starts before it.
+    A case that waits to run alone holds the first lock while it waits, so that no other case starts before it.
     """
     shared = os.environ.get(SHARED_DIRECTORY_VARIABLE)
     if shared is None:

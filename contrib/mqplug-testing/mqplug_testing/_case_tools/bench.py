@@ -1,6 +1,6 @@
 """The bench of a case: it opens clients and topics, closes them all, and counts the comparisons.
 
-Beside it stand two blocks that cases share: the steps of a lone member, and the log lines of a block.
+Two more helpers are shared by cases: the steps of a lone member, and the captured log lines of a block.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class Bench:
         return topic, self.fill(topic, count)
 
     def dripped(self, count: int) -> tuple[str, list[MessageId]]:
-        """Do as ``filled`` does, but send one by one: a backend may store and return whole batches."""
+        """Do as ``filled`` does, but send one message at a time: a backend may store and return whole batches."""
         topic = self.topic()
         return topic, [self.fill(topic, 1, begin=number)[0] for number in range(count)]
 
@@ -248,7 +248,7 @@ class Bench:
         self.equal(consumer.receive(self.waiting.nothing), None)
 
     def only_new(self, consumer: Consumer, topic: str, what: str = "", *, partition: int = 0) -> MessageId:
-        """Check that the consumer gets no other message than one that is sent now, and return its id."""
+        """Send a message, check that the consumer gets it and no other one, and return its id."""
         sent = self.filler(topic).send(b"probe", partition=partition)
         self.delivers(consumer, [sent], what)
         return sent
@@ -303,7 +303,7 @@ class Bench:
             )
         return found
 
-    # comparing: each call is counted, for a case without a comparison proves nothing ------------------------
+    # comparing: each call is counted: a case without a comparison proves nothing ----------------------------
 
     def equal(self, found: Any, wanted: Any, what: str = "") -> None:
         """Check that two values are equal."""
@@ -318,11 +318,11 @@ class Bench:
             raise PromiseBroken(what)
 
     def stands(self, position: Position | None, ids: Sequence[MessageId], index: int, what: str = "") -> None:
-        """Check that a position lies just before the message of this index, or behind the last."""
+        """Check that a position lies right before the message of this index, or after the last one."""
         self.comparisons += 1
         before = [] if position is None else [each for each in ids if not position.precedes(each)]
         if position is None or before != list(ids[:index]):
-            where = f"before {ids[index]!r}" if index < len(ids) else f"behind {ids[-1]!r}" if ids else "anywhere"
+            where = f"before {ids[index]!r}" if index < len(ids) else f"after {ids[-1]!r}" if ids else "anywhere"
             raise PromiseBroken(what, expected=f"a position {where}", seen=repr(position))
 
     @contextmanager
@@ -377,7 +377,7 @@ def as_lone_member(bench: Bench, steps: MemberSteps, *, partitions: int = 1, **o
     """Check the steps of a member that is alone in its group, on a new topic.
 
     A hand-over may happen at any time, also back to the same member, and redelivers unacked messages. So steps that
-    fail during one are repeated, further on in the log. The case fails if every attempt is interrupted.
+    fail during one are repeated, later in the log. The case fails if every attempt is interrupted.
     """
     topic, lost = bench.topic(partitions), list[Log]()
     if bench.client.capabilities.assignment_events:

@@ -40,7 +40,7 @@ def _again(what: str, expected: str, seen: str, difference: str) -> PromiseBroke
 
 
 def difference_of(expected: object, seen: object, what: str = "") -> PromiseBroken:
-    """Return the error to raise when two values differ that should be equal."""
+    """Return the error to raise when two values that should be equal differ."""
     at, difference = 0, ""
     if isinstance(expected, (list, tuple)) and isinstance(seen, (list, tuple)):
         at = _first_difference(expected, seen)

@@ -1,4 +1,4 @@
-"""Extensions that cases connect with: times of foreign producers, and Ctrl-C within a driver's call."""
+"""Extensions that cases connect with: timestamps of foreign producers, and Ctrl-C within a driver's call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqplug.spi.proxies import ColumnsProxy, ConsumerProxy, ProducerProxy
 
 
 class ForeignTimes:
-    """Gives the first messages that a consumer gets these times, one each; those behind them keep theirs."""
+    """Gives these times to the first messages that a consumer gets, one each; later messages keep theirs."""
 
     def __init__(self, *milliseconds: int) -> None:
         self.milliseconds = milliseconds
@@ -47,7 +47,7 @@ class _ForeignColumns(ColumnsProxy):
 
 
 class Interrupts:
-    """Raises ``KeyboardInterrupt`` once, just before or just after a driver accepts messages, or is polled for some."""
+    """Raises ``KeyboardInterrupt`` once, right before or right after a driver accepts messages or is polled."""
 
     def __init__(self, *, late: bool) -> None:
         self.late = late

@@ -1,4 +1,4 @@
-"""The client calls behind each operation that a backend may declare."""
+"""The client calls of each operation that a backend may declare."""
 
 from __future__ import annotations
 
@@ -218,4 +218,4 @@ HOOKS_OF_OPERATIONS: Final[Mapping[str, str]] = {
     "compression": "codecs",
     "exclusive_open": "second_process",
 }
-"""Operations that are not calls of a client: a hook of the harness shows each to the case that needs it."""
+"""Operations that are not client calls, each with the hook that the case about it uses instead."""

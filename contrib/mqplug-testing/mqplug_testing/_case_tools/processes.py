@@ -68,7 +68,7 @@ class ChildProcess:
 
     def _state(self) -> str:
         code = self._process.poll()
-        return "is still running" if code is None else f"ended with the code {code}"
+        return "is still running" if code is None else f"ended with code {code}"
 
     def _stderr_tail(self) -> str:
         """Return the end of its standard error, with its traceback if it has one."""
@@ -95,7 +95,7 @@ class ChildProcess:
 def in_child(calls: Iterable[Callable[[], object]], within: float) -> list[str]:
     """Fork, and make these calls in the child. Return the type name of the error that each raised, or ""."""
     if not hasattr(os, "fork"):
-        pytest.skip("there is no fork here")
+        pytest.skip("this platform has no fork")
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork with threads
@@ -139,7 +139,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """Return the bytes of this process that are in memory, including those of native libraries."""
+    """Return the bytes of this process that are in memory, including those of the client libraries."""
     if not _STATM.exists():
         pytest.skip("the memory of a process can be read on Linux only")
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

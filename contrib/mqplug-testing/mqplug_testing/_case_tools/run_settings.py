@@ -15,7 +15,7 @@ from mqplug_testing._case_ids import SINCE, check_known
 
 Profile = Literal["quick", "full", "soak"]
 
-PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)  # each runs the cases of those before it, and more
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)  # each includes the cases of the previous ones
 
 
 def _version(_: object, __: object, text: str | None) -> None:

@@ -19,7 +19,7 @@ HTTP_ANSWER = (
 def refusing() -> Iterator[HostPort]:
     """Open a port that refuses connections."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening, so that no other process gets it meanwhile
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: no other process can take it
         yield taken.getsockname()
 
 
@@ -40,7 +40,7 @@ def answering(answer: bytes, *, hang_up: bool) -> Callable[[], AbstractContextMa
             try:
                 yield server.getsockname()
             finally:
-                server.shutdown(socket.SHUT_RDWR)  # close alone would leave the thread waiting in accept
+                server.shutdown(socket.SHUT_RDWR)  # close by itself would leave the thread waiting in accept
 
     return open_port
 
@@ -62,7 +62,7 @@ def _serve(server: socket.socket, answer: bytes, hang_up: bool) -> None:
 
 
 WRONG_SERVERS: dict[str, Callable[[], AbstractContextManager[HostPort]]] = {
-    "nobody": refusing,
+    "a closed port": refusing,
     "a silent server": silent,
     "a web server": answering(HTTP_ANSWER, hang_up=True),
     "garbage": answering(random.Random(7).randbytes(400), hang_up=False),

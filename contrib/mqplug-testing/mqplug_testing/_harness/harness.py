@@ -107,9 +107,9 @@ class Harness:
 
     ``trim_before`` removes the messages before a position of a topic, as near to it as the backend can. If it is None
     and the capability is declared, ``client.trim`` does it.
-    ``roll`` is called between two runs of messages of which the first is to be trimmed: a backend that removes only
+    ``roll`` is called between two runs of messages, before the first of them is trimmed: a backend that removes only
     whole segments starts a new one.
-    ``enforce`` makes the backend apply the retention of a topic now. It may do nothing where the backend does so by
+    ``enforce`` makes the backend apply the retention of a topic now. It may do nothing if the backend does so by
     itself.
     ``hasty`` connects as ``connect`` does, but a member that is not polled for ``poll_limit`` seconds loses its
     partitions. A backend without such a limit does not need it.
@@ -202,6 +202,6 @@ def _connecting(target: str | Path) -> Iterator[Harness]:
     def connect(extensions: Sequence[object] = ()) -> Client:
         return mqplug.connect(target, extensions=extensions)
 
-    with connect() as client:  # keeps a store that ends with its last client for the whole run
+    with connect() as client:  # keeps a store that its last client would end, for the whole run
         elsewhere = isinstance(target, str) and client.backend not in registered("backend")
         yield Harness(connect=connect, extended=connect, second_process=str(target) if elsewhere else None)

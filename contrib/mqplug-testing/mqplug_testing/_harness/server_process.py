@@ -23,7 +23,7 @@ LAST_PORT: Final = 31999
 BLOCK_OF_A_PROCESS: Final = 50
 _given_ports: Final[set[int]] = set()
 STOP_S: Final = 30.0  # for a clean end; after it the server is killed
-ORPHANS_EXIT_S: Final = 5.0  # for its children to exit after it; where orphans are not reaped they never do
+ORPHANS_EXIT_S: Final = 5.0  # for its children to exit after it; if orphans are not reaped, they never do
 STATE_POLL_S: Final = 0.01  # pause between two checks whether it is ready, or gone
 TAIL_LINES: Final = 25
 
@@ -43,7 +43,7 @@ class ServerProcess:
 
     It is ready when it listens at ``port``, and when its output contains the text ``says``, if these are given;
     ``start`` waits for that, up to ``timeout`` seconds. Its standard input is a pipe that closes when this process
-    ends, for whatever reason: a server that exits at the end of its input is never left behind. Signals go to all
+    ends, for whatever reason: a server that exits at the end of its input is never left running. Signals go to all
     processes that it started, except those in a session of their own. ``output`` holds what it prints.
     """
 
@@ -223,7 +223,7 @@ def free_port() -> int:
 
 
 def _candidates() -> Iterator[int]:
-    """Yield ports of this process's own block, so that processes which choose at the same time get others, then any.
+    """Yield ports of this process's own block, so that processes that choose at once get different ones, then any.
 
     The second half of the block is for servers of mqplug-devbrokers, which choose by themselves.
     """

@@ -80,10 +80,10 @@ class Proxy:
         }  # fmt: skip
 
     def cut(self) -> None:
-        """Forward nothing, as behind a pulled cable.
+        """Forward nothing, as if a cable had been pulled.
 
         Neither side is notified: connections stay open, their end is not forwarded either, and new connections get no
-        answer. After ``heal`` the same connections continue, and the bytes sent meanwhile arrive late.
+        answer. After ``heal`` the same connections continue, and the bytes sent in between arrive late.
         """
         self._run(self._cut())
 
@@ -93,16 +93,16 @@ class Proxy:
         As on a long line, many chunks can be under way. ``heal`` delivers them at once.
         """
         if not 0 <= seconds < math.inf:
-            raise ValueError(f"seconds={seconds}: a delay is a finite number, 0 or more")
+            raise ValueError(f"seconds={seconds} must be a finite number, 0 or more")
         self._run(self._late(seconds))
 
     def break_connections(self, count: int | None = None) -> int:
-        """Reset ``count`` connections (None: all), and return how many there were. The others continue.
+        """Reset ``count`` connections (None: all), and return the number of reset ones. The others continue.
 
-        Those that carried something last are reset first. New connections can be opened.
+        The most recently used ones are reset first. New connections can be opened.
         """
         if count is not None and count < 1:
-            raise ValueError(f"count={count}: 1 or more connections, or None for all")
+            raise ValueError(f"count={count} must be 1 or more, or None for all connections")
         return self._run(self._break(count))
 
     def stall_replies(self) -> None:
@@ -216,7 +216,7 @@ class Proxy:
                 await self._carrying.wait()  # until then the other side must not notice
 
     async def _read(self, link: _Link, source: socket.socket, chunks: _Chunks) -> None:
-        """Take in what arrives, and when it is due at the other side. The end is an empty chunk, or an error."""
+        """Queue each chunk with the time when it is due at the other side. The last one is empty, or an error."""
         data: bytes | OSError = b"-"
         while data and not isinstance(data, OSError):
             try:
@@ -274,7 +274,7 @@ class _Link:
     def __init__(self, client: socket.socket) -> None:
         self.client = client
         self.server = socket.socket()
-        self.carried_at = 0.0  # when something came last, from either side
+        self.carried_at = 0.0  # when the last bytes came, from either side
         self.has_hole = False  # bytes are missing in the client's stream
         for side in (self.client, self.server):
             side.setblocking(False)

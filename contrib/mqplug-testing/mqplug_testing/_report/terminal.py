@@ -66,7 +66,7 @@ def _reasons(run: ContractRun) -> list[str]:
 
 
 class CaseLines:
-    """A plugin of pytest that writes the lines, with the number of cases so far and of all."""
+    """A plugin of pytest that writes the lines, with the number of completed cases and of all."""
 
     def __init__(self, terminal: pytest.TerminalReporter, total: int) -> None:
         self._terminal = terminal
@@ -74,7 +74,7 @@ class CaseLines:
         self._done = 0
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Count the cases that pytest itself has left, as after ``-k``."""
+        """Count the cases that pytest's own selection, such as ``-k``, has left."""
         self._total = len(session.items)
 
     @pytest.hookimpl(wrapper=True)
