@@ -1,4 +1,4 @@
-"""FLT: brokers and processes that are killed, and what a store survives on its disk."""
+"""FLT: killed brokers and processes, torn writes, and copied stores."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()
 
-RECOVERY = 60.0  # seconds in which clients find a broker that was killed and started again
+RECOVERY = 60.0  # seconds in which clients reconnect to a broker that was killed and restarted
 BROKER = ("kill", "start")
 OUTAGE = (*BROKER, "outage")
 
 
 @contextmanager
 def outage(bench: Bench) -> Iterator[None]:
-    """Kill the broker, and start it again in the end."""
+    """Kill the broker, and start it again at the end."""
     assert bench.harness.kill is not None and bench.harness.start is not None
     bench.harness.kill()
     try:
@@ -32,7 +32,7 @@ def outage(bench: Bench) -> Iterator[None]:
 
 
 class Sender:
-    """Sends 0, 1, 2 ... from a thread of its own, through whatever happens."""
+    """Sends 0, 1, 2 ... from a thread of its own, whatever happens."""
 
     def __init__(self, producer: Producer) -> None:
         self.handles: list[SendHandle] = []
@@ -47,12 +47,12 @@ class Sender:
                 self.handles.append(self._producer.submit(value, partition=0, when_full="raise"))
 
     def sent(self) -> list[tuple[bytes, SendHandle]]:
-        """Each value that was sent, and its handle."""
+        """Return each sent value with its handle."""
         return [(b"%d" % number, handle) for number, handle in enumerate(list(self.handles))]
 
     @property
     def stored(self) -> int:
-        """How many were stored."""
+        """The number of messages that were stored."""
         return sum(handle.done and handle.error is None for handle in self.handles)
 
     def __enter__(self) -> Self:
@@ -65,7 +65,7 @@ class Sender:
 
 
 def send_more(bench: Bench, *senders: Sender, count: int = 50) -> None:
-    """Wait until each has stored so many more."""
+    """Wait until each sender has stored `count` more messages."""
     wanted = [sender.stored + count for sender in senders]
 
     def done() -> bool:
@@ -75,13 +75,13 @@ def send_more(bench: Bench, *senders: Sender, count: int = 50) -> None:
 
 
 def settled(bench: Bench, sender: Sender) -> set[MessageId]:
-    """Wait until each message has an outcome; the ids of those that were stored."""
+    """Wait until each message has an outcome, and return the ids of the stored ones."""
     bench.wait(lambda: all(handle.done for handle in sender.handles), "each has an outcome", within=RECOVERY)
     return {handle.result(0) for handle in sender.handles if handle.error is None}
 
 
 def patiently(bench: Bench, consumer: Consumer, wanted: set[MessageId]) -> list[Message]:
-    """Receive until all these came; what says that it can be tried again is tried again."""
+    """Receive until all these came, and try again after each retryable error."""
     taken: list[Message] = []
 
     def complete() -> bool:
@@ -97,7 +97,7 @@ def patiently(bench: Bench, consumer: Consumer, wanted: set[MessageId]) -> list[
 
 @case("FLT-01", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_killed_while_producing(bench: Bench) -> None:
-    """The broker is killed while messages are sent: what was called stored is there, under its id and in its order."""
+    """When the broker is killed during sends, messages reported as stored are there, under their ids, in order."""
     topic = bench.topic()
     with Sender(bench.producer(topic)) as sender:
         send_more(bench, sender)
@@ -107,12 +107,12 @@ def test_killed_while_producing(bench: Bench) -> None:
     settled(bench, sender)
     stored = {handle.result(0): value for value, handle in sender.sent() if handle.error is None}
     found = {message.id: message.value for message in bench.connect().read(topic)}
-    bench.equal({each: found.get(each) for each in stored}, stored, "what was stored is there")
+    bench.equal({each: found.get(each) for each in stored}, stored, "the stored messages are there")
     check_values(bench, [value or b"" for value in found.values()], len(sender.handles))
 
 
 def check_values(bench: Bench, values: list[bytes], sent: int) -> None:
-    """Check that what is there was sent, in its order, and once where the backend promises that."""
+    """Check that these values were sent, in this order, and are there once if the backend promises that."""
     numbers = [int(value) for value in values]
     first_of_each = list(dict.fromkeys(numbers))
     bench.equal(first_of_each, sorted(first_of_each), "the order is kept")
@@ -123,7 +123,7 @@ def check_values(bench: Bench, values: list[bytes], sent: int) -> None:
 
 @case("FLT-02", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_killed_while_consuming(bench: Bench) -> None:
-    """The broker is killed while messages are received: nothing is lost, and nothing comes twice that was acked."""
+    """The broker is killed while messages are received: nothing is lost, and no acked message comes again."""
     topic = bench.topic()
     ids = bench.filler(topic).send_many([Record(bytes(500), partition=0) for _ in range(400)])
     reader = bench.reader(topic, prefetch_bytes=20_000)
@@ -139,12 +139,12 @@ def test_killed_while_consuming(bench: Bench) -> None:
     bench.equal([message.id for message in patiently(bench, reader, set(ids[50:]))], ids[50:])
     if member is not None:
         again = {message.id for message in patiently(bench, member, set(ids[50:]))}
-        bench.equal(again & set(ids[:50]), set(), "what was acked does not come again")
+        bench.equal(again & set(ids[:50]), set(), "acked messages do not come again")
 
 
 @case("FLT-03", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_idle_during_an_outage(bench: Bench) -> None:
-    """A consumer that waits while the broker is killed and started receives what is sent afterwards."""
+    """A consumer that waits while the broker is killed and restarted gets the messages sent afterwards."""
     topic = bench.topic()
     consumers = [bench.reader(topic, LATEST)]
     if bench.client.capabilities.durable_groups:
@@ -169,8 +169,8 @@ def test_producer_killed(bench: Bench) -> None:
     found = bench.read(topic)
     bench.equal([message.id for message in found][: len(stored)], stored)
     bench.equal([message.value for message in found], [b"%d" % number for number in range(len(found))])
-    bench.that(len(found) <= len(stored) + 1, "at most the one that was on its way is there besides")
-    bench.that(bench.fill(topic, 1)[0] > found[-1].id, "the next id lies above")
+    bench.that(len(found) <= len(stored) + 1, "besides them at most the one in flight is there")
+    bench.that(bench.fill(topic, 1)[0] > found[-1].id, "the next id is higher")
 
 
 SENDS_ONE_BY_ONE = """
@@ -184,14 +184,14 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 
 @case("FLT-07", needs=("persistent",), hooks=("second_process",))
 def test_killed_in_a_batch(bench: Bench) -> None:
-    """A process that sends batches is killed: what is there has no holes, and has all that was called stored."""
+    """A process that sends batches is killed: what it stored has no holes, and includes all reported as stored."""
     topic = bench.topic()
     with bench.away(), ChildProcess(SENDS_BATCHES, str(bench.harness.second_process), topic) as child:
         child.wait_for(20, RECOVERY * bench.scale)
         child.kill()
     values = [message.value for message in bench.read(topic)]
     bench.equal(values, [b"%d" % number for number in range(len(values))])
-    bench.that(len(values) >= int(child.lines[-1]), "all that was called stored is there")
+    bench.that(len(values) >= int(child.lines[-1]), "all messages reported as stored are there")
 
 
 SENDS_BATCHES = """
@@ -223,7 +223,7 @@ def test_while_it_is_away(bench: Bench) -> None:
 
 
 def calls(bench: Bench, topic: str, producer: Producer) -> dict[str, Callable[[float], object]]:
-    """What needs the broker, as functions of a timeout."""
+    """Return the calls that need the broker, as functions of a timeout."""
     client, name = bench.client, bench.name()
     found: dict[str, Callable[[float], object]] = {
         "health": client.health, "watermarks": lambda t: client.watermarks(topic, timeout=t),
@@ -247,7 +247,7 @@ def _outcome(call: Callable[[float], object], timeout: float) -> tuple[Error | N
 
 @case("FLT-14", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_seek_before_an_outage(bench: Bench) -> None:
-    """Where a seek went survives that the broker is killed."""
+    """The position of a seek survives a kill of the broker, with and without a group."""
     topic, ids = bench.filled(60)
     reader = bench.reader(topic)
     bench.delivers(reader, ids[:10])
@@ -266,7 +266,7 @@ def test_seek_before_an_outage(bench: Bench) -> None:
 
 @case("FLT-08", needs=("persistent",), hooks=("second_process",), timeout=180, timed=True)
 def test_lock_of_the_dead(bench: Bench) -> None:
-    """When a process that had the backend open is killed, it can be opened again at once."""
+    """When a process that had the backend open is killed, another can open it at once."""
     topic, ids = bench.filled(2)
     with bench.away(), ChildProcess(HOLDS_ON, str(bench.harness.second_process), topic) as child:
         child.wait_for(1, 2 * bench.patience)
@@ -277,7 +277,7 @@ def test_lock_of_the_dead(bench: Bench) -> None:
         took = time.monotonic() - began
     bench.equal(found, [*ids, MessageId.parse(child.lines[0])])
     bench.that(took < 5 * bench.scale, f"it took {took:.1f} s")
-    bench.that(bench.fill(topic, 1)[0] > found[-1], "and written to")
+    bench.that(bench.fill(topic, 1)[0] > found[-1], "it can be written to")
 
 
 HOLDS_ON = """
@@ -293,7 +293,7 @@ time.sleep(600)
 
 @case("FLT-15", needs=("persistent",), hooks=("tear_tail",), timeout=180)
 def test_torn_tail(bench: Bench) -> None:
-    """A torn write at the end is dropped, not served: what is read was sent, up to there, and more can follow."""
+    """A torn write at the end is dropped, not served: each message up to there was sent, and more can follow."""
     topic = bench.topic()
     assert bench.harness.tear_tail is not None
     if bench.harness.second_process is None:
@@ -301,7 +301,7 @@ def test_torn_tail(bench: Bench) -> None:
             bench.fill(topic, 5, begin=5 * number)
         with bench.away():
             bench.harness.tear_tail()
-    else:  # whoever is killed has closed nothing
+    else:  # a killed process has closed nothing
         with bench.away(), ChildProcess(SENDS_BATCHES, bench.harness.second_process, topic) as child:
             child.wait_for(20, RECOVERY * bench.scale)
             child.kill()
@@ -316,7 +316,7 @@ def test_torn_tail(bench: Bench) -> None:
 
 @case("FLT-11", needs=("persistent",), hooks=("copy_store",), timeout=180)
 def test_copied(bench: Bench) -> None:
-    """A copy of a closed store opens with all its messages and positions, and has a life of its own."""
+    """A copy of a closed store opens with all its messages and positions, and does not change the original."""
     topic, ids = bench.filled(20)
     group = bench.name() if bench.client.capabilities.durable_groups else None
     if group is not None:
@@ -329,4 +329,4 @@ def test_copied(bench: Bench) -> None:
             bench.stands(copy.positions(topic, group=group)[0].position, ids, 12)
         with copy.producer(topic) as producer:
             bench.that(producer.send(b"in the copy", partition=0) > ids[-1], "it can be written to")
-    bench.equal(bench.read(topic), before, "and the original is as it was")
+    bench.equal(bench.read(topic), before, "the original is unchanged")

@@ -1,4 +1,4 @@
-"""FLT: brokers that stand still, cannot be reached or die again and again, and answers that get lost."""
+"""FLT: brokers that are suspended, unreachable or killed, and answers that are lost, late or cut off."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from mqplug_testing.contract.test_faults import (
 case = Registry()
 
 STANDSTILL = 12.0  # seconds: longer than the session of a member lasts
-LINES_A_SECOND = 5.0  # more of them hide what else there is to say
+LINES_A_SECOND = 5.0  # more would hide other lines
 
 
 @case("FLT-04", needs=("persistent",), hooks=("pause", "unpause"), timeout=300, profile="full")
 def test_paused(bench: Bench) -> None:
-    """When the broker stands still for longer than a session lasts, all goes on afterwards and nothing is lost."""
+    """If the broker is suspended for longer than a session lasts, all continues afterwards, and nothing is lost."""
     assert bench.harness.pause is not None and bench.harness.unpause is not None
     _cut_off(bench, bench.harness.pause, bench.harness.unpause)
 
 
 @case("FLT-05", needs=("persistent",), hooks=("cut_network", "heal_network"), timeout=300, profile="full")
 def test_unreachable(bench: Bench) -> None:
-    """When the network is away for longer than a session lasts, all goes on afterwards and nothing is lost."""
+    """If the network is cut for longer than a session lasts, everything continues afterwards, and nothing is lost."""
     assert bench.harness.cut_network is not None and bench.harness.heal_network is not None
     _cut_off(bench, bench.harness.cut_network, bench.harness.heal_network, by=bench.harness.behind_network)
 
@@ -61,7 +61,7 @@ def _cut_off(
         send_more(bench, sender)
     stored = settled(bench, sender)
     values = {message.id: message.value or b"" for message in bench.connect().read(topic)}
-    bench.equal(stored - values.keys(), set(), "what was stored is there")
+    bench.equal(stored - values.keys(), set(), "the stored messages are there")
     check_values(bench, list(values.values()), len(sender.handles))
     for consumer in consumers:
         patiently(bench, consumer, set(list(values)[10:]))
@@ -69,7 +69,7 @@ def _cut_off(
 
 @case("FLT-10", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_duplicates(bench: Bench) -> None:
-    """Only what was on its way when the broker was killed may be stored twice; where sends are idempotent, nothing."""
+    """Only messages in flight when the broker was killed may be stored twice; if sends are idempotent, none."""
     topic, in_doubt = bench.topic(), set[bytes | None]()
     with Sender(bench.producer(topic)) as sender:
         for _ in range(2):
@@ -86,7 +86,7 @@ def test_duplicates(bench: Bench) -> None:
 
 @case("FLT-12", needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
 def test_told(bench: Bench) -> None:
-    """While the broker is away the log says so, in a few lines and not again and again."""
+    """While the broker is away the log says so, in a few lines and not repeatedly."""
     topic, ids = bench.filled(3)
     reader = bench.reader(topic, LATEST)
     bench.rests(reader)
@@ -107,7 +107,7 @@ def test_told(bench: Bench) -> None:
 
 @case("FLT-09", needs=("multi_node",), hooks=("kill_node", "start_node"), timeout=300, profile="full")
 def test_one_node_down(bench: Bench) -> None:
-    """With one of several nodes gone, messages are sent and read as before; with it back, nothing is missing."""
+    """While one of several nodes is down, messages are sent and read; when it is back, nothing is missing."""
     assert bench.harness.kill_node is not None and bench.harness.start_node is not None
     topic = bench.topic()
     reader = bench.reader(topic)
@@ -124,13 +124,13 @@ def test_one_node_down(bench: Bench) -> None:
         send_more(bench, sender)
     stored = settled(bench, sender)
     values = {message.id: message.value or b"" for message in bench.connect().read(topic)}
-    bench.equal(stored - values.keys(), set(), "what was stored is there")
+    bench.equal(stored - values.keys(), set(), "the stored messages are there")
     check_values(bench, list(values.values()), len(sender.handles))
 
 
 @case("FLT-16", needs=("persistent", "durable_groups"), hooks=BROKER, level="should", timeout=300, profile="full")
 def test_verdict(bench: Bench) -> None:
-    """What a group saw when the broker was killed is said: at least once or exactly once, and never at most once."""
+    """How a group received while the broker was killed is reported: exactly or at least once, never at most once."""
     topic, came = bench.topic(), Counter[bytes | None]()
     member = bench.member(topic, bench.name())
     with Sender(bench.producer(topic)) as sender:
@@ -150,7 +150,7 @@ def test_verdict(bench: Bench) -> None:
 
 
 def _work(bench: Bench, member: Consumer, came: Counter[bytes | None]) -> Counter[bytes | None]:
-    """Take what is there, and ack it."""
+    """Receive the available messages, and ack them."""
     with suppress(Error):
         for message in member.receive_many(1000, bench.waiting.nothing):
             came[message.value] += 1
@@ -160,26 +160,26 @@ def _work(bench: Bench, member: Consumer, came: Counter[bytes | None]) -> Counte
 
 
 ROUNDS = 3
-AT_ONCE = 5  # records that are on their way together
+AT_ONCE = 5  # records that are in flight together
 WAITS_S = 2.0  # for a send whose answer does not come
 SLACK_S = 2.5  # that a busy machine may take beyond it
 
 
 @case("FLT-17", hooks=("drop_replies", "heal_network"), timeout=300, profile="full")
 def test_lost(bench: Bench) -> None:
-    """When the answer to a send is lost its outcome is unknown, or told later; what is called failed is not there."""
+    """When the answer to a send is lost, its outcome is unknown until it is reported; no failed send is stored."""
     _trouble(bench, bench.harness.drop_replies)
 
 
 @case("FLT-18", hooks=("stall_replies", "heal_network"), timeout=300, profile="full")
 def test_late(bench: Bench) -> None:
-    """Answers that come late belong to what was asked then: no send, receive or commit takes another's answer."""
+    """A late answer belongs to its own request: no send, receive or commit takes another's answer."""
     _trouble(bench, bench.harness.stall_replies)
 
 
 @case("FLT-19", hooks=("reset_replies", "heal_network"), timeout=300, profile="full")
 def test_reset(bench: Bench) -> None:
-    """When a connection breaks between a request and its answer nothing is lost, invented, or put out of order."""
+    """When a connection is reset between a request and its answer, nothing is lost, invented or out of order."""
     _trouble(bench, bench.harness.reset_replies)
 
 
@@ -193,7 +193,7 @@ def _trouble(bench: Bench, begin: Callable[[], None] | None) -> None:
         consumers.append(bench.connect(bench.harness.behind_network).consumer(topic, group=bench.name()))
     came: list[list[MessageId]] = [[] for _ in consumers]
     for _ in range(ROUNDS):
-        bench.wait(lambda: sent.one(producer, bench.patience), "what is sent now is stored", within=RECOVERY)
+        bench.wait(lambda: sent.one(producer, bench.patience), "a message sent now is stored", within=RECOVERY)
         for consumer, ids in zip(consumers, came, strict=True):
             ids.append(_takes_one(bench, consumer))
         begin()
@@ -209,26 +209,28 @@ def _trouble(bench: Bench, begin: Callable[[], None] | None) -> None:
                 stored = len(ids) if _commits(bench, consumer) else stored
         finally:
             bench.harness.heal_network()
-    bench.wait(lambda: sent.one(producer, bench.patience), "what is sent in the end is stored", within=RECOVERY)
+    bench.wait(lambda: sent.one(producer, bench.patience), "the last message is stored", within=RECOVERY)
     bench.wait(lambda: all(handle.done for handle in sent.handles), "each has an outcome", within=RECOVERY)
     found = {message.id: message.value for message in bench.connect().read(topic)}
-    told = {handle.result(0): value for value, handle in sent.each() if handle.error is None}
-    bench.equal({each: found.get(each) for each in told}, told, "what was called stored is there, under its id")
+    reported = {handle.result(0): value for value, handle in sent.each() if handle.error is None}
+    bench.equal({each: found.get(each) for each in reported}, reported, "messages reported as stored have their ids")
     failed = {value for value, handle in sent.each() if handle.error and not isinstance(handle.error, OutcomeUnknown)}
-    bench.equal(failed & set(found.values()), set(), "what was called failed is not there")
+    bench.equal(failed & set(found.values()), set(), "messages reported as failed are not there")
     check_values(bench, [value or b"" for value in found.values()], len(sent.handles))
     for consumer, ids in zip(consumers, came, strict=True):
         ids += [message.id for message in patiently(bench, consumer, {list(found)[-1]})]
         seen = ids
-        if consumer.group is not None:  # it may have lost its session: then what it had not stored comes again
+        if (
+            consumer.group is not None
+        ):  # it may have lost its session: then messages whose acks were not stored come again
             again = [each for each in ids[stored:] if stored and each <= ids[stored - 1]]
-            bench.equal(again, [], "what was stored as acked does not come again")
+            bench.equal(again, [], "messages whose acks were stored do not come again")
             seen = list(dict.fromkeys(ids))
-        bench.equal(seen, list(found), "nothing was passed over, and nothing came twice")
+        bench.equal(seen, list(found), "nothing was skipped, and nothing came twice")
 
 
 class Sent:
-    """Sends 0, 1, 2 ..., and keeps what is told of each."""
+    """Sends 0, 1, 2 ..., and keeps the handle of each."""
 
     def __init__(self) -> None:
         self.handles: list[SendHandle] = []
@@ -239,7 +241,7 @@ class Sent:
             self._submit(producer)
 
     def one(self, producer: Producer, timeout: float) -> bool:
-        """Send one and wait for it; whether it was stored."""
+        """Send one and wait for it. Return whether it was stored."""
         try:
             self._submit(producer).result(timeout)
         except Error:
@@ -247,7 +249,7 @@ class Sent:
         return True
 
     def each(self) -> list[tuple[bytes, SendHandle]]:
-        """Each value that was sent, and its handle."""
+        """Return each sent value with its handle."""
         return [(b"%d" % number, handle) for number, handle in enumerate(self.handles)]
 
     def _submit(self, producer: Producer) -> SendHandle:

@@ -13,7 +13,7 @@ case = Registry()
 
 
 def collect(bench: Bench, members: Sequence[Consumer], ids: Sequence[MessageId]) -> list[list[Message]]:
-    """What each member receives, in turn and acked at once, until all these came."""
+    """Let each member receive and ack in turn until all these came, and return the messages of each."""
     end = time.monotonic() + bench.patience
     taken: list[list[Message]] = [[] for _ in members]
     missing = set(ids)
@@ -34,7 +34,7 @@ def settled(bench: Bench, topic: str, members: Sequence[Consumer], partitions: i
         ids = [each for number in range(partitions) for each in bench.fill(topic, 1, partition=number)]
         return all(collect(bench, members, ids))
 
-    bench.wait(shared, "each member is given its share of the partitions")
+    bench.wait(shared, "each member gets its share of the partitions")
 
 
 @case("GRP-01", needs=("groups",))
@@ -64,7 +64,7 @@ def test_shared_work(bench: Bench) -> None:
 
 @case("GRP-04", needs=("groups", "partitions"), timeout=300)
 def test_joining(bench: Bench) -> None:
-    """When a member joins, nothing is lost; what was acked comes twice at most where hand-overs cannot be seen."""
+    """When a member joins, nothing is lost; acked messages come twice only if hand-overs are not reported."""
     topic, group = bench.topic(partitions=2), bench.name()
     first = bench.member(topic, group)
     before = [each for number in range(2) for each in bench.fill(topic, 10, partition=number)]
@@ -81,14 +81,14 @@ def test_joining(bench: Bench) -> None:
 
 @case("GRP-05", needs=("durable_groups",), timeout=300)
 def test_leaving(bench: Bench) -> None:
-    """When a member leaves, another goes on where it stopped, with what it had not acked."""
+    """When a member leaves, another continues with its unacked messages."""
     topic, ids = bench.filled(8)
     group = bench.name()
     first = bench.member(topic, group)
     for message in bench.delivers(first, ids[:6])[:4]:
         first.ack(message)
     if not bench.client.capabilities.assignment_events:
-        first.commit()  # nobody sees the hand-over there, and it may repeat the acks of the last second
+        first.commit()  # an unreported hand-over may repeat the messages acked in the last second
     second = bench.member(topic, group)
     first.close()
     bench.delivers(second, ids[4:])
@@ -96,7 +96,7 @@ def test_leaving(bench: Bench) -> None:
 
 @case("GRP-07", needs=("assignment_events", "groups", "partitions"), timeout=300)
 def test_assignment_events(bench: Bench) -> None:
-    """Each hand-over is told once: assigned, revoked, and only then assigned to another."""
+    """Each hand-over is reported once: assigned, revoked, and only then assigned to another member."""
     topic, group = bench.topic(partitions=2), bench.name()
     events: list[tuple[str, int, Log]] = []
 
@@ -113,16 +113,18 @@ def test_assignment_events(bench: Bench) -> None:
     members.append(member(1))
     settled(bench, topic, members, 2)
     for log in bench.client.partitions(topic):
-        told = [(what, number) for what, number, of in events if of is log]
-        bench.equal([what for what, _ in told], (["assigned", "revoked"] * len(told))[: len(told)])
-        bench.equal([number for _, number in told[:-1:2]], [number for _, number in told[1::2]], "who had it gave it")
-        bench.that(len(told) % 2, "somebody holds it")
+        seen = [(what, number) for what, number, of in events if of is log]
+        bench.equal([what for what, _ in seen], (["assigned", "revoked"] * len(seen))[: len(seen)])
+        bench.equal(
+            [number for _, number in seen[:-1:2]], [number for _, number in seen[1::2]], "revoked by its holder"
+        )
+        bench.that(len(seen) % 2, "a member holds it")
     bench.equal({number for what, number, _ in events if what == "assigned"}, {0, 1})
 
 
 @case("GRP-09", needs=("groups", "ordered"), timeout=300)
 def test_spare_member(bench: Bench) -> None:
-    """A member too many gets nothing, and takes over when the other one leaves."""
+    """A surplus member gets nothing, and takes over when the other one leaves."""
     topic, group = bench.topic(), bench.name()
     members = [bench.member(topic, group) for _ in range(2)]
     collect(bench, members, bench.fill(topic, 1))
@@ -138,7 +140,7 @@ def test_spare_member(bench: Bench) -> None:
 
 @case("GRP-14", needs=("durable_groups",), hooks=("restart",), profile="full")
 def test_survives_a_restart(bench: Bench) -> None:
-    """The position of a group survives a restart."""
+    """The stored position of a group survives a restart."""
     topic, ids = bench.filled(6)
     group = bench.name()
     member = bench.member(topic, group)
@@ -151,10 +153,10 @@ def test_survives_a_restart(bench: Bench) -> None:
 
 @case("GRP-15", needs=("durable_groups",))
 def test_groups_apart(bench: Bench) -> None:
-    """What one group acks or seeks leaves the stored position of another as it is."""
+    """An ack, a commit or a seek of one group does not move the stored position of another."""
     topic, ids = bench.filled(6)
     name = bench.name()
-    one, other = (bench.member(topic, group) for group in (name, f"{name}-1"))  # alike, as far as the first one goes
+    one, other = (bench.member(topic, group) for group in (name, f"{name}-1"))  # the second begins with the first
     for member in (one, other):
         member.ack_through(bench.delivers(member, ids)[3])
         member.commit()
@@ -167,20 +169,20 @@ def test_groups_apart(bench: Bench) -> None:
 
 
 MemberLogs = Mapping[str, tuple[Log, ...] | None]
-"""The logs of each member by its name; None where the backend does not report them."""
+"""The logs of each member by its name; None if the backend does not report them."""
 
 
 def held(group: GroupDescription) -> MemberLogs | None:
-    """Return the logs of each member, or None where the backend does not report members."""
+    """Return the logs of each member, or None if the backend does not report members."""
     return None if group.members is None else {member.name: member.logs for member in group.members}
 
 
 def are_held(logs: MemberLogs | None, wanted: list[list[Log]]) -> bool:
-    """Return whether there is a member for each of these lists, which holds those logs, as far as that is reported."""
+    """Return whether each of these lists is held by a member of its own, as far as the backend reports that."""
     if logs is None:
         return True
-    told = [sorted(map(str, each)) for each in logs.values() if each is not None]
-    return len(logs) == len(wanted) and (not told or sorted(told) == sorted(sorted(map(str, each)) for each in wanted))
+    seen = [sorted(map(str, each)) for each in logs.values() if each is not None]
+    return len(logs) == len(wanted) and (not seen or sorted(seen) == sorted(sorted(map(str, each)) for each in wanted))
 
 
 def comes_to_hold(bench: Bench, group: str, members: list[Consumer], wanted: list[list[Log]], what: str) -> MemberLogs:
@@ -200,24 +202,24 @@ def comes_to_hold(bench: Bench, group: str, members: list[Consumer], wanted: lis
 
 @case("GRP-26", needs=("groups", "ordered", "durable_groups", "partitions"), timeout=300)
 def test_describe_members(bench: Bench) -> None:
-    """In ordered mode each member is described with the partitions that it holds, and no longer once it left."""
+    """In ordered mode each member is described with the partitions that it holds, until it leaves."""
     topic, group = bench.topic(partitions=2), bench.name()
     zero, one = bench.client.partitions(topic)
     members = [bench.member(topic, group) for _ in range(2)]
-    bench.member(topic, bench.name()).receive(0)  # is of another group
+    bench.member(topic, bench.name()).receive(0)  # of another group
     both = comes_to_hold(bench, group, members, [[zero], [one]], "each member holds a partition")
     bench.equal(bench.client.describe_group(group).topics, (topic,))
     members[0].close()
     left = comes_to_hold(bench, group, members[1:], [[zero, one]], "the member that stayed holds both")
     bench.that(left.keys() <= both.keys(), "a member keeps its name")
     members[1].close()
-    comes_to_hold(bench, group, [], [], "nobody is left")
+    comes_to_hold(bench, group, [], [], "no member is left")
     bench.equal(bench.client.describe_group(group).topics, (topic,))
 
 
 @case("GRP-27", needs=("groups", "shared", "partitions"))
 def test_describe_shared_members(bench: Bench) -> None:
-    """Members that share the messages are described with all partitions each."""
+    """Members that share the messages are each described with all partitions."""
     topic, group = bench.topic(partitions=2), bench.name()
     logs = bench.client.partitions(topic)
     members = [bench.member(topic, group, mode="shared") for _ in range(2)]
@@ -226,7 +228,7 @@ def test_describe_shared_members(bench: Bench) -> None:
 
 @case("GRP-28", needs=("durable_groups",))
 def test_describe_positions(bench: Bench) -> None:
-    """A group without members has the topics where it has a position, sorted: not those of others, nor deleted ones."""
+    """A group without members is described with the existing topics in which it has a position, sorted."""
     client, topics, group = bench.client, sorted(bench.topic() for _ in range(3)), bench.name()
     for topic in reversed(topics[:2]):
         client.reset_group(group, topic, EARLIEST)
@@ -241,9 +243,7 @@ def test_describe_positions(bench: Bench) -> None:
 
 @case("GRP-29", needs=("durable_groups",))
 def test_describe_the_unknown(bench: Bench) -> None:
-    """A group that nobody made is not found, with a hint at a close name; to ask for it makes none, nor after a
-    delete.
-    """
+    """Describing an unknown or deleted group raises ``GroupNotFound``, with a similar name, and creates none."""
     client, topic, group = bench.client, bench.topic(), bench.name()
     client.reset_group(group, topic, EARLIEST)
     with bench.raises(GroupNotFound) as caught:
@@ -258,7 +258,7 @@ def test_describe_the_unknown(bench: Bench) -> None:
 
 @case("GRP-30", needs=("durable_groups", "ordered"))
 def test_busy_groups_name_members(bench: Bench) -> None:
-    """Who may not move or delete a group is told the names of its members, as far as the backend reports them."""
+    """The ``ConsumerBusy`` of a reset or a delete names the group's members, as far as the backend reports them."""
     topic, group = bench.topic(), bench.name()
     member = bench.member(topic, group)
     there = comes_to_hold(bench, group, [member], [bench.client.partitions(topic)], "the member is there")
@@ -274,7 +274,7 @@ def test_busy_groups_name_members(bench: Bench) -> None:
 
 @case("GRP-21", needs=("durable_groups",), hooks=("trim_before",))
 def test_opened_on_a_trimmed_topic(bench: Bench) -> None:
-    """A group opened at EARLIEST, or at the last messages, of a trimmed topic begins at the first retained message."""
+    """A group opened on a trimmed topic begins at the first retained message, or at the last n retained ones."""
     trimmed = bench.trimmed()
     topic, gone, left = trimmed.topic, trimmed.gone, trimmed.left
     starts = ((EARLIEST, 0), (last(len(gone + left) + 1), 0), (last(len(left)), 0), (last(2), len(left) - 2))

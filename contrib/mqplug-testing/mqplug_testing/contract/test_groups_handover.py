@@ -29,7 +29,7 @@ class Team:
 
     @property
     def ids(self) -> set[MessageId]:
-        """All that was delivered to any member."""
+        """The ids of the messages delivered to any member."""
         return {message.id for got in self.got for message in got}
 
     def gather(self, wanted: Iterable[MessageId], what: str) -> None:
@@ -44,7 +44,7 @@ class Team:
 
 
 def one_each(bench: Bench, topic: str, partitions: int, times: int) -> list[MessageId]:
-    """Send so many messages to each partition."""
+    """Send `times` messages to each partition, and return their ids."""
     return [each for number in range(partitions) for each in bench.fill(topic, times, partition=number)]
 
 
@@ -63,12 +63,12 @@ def test_without_a_group(bench: Bench) -> None:
     other.close()
     bench.delivers(bench.reader(topic), ids)
     with bench.raises(TypeError):
-        bench.client.consumer(topic)  # it must say where to start
+        bench.client.consumer(topic)  # start= is missing
 
 
 @case("GRP-06", needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180)
 def test_killed(bench: Bench) -> None:
-    """When a member's process is killed another takes over, with exactly what was not committed."""
+    """When a member's process is killed, another takes over with exactly the uncommitted messages."""
     topic, ids = bench.filled(20)
     group = bench.name()
     with bench.away(), ChildProcess(RECEIVES, str(bench.harness.second_process), topic, group) as child:
@@ -97,7 +97,7 @@ with mqplug.connect(url) as client, client.consumer(topic, group=group) as membe
 
 @case("GRP-08", needs=("groups", "partitions", "assignment_events"))
 def test_only_what_is_held(bench: Bench) -> None:
-    """A member is never given a message of a partition that it does not hold."""
+    """A member gets no message of a partition that it does not hold."""
     topic, group = bench.topic(partitions=4), bench.name()
     ids = one_each(bench, topic, 4, times=100)
     members = [bench.member(topic, group, prefetch_bytes=10_000) for _ in range(2)]
@@ -117,7 +117,7 @@ def test_only_what_is_held(bench: Bench) -> None:
 
 @case("GRP-10", needs=("durable_groups", "partitions", "assignment_events"))
 def test_acks_after_losing(bench: Bench) -> None:
-    """An ack for a partition that was handed over is counted and changes nothing; a seek there is ``NotAssigned``."""
+    """An ack for a partition that was handed over is counted, not stored; a seek there raises ``NotAssigned``."""
     topic, group = bench.topic(partitions=2), bench.name()
     sent = one_each(bench, topic, 2, times=4)
     first = bench.member(topic, group)
@@ -141,13 +141,13 @@ def test_acks_after_losing(bench: Bench) -> None:
     for target in (lost[0].id, EARLIEST):
         with bench.raises(NotAssigned):
             first.seek(target, partition=lost[0].partition)
-    team.gather({message.id for message in lost}, "what was handed over without an ack came again")
+    team.gather({message.id for message in lost}, "the unacked messages that were handed over came again")
     bench.equal({message.id for message in lost} - {message.id for message in team.got[1]}, set())
 
 
 @case("GRP-19", needs=("durable_groups", "partitions"))
 def test_latest_and_a_newcomer(bench: Bench) -> None:
-    """A group opened at LATEST whose members change before the first commit loses nothing that was sent since."""
+    """A group opened at LATEST whose members change before the first commit loses no message sent since."""
     topic, group = bench.topic(partitions=2), bench.name()
     old = one_each(bench, topic, 2, times=3)
     first = bench.member(topic, group, start=LATEST)
@@ -155,13 +155,13 @@ def test_latest_and_a_newcomer(bench: Bench) -> None:
     second = bench.member(topic, group, start=LATEST)
     sent += one_each(bench, topic, 2, times=3)
     team = Team(bench, first, second)
-    team.gather(sent, "what was sent after the group was opened came")
-    bench.equal(team.ids & set(old), set(), "what was sent before does not come")
+    team.gather(sent, "the messages sent after the group was opened came")
+    bench.equal(team.ids & set(old), set(), "older messages do not come")
 
 
 @case("GRP-11", needs=("exclusive", "durable_groups"))
 def test_exclusive(bench: Bench) -> None:
-    """An exclusive group has one member: a second one is ``ConsumerBusy``, and is let in once the first is closed."""
+    """An exclusive group has one member: a second gets ``ConsumerBusy``, and is admitted once the first is closed."""
     topic, ids = bench.dripped(4)
     group = bench.name()
     first = bench.member(topic, group, mode="exclusive")
@@ -170,7 +170,7 @@ def test_exclusive(bench: Bench) -> None:
     with bench.raises(ConsumerBusy) as caught:
         bench.member(topic, group, mode="exclusive")
     bench.equal(caught.value.retryable, True)  # type: ignore[attr-defined]
-    bench.delivers(bench.member(topic, bench.name(), mode="exclusive"), ids, "another group is another matter")
+    bench.delivers(bench.member(topic, bench.name(), mode="exclusive"), ids, "another group is not affected")
     bench.delivers(first, ids[2:])
     first.close()
     bench.delivers(bench.member(topic, group, mode="exclusive"), ids[2:])
@@ -178,7 +178,7 @@ def test_exclusive(bench: Bench) -> None:
 
 @case("GRP-12", needs=("groups", "ordered"), timeout=300, profile="full")
 def test_standby(bench: Bench) -> None:
-    """In order, a member that waits gets nothing while the active one lives, whatever that leaves unacked."""
+    """In order, a standby member gets nothing while the active one lives, however much that one leaves unacked."""
     topic, group = bench.topic(), bench.name()
     members = [bench.member(topic, group) for _ in range(2)]
     team = Team(bench, *members)
@@ -193,12 +193,12 @@ def test_standby(bench: Bench) -> None:
     bench.rests(standing_by)
     members[active].close()
     team = Team(bench, standing_by)
-    team.gather(ids + later, "whoever stood by got all that was not acked")
+    team.gather(ids + later, "the standby member got all unacked messages")
 
 
 @case("GRP-13", needs=("shared", "groups"))
 def test_shared(bench: Bench) -> None:
-    """Members that share a log each get a part of it, nothing twice; what one keeps in hand holds up nobody."""
+    """Members that share a log each get a part of it, nothing twice; messages that one holds delay no other."""
     topic, ids = bench.dripped(20)
     group = bench.name()
     one, other = (bench.member(topic, group, mode="shared") for _ in range(2))
@@ -212,7 +212,7 @@ def test_shared(bench: Bench) -> None:
                 mine.append(message)
         return sum(map(len, got.values())) >= len(ids)
 
-    bench.wait(poll, "all but the one in hand came")
+    bench.wait(poll, "all came to one of them")
     bench.equal(sorted(message.id for mine in got.values() for message in mine), ids)
     bench.that(len(got[one]) > 1 and got[other], "both had their share")
     one.close()
@@ -235,7 +235,7 @@ def test_gaps_after_a_hand_over(bench: Bench) -> None:
         if sent.index(message.id) // 2 in {0, 3, 4, 7, 9}:
             first.ack(message)
     if not bench.client.capabilities.assignment_events:
-        first.commit()  # nobody sees the hand-over there, and it may repeat the acks of the last second
+        first.commit()  # an unreported hand-over may repeat the messages acked in the last second
     gaps = [each for number, each in enumerate(sent) if number // 2 not in {0, 3, 4, 7, 9}]
     second = bench.member(topic, group)
     team = Team(bench, first, second)
@@ -244,11 +244,11 @@ def test_gaps_after_a_hand_over(bench: Bench) -> None:
         team.poll()
         return bool(team.got[1])
 
-    bench.wait(handed_over, "the second member got something of its partition")
+    bench.wait(handed_over, "the second member got messages of its partition")
     first.close()
     rest = Team(bench, second)
     rest.got[0] += team.got[1]
-    rest.gather(gaps, "all gaps came to the member that is left")
+    rest.gather(gaps, "all gaps came to the remaining member")
     came = [message.id for message in rest.got[0]]
     bench.equal(sorted(map(str, came)), sorted(map(str, gaps)))
     for number in range(2):
@@ -276,14 +276,14 @@ class Worker:
                         team.acked.add(message.id)
 
     def stop(self) -> None:
-        """Close the member; what went wrong in its thread is raised here."""
+        """Close the member, and raise the error of its thread, if any."""
         self._stopped.set()
         self._thread.shutdown()
         self._working.result()
 
 
 class Workers:
-    """The members of one group, and what came to any of them."""
+    """The members of one group, and the messages that came to any of them."""
 
     def __init__(self, bench: Bench, topic: str, group: str) -> None:
         self.bench = bench
@@ -304,7 +304,7 @@ class Workers:
 
 @case("GRP-23", needs=("durable_groups", "ordered", "partitions"), timeout=600, profile="full")
 def test_members_on_threads(bench: Bench) -> None:
-    """With a thread for each member nothing is lost in twenty hand-overs, and nothing that was acked comes again."""
+    """With a thread for each member, nothing is lost in twenty hand-overs, and no acked message comes again."""
     topic, group = bench.topic(PARTITIONS), bench.name()
     team = Workers(bench, topic, group)
     wanted = set(one_each(bench, topic, PARTITIONS, times=5))
@@ -323,12 +323,12 @@ def test_members_on_threads(bench: Bench) -> None:
             worker.stop()
     bench.equal(team.came, wanted)
     if bench.client.capabilities.assignment_events:
-        bench.equal(team.twice, [], "what was acked never comes again")
+        bench.equal(team.twice, [], "no acked message comes again")
 
 
 @case("GRP-24", needs=("durable_groups",))
 def test_names_in_another_case(bench: Bench) -> None:
-    """Two groups whose names differ in upper and lower case only are two groups."""
+    """Two groups whose names differ only in upper and lower case are two groups."""
     topic, ids = bench.filled(6)
     stem = bench.name()
     lower, upper = f"{stem}-group", f"{stem}-GROUP"
@@ -346,7 +346,7 @@ def test_names_in_another_case(bench: Bench) -> None:
 
 @case("GRP-25", needs=("durable_groups", "individual_ack", "ordered"))
 def test_reset_with_acks(bench: Bench) -> None:
-    """A group that is set to where another one stands, with what that had acked behind it, gets the same gaps."""
+    """A group that is reset to the ``GroupPosition`` of another gets its position and later acks: the same gaps."""
     topic, ids = bench.dripped(8)
     one, other = bench.name(), bench.name()
     member = bench.member(topic, one)

@@ -1,4 +1,4 @@
-"""GRP: members that are replaced, slow or stopped; groups that are deleted; topics that grow under them."""
+"""GRP: members that are replaced, slow or suspended, deleted groups, and added partitions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CHANGES = 9  # three members join, and each leaves and is replaced
 
 @case("GRP-16", needs=("durable_groups", "ordered", "partitions"), timeout=300)
 def test_rolling_restart(bench: Bench) -> None:
-    """When all members are replaced one after the other nothing is lost, and no more changes hands than has to."""
-    topic, group, told = bench.topic(PARTITIONS), bench.name(), bench.client.capabilities.assignment_events
+    """When all members are replaced one after the other, nothing is lost, and no partition moves without need."""
+    topic, group, events = bench.topic(PARTITIONS), bench.name(), bench.client.capabilities.assignment_events
     assigned, wanted, came = list[Log](), set[MessageId](), Counter[MessageId]()
-    options = {"on_assigned": assigned.extend} if told else {}
+    options = {"on_assigned": assigned.extend} if events else {}
     members = [bench.member(topic, group, **options) for _ in range(3)]
 
     def poll() -> bool:
@@ -40,16 +40,16 @@ def test_rolling_restart(bench: Bench) -> None:
     wanted.update(one_each(bench, topic, PARTITIONS, times=3))
     bench.wait(poll, "all came to the new members")
     bench.equal(came.keys(), wanted)
-    if told:
-        bench.equal(came.most_common(1)[0][1], 1, "what was acked never comes again")
+    if events:
+        bench.equal(came.most_common(1)[0][1], 1, "no acked message comes again")
         bench.that(len(assigned) <= CHANGES * PARTITIONS, f"{len(assigned)} partitions were handed over")
 
 
 @case("GRP-17", needs=("groups", "ordered", "durable_groups"))
 def test_delete_group(bench: Bench) -> None:
-    """A group that is deleted is gone: the next to open it begins at its ``start=``. One with members stays."""
+    """A deleted group is gone: the next member begins at its ``start=``. A group with members stays."""
     client, (topic, ids), group = bench.client, bench.dripped(4), bench.name()
-    bench.member(bench.topic(), bench.name())  # is of another topic
+    bench.member(bench.topic(), bench.name())  # of another topic
     member = bench.member(topic, group)
     for message in bench.delivers(member, ids)[:2]:
         member.ack(message)
@@ -84,7 +84,7 @@ def _delete_and_look(bench: Bench, topic: str, group: str) -> None:
 
 @case("GRP-20", needs=("add_partitions", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_added_partitions(bench: Bench) -> None:
-    """A group reads partitions that were added from their beginning, wherever it began; so do members that live."""
+    """Existing and new members read added partitions from their beginning, wherever the group began."""
     topic, group = bench.topic(), bench.name()
     bench.fill(topic, 3)
     first = bench.member(topic, group, start=LATEST)
@@ -100,7 +100,7 @@ def test_added_partitions(bench: Bench) -> None:
 
 
 def _grow(bench: Bench, topic: str, total: int) -> set[MessageId]:
-    """Have so many partitions; the ids of messages that are sent to the new ones."""
+    """Add partitions up to a total, and return the ids of messages sent to the new ones."""
     there = len(bench.client.partitions(topic))
     bench.client.add_partitions(topic, total)
     bench.wait(lambda: len(bench.client.partitions(topic)) == total, "the partitions are there")
@@ -110,11 +110,11 @@ def _grow(bench: Bench, topic: str, total: int) -> set[MessageId]:
 
 @case("GRP-18", needs=("durable_groups", "ordered", "partitions"), timeout=180, profile="full")
 def test_slow_handler(bench: Bench) -> None:
-    """A handler that takes three times the poll limit keeps its partition, and does not hold up whoever joins."""
+    """A handler that takes three times the poll limit keeps its partition, and does not delay a member that joins."""
     (topic, ids), group, lost = bench.dripped(3), bench.name(), list[Log]()
     client = bench.connect(bench.harness.hasty)
-    told = client.capabilities.assignment_events
-    slow = client.consumer(topic, group=group, on_revoked=lost.extend if told else None)
+    events = client.capabilities.assignment_events
+    slow = client.consumer(topic, group=group, on_revoked=lost.extend if events else None)
     [message] = bench.delivers(slow, ids[:1])
     returns = time.monotonic() + 3 * bench.harness.poll_limit * bench.scale
     _joins(bench)
@@ -128,7 +128,7 @@ def test_slow_handler(bench: Bench) -> None:
 
 
 def _joins(bench: Bench) -> None:
-    """While the caller of its one member is busy, a group takes a second member in, which gets its share."""
+    """Check that a second member gets its share of a group while the caller of the first one is busy."""
     topic, group = bench.topic(partitions=2), bench.name()
     ids = one_each(bench, topic, 2, times=3)
     busy = bench.connect(bench.harness.hasty).consumer(topic, group=group)
@@ -138,7 +138,7 @@ def _joins(bench: Bench) -> None:
     bench.that(share in (set(ids[:3]), set(ids[3:])), "it got one of the partitions")
 
 
-TAKES_OVER_S = 120.0  # a backend takes its time to find out that somebody stands still
+TAKES_OVER_S = 120.0  # until a backend notices that a member is suspended
 
 
 STOPPED = ("durable_groups", "ordered", "persistent")
@@ -146,17 +146,17 @@ STOPPED = ("durable_groups", "ordered", "persistent")
 
 @case("GRP-41", needs=STOPPED, hooks=("second_process",), timeout=400, profile="full")
 def test_stopped_member(bench: Bench) -> None:
-    """A member that stands still while another takes over and commits moves nothing back when it goes on."""
-    _goes_on(bench, beside_the_heir=True)
+    """A member that is suspended while another takes over and commits moves nothing back when it resumes."""
+    _resumes(bench, beside_the_heir=True)
 
 
 @case("GRP-42", needs=STOPPED, hooks=("second_process",), timeout=400, profile="full")
 def test_stopped_for_long(bench: Bench) -> None:
-    """Nor does it when the one that took over has left again: what nobody holds is not where it was, either."""
-    _goes_on(bench, beside_the_heir=False)
+    """A suspended member moves nothing back either if the one that took over has left before it resumes."""
+    _resumes(bench, beside_the_heir=False)
 
 
-def _goes_on(bench: Bench, *, beside_the_heir: bool) -> None:
+def _resumes(bench: Bench, *, beside_the_heir: bool) -> None:
     topic, ids = bench.dripped(10)
     group, within = bench.name(), TAKES_OVER_S * bench.scale
     with ChildProcess(STANDS_STILL, str(bench.harness.second_process), topic, group) as child:
@@ -168,7 +168,9 @@ def _goes_on(bench: Bench, *, beside_the_heir: bool) -> None:
             heir.close()
         child.resume()
         child.wait_for(6, within)
-        bench.that(child.lines[5] in {"committed", "NotAssigned"}, f"a commit of what was lost was {child.lines[5]}")
+        bench.that(
+            child.lines[5] in {"committed", "NotAssigned"}, f"the commit for the lost partition was {child.lines[5]}"
+        )
         _stands_at_the_end(bench, topic, group, ids)
         if beside_the_heir:
             bench.rests(heir)
@@ -176,19 +178,19 @@ def _goes_on(bench: Bench, *, beside_the_heir: bool) -> None:
         _stands_at_the_end(bench, topic, group, ids)
         sent = bench.fill(topic, 1, begin=10)
         child.wait_for(9, within)
-        late, told = map(int, child.lines[6].split())
+        late, losses = map(int, child.lines[6].split())
         if bench.client.capabilities.assignment_events:
-            bench.equal(late, 2, "acks of what it had lost are counted")
-            bench.equal(told, 1, "it was told, once, that the partition was lost")
-        bench.equal(child.lines[7], str(sent[0]), "it joins again, and gets what comes next")
+            bench.equal(late, 2, "acks for the lost partition are counted")
+            bench.equal(losses, 1, "the loss was reported once")
+        bench.equal(child.lines[7], str(sent[0]), "it joins again, and gets the next message")
     bench.stands(bench.client.positions(topic, group=group)[0].position, [*ids, *sent], 11)
 
 
 def _takes_over(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> Consumer:
-    """Another member gets what was not stored, and stores that all is done."""
+    """Let another member receive the uncommitted messages and commit them all."""
     heir = bench.member(topic, group, timeout=TAKES_OVER_S * bench.scale)
     taken = bench.take(heir, 1, within=TAKES_OVER_S)
-    bench.that(taken[0].id in ids[:4], "what was not stored comes to the heir")
+    bench.that(taken[0].id in ids[:4], "the uncommitted messages come to the heir")
     left = ids[ids.index(taken[0].id) + 1 :]
     taken += bench.delivers(heir, left)
     heir.ack_through(taken[-1])
@@ -200,15 +202,15 @@ def _stands_at_the_end(bench: Bench, topic: str, group: str, ids: list[MessageId
     bench.stands(bench.client.positions(topic, group=group)[0].position, ids, len(ids), "the group did not go back")
 
 
-# Receives five, acks three, and stands still; then commits, and acks the other two when it holds them no more. That may
-# be a moment after it is told, by another thread. What comes meanwhile, when it has joined again, is kept.
+# Receives five, acks three, and suspends itself; then commits, and acks the other two once it has lost the partition.
+# Another thread may report the loss a moment earlier. A message that comes until then, after it joined again, is kept.
 STANDS_STILL = """
 import os, signal, sys, mqplug
 url, topic, group = sys.argv[1:]
 with mqplug.connect(url) as client:
-    told, given, lost, following = client.capabilities.assignment_events, [], [], None
-    tell = {"on_assigned": given.extend, "on_revoked": lost.extend} if told else {}
-    with client.consumer(topic, group=group, **tell) as member:
+    events, given, lost, following = client.capabilities.assignment_events, [], [], None
+    callbacks = {"on_assigned": given.extend, "on_revoked": lost.extend} if events else {}
+    with client.consumer(topic, group=group, **callbacks) as member:
         taken = [member.receive(60) for _ in range(5)]
         for message in taken[:3]:
             member.ack(message)
@@ -220,7 +222,7 @@ with mqplug.connect(url) as client:
             print("committed")
         except mqplug.Error as error:
             print(type(error).__name__)
-        while told and len(given) < 2 and (not lost or member.state()):
+        while events and len(given) < 2 and (not lost or member.state()):
             following = member.receive(0.1)
         for message in taken[3:]:
             member.ack(message)

@@ -33,7 +33,7 @@ def test_text_round_trip(bench: Bench) -> None:
 
 @case("ID-02")
 def test_garbage(bench: Bench) -> None:
-    """What is not the exact text of an id is ``InvalidMessageId``: empty, cut short, lengthened, changed or random."""
+    """Text that is not exactly an id's raises ``InvalidMessageId``: empty, truncated, extended, changed or random."""
     _, ids = bench.filled(1)
     text, chance = str(ids[0]), random.Random(7)
     noise = ["".join(map(chr, chance.choices(range(1, 0x2FF), k=chance.randint(1, 80)))) for _ in range(200)]
@@ -48,7 +48,7 @@ def test_garbage(bench: Bench) -> None:
 
 @case("ID-03")
 def test_of_elsewhere(bench: Bench) -> None:
-    """An id of another backend, topic or incarnation reads back, and is refused where it does not belong."""
+    """An id of another backend, topic or incarnation can be parsed, and is refused where it does not belong."""
     topic, ids = bench.filled(2)
     mine = ids[1].log
     strangers = [
@@ -69,7 +69,7 @@ def test_of_elsewhere(bench: Bench) -> None:
 
 @case("ID-04")
 def test_equality(bench: Bench) -> None:
-    """Equality is reflexive, symmetric and transitive, agrees with ``hash``, and tells logs apart."""
+    """Equality is reflexive, symmetric and transitive, agrees with ``hash``, and distinguishes logs."""
     _, ids = bench.filled(4)
     _, others = bench.filled(4)
     copies = [MessageId(each.log, tuple(each.coordinates), each.detail) for each in ids]
@@ -107,7 +107,7 @@ def test_log_order(bench: Bench) -> None:
 
 @case("ID-07")
 def test_no_order_across_logs(bench: Bench) -> None:
-    """Ids of different logs have no order: comparing them is a ``TypeError``."""
+    """Ids of different logs have no order: comparing them raises ``TypeError``."""
     _, ids = bench.filled(1)
     _, others = bench.filled(1)
     pairs = [(ids[0], others[0])]
@@ -122,7 +122,7 @@ def test_no_order_across_logs(bench: Bench) -> None:
 
 @case("ID-08")
 def test_sent_and_received(bench: Bench) -> None:
-    """The id that send returns is the id of the message received, also when it was read back from its text."""
+    """The id that ``send`` returns is the id of the message received, also when it was read back from its text."""
     topic = bench.topic()
     sent = [*bench.fill(topic, 4), bench.producer(topic).send(b"alone", partition=0)]
     received = [message.id for message in bench.read(topic)]
@@ -133,11 +133,11 @@ def test_sent_and_received(bench: Bench) -> None:
 
 @case("ID-09")
 def test_points_are_no_ids(bench: Bench) -> None:
-    """EARLIEST, LATEST and positions are no ids, and do not compare with them; positions have their own text."""
+    """EARLIEST, LATEST and positions are not ids, and do not compare with them; positions have their own text."""
     topic, ids = bench.filled(1)
     low = bench.marks(topic).low
     for point in (EARLIEST, LATEST, low):
-        bench.that(point != ids[0], f"{point!r} is no id")
+        bench.that(point != ids[0], f"{point!r} is not an id")
         with bench.raises(TypeError):
             ids[0] < point  # type: ignore[operator]  # noqa: B015
         with bench.raises(TypeError):
@@ -150,7 +150,7 @@ def test_points_are_no_ids(bench: Bench) -> None:
 
 @case("ID-10", profile="full")
 def test_never_used_again(bench: Bench) -> None:
-    """An id names one message for ever: neither delete, nor trim, nor restart gives it to another."""
+    """An id names one message forever: neither delete, nor trim, nor restart gives it to another."""
     topic, used = bench.filled(4)
     if bench.client.capabilities.delete_topic:
         bench.make_again(topic)
@@ -169,7 +169,7 @@ def test_never_used_again(bench: Bench) -> None:
 
 @case("ID-11")
 def test_golden(bench: Bench) -> None:
-    """A text that an older version wrote still reads, and is still what is written."""
+    """A text that an older version wrote can still be parsed, and is still the text that is written."""
     log = Log(*GOLDEN_LOG)
     message_id, position = MessageId(log, (1042, 7), (20,)), Position(log, (1042, 7))
     bench.equal((str(message_id), str(position)), (GOLDEN_ID, GOLDEN_POSITION))
@@ -180,13 +180,13 @@ def test_golden(bench: Bench) -> None:
 
 @case("ID-13")
 def test_plain_text(bench: Bench) -> None:
-    """The text of an id is ASCII and fits into a URL as it is."""
+    """The text of an id is ASCII and fits into a URL unescaped."""
     _, ids = bench.filled(3)
     odd = Log("kafka", "Zürich/#1", "persistent://a/b?c=d&e", 0, "~. %\0\ud800")
     for each in (*ids, MessageId(odd, (1,), (2, 3))):
         bench.that(re.fullmatch(r"[A-Za-z0-9._~-]+", str(each)), f"{each} has unreserved characters only")
         bench.equal(MessageId.parse(str(each)), each)
-        bench.that(MessageId.parse(str(each)).log is each.log, "and is not lossy")
+        bench.that(MessageId.parse(str(each)).log is each.log, "nothing is lost")
 
 
 @case("ID-14")
@@ -218,7 +218,7 @@ def test_extremes(bench: Bench) -> None:
 
 @case("ID-16")
 def test_strangers(bench: Bench) -> None:
-    """Comparison with what is no id is left to the other side: ``NotImplemented``."""
+    """Comparison with anything but an id returns ``NotImplemented``, which leaves it to the other side."""
     topic, ids = bench.filled(1)
     for stranger in (None, 1, "text", ids[0].coordinates, str(ids[0]), object(), bench.marks(topic).low):
         for name in ("__eq__", "__lt__", "__le__", "__gt__", "__ge__"):
@@ -230,7 +230,7 @@ def test_strangers(bench: Bench) -> None:
 
 @case("ID-17")
 def test_too_many_or_too_few(bench: Bench) -> None:
-    """An id or position with a number too many or too few is ``InvalidMessageId``, and moves nothing."""
+    """An id or position with a number too many or too few raises ``InvalidMessageId``, and moves nothing."""
     topic, ids = bench.filled(4)
     able, whole = bench.client.capabilities, ids[1].coordinates
     reader, group = bench.reader(topic), bench.name()

@@ -46,7 +46,7 @@ def test_same_key(bench: Bench) -> None:
 
 @case("KEY-02", needs=("keys", "partitions"))
 def test_key_order(bench: Bench) -> None:
-    """The messages of one key arrive in the order in which they were sent."""
+    """The messages of one key arrive in the order of sending."""
     topic = bench.topic(partitions=3)
     keys = [b"k%d" % number for number in range(10)]
     for number in range(20):
@@ -58,7 +58,7 @@ def test_key_order(bench: Bench) -> None:
 
 @case("KEY-03", needs=("keys",))
 def test_any_key(bench: Bench) -> None:
-    """A key is any bytes; an empty key is not the same as none."""
+    """A key is any bytes; an empty key differs from no key."""
     topic, keys = bench.topic(), [b"plain", b"", None, bytes(range(256)), "日本".encode(), b"\0"]
     bench.filler(topic).send_many([Record(b"v", key, partition=0) for key in keys])
     bench.equal([message.key for message in bench.read(topic)], keys)
@@ -66,7 +66,7 @@ def test_any_key(bench: Bench) -> None:
 
 @case("KEY-04", needs=("partitions",))
 def test_explicit_partition(bench: Bench) -> None:
-    """An explicit partition wins, also over a key."""
+    """A partition that the sender names takes precedence, also over a key."""
     topic = bench.topic(partitions=3)
     key = b"key" if bench.client.capabilities.keys else None
     sent = [bench.filler(topic).send(b"x", key=key, partition=number) for number in (2, 0, 1, 2)]
@@ -77,7 +77,7 @@ def test_explicit_partition(bench: Bench) -> None:
 
 @case("KEY-05", needs=("partitions",))
 def test_no_such_partition(bench: Bench) -> None:
-    """A partition that the topic does not have is refused before anything is sent."""
+    """A partition that the topic does not have raises ``ValueError`` before anything is sent."""
     topic = bench.topic(partitions=2)
     for wrong in (2, -1, 10**9):
         with bench.raises(ValueError):
@@ -89,7 +89,7 @@ def test_no_such_partition(bench: Bench) -> None:
 
 @case("KEY-06", needs=("partitions",))
 def test_without_a_key(bench: Bench) -> None:
-    """Messages without a key spread over the partitions."""
+    """Messages without a key reach every partition, in turn or in runs that stay together."""
     topic = bench.topic(partitions=3)
     in_turn = bench.producer(topic, partitioner="round_robin")
     ids = [*in_turn.send_many([b"x"] * 15), *(in_turn.send(b"x") for _ in range(15))]
@@ -101,7 +101,7 @@ def test_without_a_key(bench: Bench) -> None:
 
 @case("KEY-07", needs=("partitions",))
 def test_partition_of_a_message(bench: Bench) -> None:
-    """A message says which partition it came from, and its id says the same."""
+    """A message, and its id, name the partition that it came from."""
     topic = bench.topic(partitions=3)
     ids = {each: number for number in range(3) for each in bench.fill(topic, 2, partition=number)}
     for message in bench.take(bench.reader(topic), 6):
@@ -110,7 +110,7 @@ def test_partition_of_a_message(bench: Bench) -> None:
 
 @case("KEY-08", needs=("partitions",))
 def test_one_partition_only(bench: Bench) -> None:
-    """A consumer that asks for some partitions sees those and no others."""
+    """A consumer of some partitions gets those and no others."""
     topic = bench.topic(partitions=3)
     ids = [bench.fill(topic, 4, partition=number) for number in range(3)]
     reader = bench.reader(topic, partitions=[1])
@@ -145,7 +145,7 @@ def _two_members(bench: Bench, topic: str, group: str) -> tuple[list[Consumer], 
 
 @case("KEY-10", needs=("key_shared", "keys"))
 def test_one_member_for_a_key(bench: Bench) -> None:
-    """In ``key_shared`` a key is with one member at a time, and its messages come in their order."""
+    """In ``key_shared`` one member at a time has a key, and its messages come in order."""
     topic, group = bench.topic(), bench.name()
     members, keys = _two_members(bench, topic, group)
     keys += [b"k%d" % number for number in range(5)]
@@ -159,7 +159,7 @@ def test_one_member_for_a_key(bench: Bench) -> None:
     for number in range(49):
         bench.filler(topic).send(b"%d" % number, key=keys[number % 7], partition=0)
         if number % 7 == 6:
-            poll()  # who does not poll for long may lose its keys to the other
+            poll()  # a member that does not poll for long may lose its keys to the other
     bench.wait(poll, "all came, none acked")
     bench.equal({m.key for m in got[0]} & {m.key for m in got[1]}, set())
     bench.that(got[0] and got[1], "both have some keys")
@@ -174,8 +174,8 @@ def test_one_member_for_a_key(bench: Bench) -> None:
 
 @case("KEY-11", needs=("key_shared", "keys"))
 def test_an_empty_key(bench: Bench) -> None:
-    """In ``key_shared`` an empty key is a key: one member has its messages, in order. What has no key does not wait."""
-    topic, group, keys = bench.topic(), bench.name(), (b"", None, None)  # in turn, two members would have one each
+    """In ``key_shared`` an empty key is a key: one member has its messages, in order. No key means no waiting."""
+    topic, group, keys = bench.topic(), bench.name(), (b"", None, None)  # with two, members in turn get one each
     members, _ = _two_members(bench, topic, group)
     got: list[list[Message]] = [[], []]
 
@@ -217,7 +217,7 @@ def test_crc32(bench: Bench) -> None:
 
 @case("KEY-15", needs=("add_partitions", "multi_client", "partitions"))
 def test_partitions_that_others_added(bench: Bench) -> None:
-    """A producer that was open before uses partitions that another client added."""
+    """An open producer uses partitions that another client added."""
     topic, other = bench.topic(partitions=2), bench.connect(bench.harness.admin)
     keys = [b"%d" % number if bench.client.capabilities.keys else None for number in range(1000)]
     in_turn = bench.producer(topic, partitioner="round_robin", partitions_refresh=0.2)
@@ -239,7 +239,7 @@ def _reaches_all(bench: Bench, way: str, send: Callable[[int], MessageId]) -> No
         reached.add(send(next(numbers)).log.partition)
         return reached == {0, 1, 2}
 
-    bench.wait(reaches_all, f"what is sent {way} reaches all partitions")
+    bench.wait(reaches_all, f"messages sent {way} reach all partitions")
 
 
 async def _reaches_all_in_loop(bench: Bench, topic: str, other: Client) -> None:
@@ -266,7 +266,7 @@ class NotYet(Exception):
 
 @case("KEY-13", needs=("keys", "ordered", "durable_groups", "individual_ack"))
 def test_handled_by_key(bench: Bench) -> None:
-    """With ``order="key"`` a message that failed holds back its key alone, and what was done behind it stays acked."""
+    """With ``order="key"`` a failed message blocks only its own key, and later ones that were handled stay acked."""
     topic, group = bench.topic(), bench.name()
     out = bench.producer(topic)
     ids = [out.send(b"%d" % number, key=KEYS[number % 3], partition=0) for number in range(15)]
@@ -289,8 +289,8 @@ def test_handled_by_key(bench: Bench) -> None:
     for number in range(3):
         mine = [each for each in handled if each in ids[number::3]]
         bench.equal(mine, ids[:1] if number == 0 else ids[number::3], f"key {number} was handled in its order")
-    bench.that(len(tries) > 1, "the message that failed came again")
-    bench.delivers(bench.member(topic, group), ids[3::3], "what was not done comes again, and nothing else")
+    bench.that(len(tries) > 1, "the failed message came again")
+    bench.delivers(bench.member(topic, group), ids[3::3], "unhandled messages come again, and nothing else")
 
 
 @case(
@@ -301,7 +301,7 @@ def test_handled_by_key(bench: Bench) -> None:
     profile="full",
 )
 def test_killed_while_handling(bench: Bench) -> None:
-    """A kill in the midst of handlers by key repeats what was not acked, and none of the keys that were done."""
+    """A kill during ``run(order="key")`` repeats the unacked messages, and none of a key that was finished."""
     topic, group = bench.topic(), bench.name()
     out = bench.producer(topic)
     ids = [out.send(b"%d" % number, key=KEYS[number % 3], partition=0) for number in range(30)]
@@ -311,7 +311,7 @@ def test_killed_while_handling(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[3::3], "the key that was being handled comes again, and no other")
 
 
-# Handles all of the keys b and c, and one message of the key a; says so once that is stored, and waits to be killed.
+# Handles all messages of the keys b and c, and one of the key a; prints a line once they are committed, and waits.
 HANDLES = """
 import sys, threading, time, mqplug
 url, topic, group = sys.argv[1:]

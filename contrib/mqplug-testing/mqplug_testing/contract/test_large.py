@@ -1,4 +1,4 @@
-"""BIG: large messages, many messages, and what a topic is allowed to grow to."""
+"""BIG: large messages, many messages, and retention."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PREFETCH = 256 * 1024
 
 
 def of_size(bench: Bench, size: int) -> list[Record]:
-    """Records of so many bytes in all: the value alone, and where there are such, key and headers with it."""
+    """Return records of this total size: with only a value, and with a key and with headers if the backend has them."""
     able, noise = bench.client.capabilities, random.Random(size)
     records = [Record(noise.randbytes(size), partition=0)]
     if able.keys:
@@ -34,7 +34,7 @@ def of_size(bench: Bench, size: int) -> list[Record]:
 
 
 def largest(bench: Bench) -> int:
-    """The most that a message may have."""
+    """Return the largest size of a message."""
     most = bench.client.capabilities.message_max_bytes
     if most > LARGEST_TRIED:
         pytest.skip(f"messages of {most} bytes are too large to try")
@@ -53,7 +53,7 @@ def same(bench: Bench, topic: str, ids: list[MessageId], records: list[Record]) 
 
 @case("BIG-01")
 def test_largest(bench: Bench) -> None:
-    """A message of exactly the largest size, and one of a byte less, are stored and read; key and headers count."""
+    """A message of exactly the largest size, and one a byte smaller, are stored and read; key and headers count."""
     topic, most = bench.topic(), largest(bench)
     records = of_size(bench, most - 1) + of_size(bench, most)
     ids = [bench.filler(topic).send_many([record])[0] for record in records]
@@ -62,21 +62,21 @@ def test_largest(bench: Bench) -> None:
 
 @case("BIG-02")
 def test_one_more(bench: Bench) -> None:
-    """A message of one byte more is ``MessageTooLarge``, wherever that byte is, and nothing of it is stored."""
+    """A message one byte larger raises ``MessageTooLarge``, wherever that byte is, and nothing of it is stored."""
     topic, most = bench.topic(), largest(bench)
     producer = bench.filler(topic)
     for record in of_size(bench, most + 1):
         for send in (producer.send, producer.submit):
             with bench.raises(MessageTooLarge) as caught:
                 send(record.value, key=record.key, headers=record.headers, partition=0)
-            bench.that(str(most) in str(caught.value), f"{caught.value} says how much there may be")
+            bench.that(str(most) in str(caught.value), f"{caught.value} names the limit")
     sound = of_size(bench, most)[:1]
     same(bench, topic, list(producer.send_many(sound)), sound)
 
 
 @case("BIG-05", timeout=600)
 def test_many(bench: Bench) -> None:
-    """A hundred thousand small messages are all there, in order; more or fewer, as the profile says."""
+    """A hundred thousand small messages are all there, in order; the other profiles send more or fewer."""
     topic, count = bench.topic(), bench.sized(quick=5_000, full=100_000, soak=1_000_000)
     for first in range(0, count, 10_000):
         bench.fill(topic, min(10_000, count - first), begin=first)
@@ -91,7 +91,7 @@ def test_many(bench: Bench) -> None:
 
 @case("BIG-06")
 def test_mixed_sizes(bench: Bench) -> None:
-    """Messages of nothing to a mebibyte, sent in turn in each way, come in order and as they were."""
+    """Messages from zero bytes to a mebibyte, sent in turn in each way, arrive in order and unchanged."""
     topic, noise = bench.topic(), random.Random(6)
     sizes = [0, 1, 100, 10_000, 300_000, min(MIB, bench.client.capabilities.message_max_bytes)]
     wanted = [size for _ in range(bench.sized(quick=2, full=4, soak=40)) for size in noise.sample(sizes, len(sizes))]
@@ -106,7 +106,7 @@ def test_mixed_sizes(bench: Bench) -> None:
 
 @case("BIG-07", level="should", timeout=900)
 def test_small_memory(bench: Bench) -> None:
-    """Reading much with a small prefetch takes little memory, and so does reading a gibibyte."""
+    """Reading much data with a small ``prefetch_bytes`` takes little memory, and a gibibyte takes no more."""
     total = bench.sized(quick=48, full=96, soak=1024) * MIB
     topic, count = bench.topic(), total // PIECE
     for _ in range(count // 64):
@@ -116,7 +116,7 @@ def test_small_memory(bench: Bench) -> None:
     before = most = resident_bytes()
     while came < count:
         batch = reader.receive_many(16, bench.patience)
-        bench.that(len(batch), f"of {count} messages {came} came")
+        bench.that(len(batch), f"only {came} of {count} messages came")
         came += len(batch)
         most = max(most, resident_bytes())
     bench.equal(came, count)
@@ -126,7 +126,7 @@ def test_small_memory(bench: Bench) -> None:
 
 @case("BIG-08", needs=("retention",), hooks=("enforce",), timeout=300, profile="full")
 def test_retention(bench: Bench) -> None:
-    """Retention by size, and by time, removes what is old, keeps what is new, and low moves up to that."""
+    """Retention by size, and by time, removes old messages, keeps new ones, and ``low`` moves up to them."""
     small, short = bench.owned(bench.name()), bench.owned(bench.name())
     bench.client.create_topic(small, retention_bytes=SIZE)
     bench.client.create_topic(short, retention=timedelta(seconds=1))
@@ -140,7 +140,7 @@ def test_retention(bench: Bench) -> None:
 
 @case("BIG-09", needs=("alter_topic", "retention"), hooks=("enforce",), timeout=300, profile="full")
 def test_shorter_retention(bench: Bench) -> None:
-    """A retention that is shortened later holds for the messages that are there already."""
+    """A retention that is shortened later applies to existing messages."""
     limits: tuple[dict[str, Any], ...] = {"retention_bytes": SIZE}, {"retention": timedelta(seconds=1)}
     for limit in limits:
         topic, ids = bench.topic(), list[MessageId]()
@@ -164,14 +164,14 @@ def _removes(bench: Bench, topic: str, ids: list[MessageId]) -> None:
     left = list[MessageId]()
 
     def read_at_rest() -> bool:
-        """Read what is left; not so, if some of that was removed meanwhile."""
+        """Read the retained messages, and return whether none was removed during that."""
         ids.extend(bench.fill(topic, 1))
         low = bench.marks(topic).low
         with suppress(PositionLost):
             left[:] = [message.id for message in bench.read(topic, missing="next")]
         return bench.marks(topic).low == low
 
-    bench.wait(read_at_rest, "what is left is read while nothing is removed", within=120)
-    bench.equal(left, ids[len(ids) - len(left) :], "what is left is what is newest")
+    bench.wait(read_at_rest, "the retained messages are read while none is removed", within=120)
+    bench.equal(left, ids[len(ids) - len(left) :], "the newest messages are left")
     bench.equal(left[-1:], ids[-1:])
-    bench.that(len(left) < len(ids), "something is gone")
+    bench.that(len(left) < len(ids), "the oldest are gone")

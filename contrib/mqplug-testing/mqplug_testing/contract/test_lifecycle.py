@@ -1,4 +1,4 @@
-"""LIF: opening, what is declared, settings that cannot be meant, and servers that are something else."""
+"""LIF: opening, declared capabilities, wrong settings, and wrong servers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ case = Registry()
 
 @case("LIF-01")
 def test_name(bench: Bench) -> None:
-    """The name that opens a backend is the one that it reports, in its client and in its ids."""
+    """The client and its ids report the name by which the backend was opened."""
     _, ids = bench.filled(1)
-    bench.that(bench.client.backend in repr(bench.client), "the client says so")
+    bench.that(bench.client.backend in repr(bench.client), "the client names it")
     bench.equal({each.log.backend for each in ids}, {bench.client.partitions(ids[0].log.topic)[0].backend})
 
 
 @case("LIF-02")
 def test_leaves_nothing(bench: Bench) -> None:
-    """Opening and closing leaves no thread, file or socket behind."""
+    """Opening and closing leaves no thread, open file or socket."""
     topic, ids = bench.filled(3)
     before = None
     for _ in range(4):
@@ -39,12 +39,12 @@ def test_leaves_nothing(bench: Bench) -> None:
             producer, reader = client.producer(topic), client.consumer(topic, start=EARLIEST)
             ids.append(producer.send(b"x", partition=0))
             bench.delivers(reader, ids)
-        before = before or _in_use()  # the first round may set up what lasts as long as the process
-    bench.wait(lambda: all(now <= then for now, then in zip(_in_use(), before or (), strict=True)), "all is let go of")
+        before = before or _in_use()  # the first round may set up resources of the process
+    bench.wait(lambda: all(now <= then for now, then in zip(_in_use(), before or (), strict=True)), "all is released")
 
 
 def _in_use() -> tuple[int, ...]:
-    """Python's threads; and on Linux all threads, and all open files and sockets."""
+    """Return the number of Python's threads, and on Linux those of all threads and of open files and sockets."""
     folders = [Path("/proc/self/task"), Path("/proc/self/fd")]
     return threading.active_count(), *[len(list(each.iterdir())) for each in folders if each.exists()]
 
@@ -60,7 +60,7 @@ def test_many_times(bench: Bench) -> None:
 
 @case("LIF-04")
 def test_health(bench: Bench) -> None:
-    """``health`` returns on a live backend, and is ``Closed`` after close."""
+    """``health`` returns on a backend that answers, and raises ``Closed`` after close."""
     client = bench.connect()
     bench.equal(client.health(10 * bench.scale), None)  # type: ignore[func-returns-value]
     client.close()
@@ -70,7 +70,7 @@ def test_health(bench: Bench) -> None:
 
 @case("LIF-06")
 def test_unknown_setting(bench: Bench) -> None:
-    """An unknown setting is refused by name, before anything is opened."""
+    """An unknown setting raises a ``ConfigError`` that names it and the nearest one, before anything is opened."""
     with bench.raises(ConfigError) as caught:
         connect(bench.client.backend, no_such_setting=1)
     bench.that("no_such_setting" in str(caught.value), "the error names it")
@@ -81,7 +81,7 @@ def test_unknown_setting(bench: Bench) -> None:
             connect({"backend": bench.client.backend, misspelt: 1})
         bench.that(misspelt in str(caught.value), str(caught.value))
         hint = str(caught.value).partition(misspelt)[2]
-        bench.that(any(each in hint for each in known), "and the one that was meant")
+        bench.that(any(each in hint for each in known), "and the nearest one")
     if (url := bench.harness.second_process) is not None:
         with bench.raises(ConfigError):
             connect(f"{url}{'&' if '?' in url else '?'}no_such_setting=1")
@@ -101,7 +101,7 @@ def test_each_alone(bench: Bench) -> None:
 
 @case("LIF-10", needs=("multi_client",))
 def test_many_clients(bench: Bench) -> None:
-    """Two clients see the same, and closing one leaves the other as it was."""
+    """Two clients see the same messages, and closing one does not affect the other."""
     topic, ids = bench.filled(2)
     one, other = bench.connect(), bench.connect()
     readers = [client.consumer(topic, start=EARLIEST) for client in (one, other)]
@@ -113,7 +113,7 @@ def test_many_clients(bench: Bench) -> None:
 
 @case("LIF-11")
 def test_context_managers(bench: Bench) -> None:
-    """Leaving a ``with`` closes, with an error and without one; the error gets through."""
+    """Leaving a ``with`` block closes its object, also after an error, and the error propagates."""
     topic, ids = bench.filled(1)
     for error in (None, RuntimeError("mine")):
         opened: list[Client | Producer | Consumer] = []
@@ -134,7 +134,7 @@ def test_context_managers(bench: Bench) -> None:
 
 @case("LIF-12", level="should")
 def test_forgotten(bench: Bench) -> None:
-    """Whoever forgets to close is warned."""
+    """A client or consumer that is never closed causes a ``ResourceWarning``."""
     topic, _ = bench.filled(1)
     client = bench.harness.connect()
     consumer = client.consumer(topic, start=EARLIEST)
@@ -148,19 +148,19 @@ def test_forgotten(bench: Bench) -> None:
 
 @case("LIF-14")
 def test_reprs(bench: Bench) -> None:
-    """The repr of client, producer, consumer, message and id says backend and topic, and is one line."""
+    """The repr of a client, producer, consumer, message or id is one line and names the backend or the topic."""
     topic, ids = bench.filled(1)
     reader = bench.reader(topic)
     message = bench.take(reader, 1)[0]
     for each in (bench.producer(topic), reader, message, message.id, reader.position()[0], ids[0].log):
         text = repr(each)
         bench.that(topic in text and "\n" not in text and " object at " not in text, text)
-    bench.that(bench.client.backend in repr(bench.client), "the client says its backend")
+    bench.that(bench.client.backend in repr(bench.client), "the client names its backend")
 
 
 @case("LIF-16")
 def test_wrong_hosts(bench: Bench) -> None:
-    """A URL with a port that is none, or without a host, is a ``ConfigError`` that shows no login."""
+    """A URL with an invalid port, or without a host, raises a ``ConfigError`` that shows no login."""
     backend = bench.client.backend
     for hosts in ("host:99999", "host:0", "host:x", "host:", ":9092", "one:1,,two:1", "::1:1", "[::1]:65536"):
         for login in ("", "al1ce:s3cret@", "al1ce:s3c/ret@", "al1#ce:s3cret@", "al1ce:s3c?r@et@"):
@@ -171,7 +171,7 @@ def test_wrong_hosts(bench: Bench) -> None:
 
 @case("LIF-17", needs=("retention",))
 def test_short_retention(bench: Bench) -> None:
-    """A number below 60 as a retention is a ``ValueError`` that shows the timedelta, and no topic is made."""
+    """A retention below 60 raises a ``ValueError`` that shows the timedelta, and no topic is created."""
     for number in (0, 7, 59.9):
         topic = bench.name()
         with bench.raises(ValueError) as caught:
@@ -183,7 +183,7 @@ def test_short_retention(bench: Bench) -> None:
 
 @case("LIF-15", level="should")
 def test_native(bench: Bench) -> None:
-    """``unwrap`` of a type that is not there is None."""
+    """``unwrap`` returns None if there is no object of that type."""
 
     class Stranger:
         pass
@@ -193,7 +193,7 @@ def test_native(bench: Bench) -> None:
 
 @case("LIF-13", timeout=300)
 def test_declared(bench: Bench) -> None:
-    """An operation that is declared can be called; one that is not is ``Unsupported``, which names the capability."""
+    """A declared operation can be called; an undeclared one raises ``Unsupported``, which names the capability."""
     able = bench.client.capabilities
     for capability in OPERATION_CALLS:
         (works if getattr(able, capability) else refuses)(bench, capability)
@@ -201,7 +201,7 @@ def test_declared(bench: Bench) -> None:
 
 @case("LIF-05", hooks=("unreachable",), timed=True)
 def test_unreachable(bench: Bench) -> None:
-    """A server that refuses, is silent, or speaks another protocol is a ``ConnectError`` within the timeout."""
+    """A server that refuses, is silent, or speaks another protocol causes a ``ConnectError`` within the timeout."""
     connect_to, timeout = bench.harness.unreachable, bench.sized(quick=1, full=3) * bench.scale
     assert connect_to is not None
     for name, peer in WRONG_SERVERS.items():
@@ -218,7 +218,7 @@ def test_unreachable(bench: Bench) -> None:
 
 @case("LIF-07")
 def test_wrong_setting(bench: Bench) -> None:
-    """A setting of the wrong type is a ``ConfigError`` that names it, before anything is opened."""
+    """A setting of a wrong type raises a ``ConfigError`` that names it, before anything is opened."""
     for name in _settings(bench):
         with bench.raises(ConfigError) as caught, mqplug.connect({"backend": bench.client.backend, name: object()}):
             pass
@@ -232,11 +232,11 @@ def _settings(bench: Bench) -> list[str]:
 
 @case("LIF-09", needs=("exclusive_open",), hooks=("second_process",))
 def test_open_elsewhere(bench: Bench) -> None:
-    """What one process at a time may have open is ``AlreadyOpen`` for a second one, until the first has closed it."""
+    """A backend for one process at a time raises ``AlreadyOpen`` in a second, until the first has closed it."""
     topic, ids = bench.filled(2)
     bench.equal(_elsewhere(bench, topic), "AlreadyOpen")
     ids += bench.fill(topic, 1)
-    bench.equal([message.id for message in bench.read(topic)], ids, "the first one goes on")
+    bench.equal([message.id for message in bench.read(topic)], ids, "the first one continues")
     with bench.away():
         bench.equal(_elsewhere(bench, topic), "3 messages")
     ids += bench.fill(topic, 1)

@@ -1,4 +1,4 @@
-"""ORD: what a history of sends and receives has to look like, also when it is repeated many times."""
+"""ORD: the rules that hold for a history of sends and receives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Sent = list[tuple[MessageId, bytes]]
 
 @attrs.frozen
 class History:
-    """What each producer sent, in its order, and what a reader received, in its order."""
+    """The messages that each producer sent, and those that a reader received, each in their order."""
 
     topic: str
     sent: list[Sent]
@@ -35,14 +35,14 @@ class History:
 
 
 def one_by_one(bench: Bench, topic: str, name: bytes, count: int) -> Sent:
-    """Send so many messages, and wait for each."""
+    """Send `count` messages, and wait for each."""
     producer = bench.connect().producer(topic)
     values = [b"%s-%d" % (name, number) for number in range(count)]
     return [(producer.send(value, partition=0), value) for value in values]
 
 
 def in_batches(bench: Bench, topic: str, name: bytes, count: int) -> Sent:
-    """Send so many messages, a few at a time."""
+    """Send `count` messages, a few at a time."""
     producer = bench.connect().producer(topic)
     values = [b"%s-%d" % (name, number) for number in range(count)]
     ids: list[MessageId] = []
@@ -52,7 +52,7 @@ def in_batches(bench: Bench, topic: str, name: bytes, count: int) -> Sent:
 
 
 def unwatched(bench: Bench, topic: str, name: bytes, count: int) -> Sent:
-    """Send so many messages, and wait for all of them in the end."""
+    """Send `count` messages, and wait for all of them at the end."""
     producer = bench.connect().producer(topic)
     values = [b"%s-%d" % (name, number) for number in range(count)]
     handles = [producer.submit(value, partition=0) for value in values]
@@ -64,7 +64,7 @@ WAYS: Final = (one_by_one, in_batches, unwatched)
 
 
 def record(bench: Bench, receive: Callable[[Consumer], list[Message]] | None = None) -> History:
-    """Several producers send at the same time, each in its own way, while a reader receives."""
+    """Let several producers send at the same time, each in its own way, while a reader receives."""
     topic = bench.topic()
     reader = bench.reader(topic)
     with ThreadPoolExecutor(len(WAYS) + 1) as pool:
@@ -84,14 +84,14 @@ def test_nothing_lost(bench: Bench) -> None:
 
 @case("ORD-02")
 def test_nothing_invented(bench: Bench) -> None:
-    """Nothing is received that was not sent, with that value and under that id."""
+    """Every message that is received was sent, with that value and under that id."""
     history = record(bench)
     bench.equal({message.id: message.value for message in history.received}, history.stored)
 
 
 @case("ORD-03")
 def test_one_value_for_an_id(bench: Bench) -> None:
-    """An id has the same value whenever, and by whomever, it is read."""
+    """One id has one value, for every reader and however often it is read."""
     history = record(bench)
     again = bench.read(history.topic)
     bench.equal({message.id: message.value for message in again}, history.stored)
@@ -108,14 +108,14 @@ def test_one_id_for_a_value(bench: Bench) -> None:
 
 @case("ORD-05")
 def test_nothing_skipped(bench: Bench) -> None:
-    """A reader that is not moved passes no stored message over."""
+    """A reader that is not moved skips no stored message."""
     history = record(bench)
     bench.equal([message.id for message in history.received], sorted(history.stored))
 
 
 @case("ORD-06")
 def test_never_back(bench: Bench) -> None:
-    """The ids that a reader receives grow strictly, as long as it is not moved."""
+    """The ids that a reader gets strictly increase as long as it is not moved."""
     history = record(bench)
     _grow(bench, [message.id for message in history.received])
 
@@ -127,7 +127,7 @@ def _grow(bench: Bench, ids: list[MessageId]) -> None:
 
 @case("ORD-07")
 def test_batches_in_order(bench: Bench) -> None:
-    """Inside a batch, and from one to the next, ids grow strictly and none is passed over."""
+    """Within a batch, and from one to the next, ids strictly increase and none is skipped."""
     batches: list[list[MessageId]] = []
 
     def receive(reader: Consumer) -> list[Message]:
@@ -148,7 +148,7 @@ def test_batches_in_order(bench: Bench) -> None:
 
 @case("ORD-08")
 def test_senders_in_order(bench: Bench) -> None:
-    """What one producer sends to a partition is stored in the order in which it was sent."""
+    """The messages that one producer sends to a partition are stored in the order of sending."""
     history = record(bench)
     for sent in history.sent:
         ids = [message_id for message_id, _ in sent]
@@ -179,7 +179,7 @@ def test_after_a_restart(bench: Bench) -> None:
 
 @case("ORD-12", level="should", timed=True)
 def test_soon(bench: Bench) -> None:
-    """What is stored is with a consumer that waits within a second."""
+    """A consumer that waits gets a stored message within a second."""
     topic = bench.topic()
     reader, producer = bench.reader(topic), bench.producer(topic)
     for _ in range(10):
@@ -190,7 +190,7 @@ def test_soon(bench: Bench) -> None:
 
 @case("ORD-13")
 def test_once_or_not_at_all(bench: Bench) -> None:
-    """A message whose outcome was not known in time is stored once or not at all, and as its handle says later."""
+    """A message whose outcome was not known in time is stored once or not at all, as its handle finally reports."""
     topic = bench.topic()
     producer, said = bench.producer(topic), dict[bytes, MessageId]()
     for number in range(300):
@@ -221,9 +221,9 @@ def test_across_segments(bench: Bench) -> None:
 
 @case("ORD-14")
 def test_gaps_between_ids(bench: Bench) -> None:
-    """Ids may have gaps: what comes after an id, where a position stands and when nothing is left need no counting."""
+    """Ids may have gaps: the message after an id, a position, and the end of the log are right nevertheless."""
     topic, ids = bench.topic(), list[MessageId]()
-    for size in (1, 3, 1, 12, 2):  # what lies behind a batch, or begins a segment, may have numbers of its own
+    for size in (1, 3, 1, 12, 2):  # ids may have gaps after a batch, and where a segment begins
         ids += bench.fill(topic, size)
         bench.roll(topic)
     reader = bench.reader(topic)
@@ -240,27 +240,27 @@ def test_gaps_between_ids(bench: Bench) -> None:
 
 def _gaps_of_a_group(bench: Bench) -> None:
     topic, ids, group = bench.topic(), list[MessageId](), bench.name()
-    whole = bench.client.capabilities.ack_granularity == "entry"  # then what was sent together is given back whole
+    whole = bench.client.capabilities.ack_granularity == "entry"  # then messages sent together come again together
     for size in (1, 1, 1) if whole else (1, 3, 2):
         ids += bench.fill(topic, size)
         bench.roll(topic)
     for index, message_id in enumerate(ids):
         bench.client.reset_group(group, topic, after(message_id))
         bench.stands(bench.client.positions(topic, group=group)[0].position, ids, index + 1)
-        # behind the last one there may be what is no message, such as the marker of a transaction
+        # coordinates after the last one may hold no message, such as the marker of a transaction
         left = len(ids) - index - 1
         if left or bench.marks(topic).exact:
             bench.equal(bench.client.lag(topic, group=group)[0] > 0, left > 0)
     bench.only_new(bench.member(topic, group), topic)
 
 
-ROUNDS = 135  # of one in twenty, one is found so with 99.9 percent
+ROUNDS = 135  # find an error that occurs once in twenty times with 99.9 percent probability
 SENDERS = 4
 
 
 @case("ORD-15", timeout=300)
 def test_senders_at_once(bench: Bench) -> None:
-    """What four producers send at the same moment is all stored, each under its own id, in 135 rounds."""
+    """All messages that four producers send at the same moment are stored, each under its own id, in 135 rounds."""
     topic = bench.topic()
     producers = [bench.connect().producer(topic) for _ in range(SENDERS)]
     together = Barrier(SENDERS)

@@ -1,4 +1,4 @@
-"""HP: headers, the edges of payloads, payloads where members share a log, and times of other producers."""
+"""HP: headers, unusual payloads, also if members share a log, and timestamps of foreign producers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def sent_and_read(bench: Bench, *records: Record) -> list[Message]:
-    """What arrives of these records."""
+    """Send these records, and return the messages that arrive."""
     topic = bench.topic()
     for each in records:
         each.partition = 0
@@ -47,7 +47,7 @@ def test_empty_value(bench: Bench) -> None:
 
 @case("HP-02", needs=("null_payload",))
 def test_no_value(bench: Bench) -> None:
-    """No value and an empty value are different things."""
+    """No value and an empty value are different."""
     key = b"k" if bench.client.capabilities.keys else None
     found = sent_and_read(bench, Record(None, key), Record(b"", key), Record(None, key))
     bench.equal([message.value for message in found], [None, b"", None])
@@ -67,7 +67,7 @@ def test_all_bytes(bench: Bench) -> None:
 
 @case("HP-04")
 def test_looks_like_framing(bench: Bench) -> None:
-    """A value that looks like the backend's own framing is nothing but a value."""
+    """A value that looks like the backend's own framing is treated as a value and nothing else."""
     inner = sent_and_read(bench, Record(b"inner"))[0]
     values = [
         pickle.dumps(inner), str(inner.id).encode(), b"\x0e\x01" + bytes(30), b"\0\0\0\x1a" + bytes(26),
@@ -79,7 +79,7 @@ def test_looks_like_framing(bench: Bench) -> None:
 
 @case("HP-05", needs=("headers",))
 def test_headers(bench: Bench) -> None:
-    """Headers arrive in order, and more than one of a name where that is declared."""
+    """Headers arrive in order; a name may occur twice if that is declared."""
     headers_kept(bench, (("z", b"1"), ("a", b"2"), ("m", b"3")), (("only", b"one"),))
     if bench.client.capabilities.header_duplicates:
         headers_kept(bench, (("a", b"1"), ("b", b"2"), ("a", b"3"), ("a", b"1")), (("x", b""), ("x", None)))
@@ -95,7 +95,7 @@ def test_odd_headers(bench: Bench) -> None:
 
 @case("HP-07", needs=("headers",))
 def test_empty_headers(bench: Bench) -> None:
-    """Empty values, values that are None, and no headers at all are told apart."""
+    """An empty value, None, an empty name, and no headers are all different."""
     headers_kept(bench, (("a", b""),), (("a", None),), (), (("a", b""), ("b", None), ("c", b"c")), (("", b"v"),))
 
 
@@ -107,7 +107,7 @@ def test_binary_headers(bench: Bench) -> None:
 
 @case("HP-09", needs=("headers",))
 def test_reserved_names(bench: Bench) -> None:
-    """No name is reserved: headers that look like the backend's own arrive, and change nothing else."""
+    """No name is reserved: a header named as one of the backend's own arrives, and overwrites nothing."""
     names = [
         "mqplug", "mqplug.key", "mqplug.headers", "mqplug-key", "mqplug-null", "__mqplug", "_mqplug_", "mqplug:b64",
         "__key__", "key", "value", "id", "partition", "timestamp", "REAL_TOPIC", "ORIGIN_MESSAGE_ID", "null_value",
@@ -120,7 +120,7 @@ def test_reserved_names(bench: Bench) -> None:
 
 @case("HP-10", needs=("headers",))
 def test_many_headers(bench: Bench) -> None:
-    """A hundred headers, and one of 8 KiB, arrive; so much is declared."""
+    """A hundred headers, and one of 8 KiB, arrive; the declared limits permit them."""
     able = bench.client.capabilities
     bench.that(able.headers_max >= 100 and able.header_max_bytes >= 8192, "100 headers, 8192 bytes in one")
     headers_kept(bench, tuple((f"name-{n}", b"%d" % n) for n in range(100)), (("long", bytes(8192)),))
@@ -128,7 +128,7 @@ def test_many_headers(bench: Bench) -> None:
 
 @case("HP-11", needs=("headers",))
 def test_wrong_headers(bench: Bench) -> None:
-    """Names of headers are str and values bytes or None; anything else is refused before it is sent."""
+    """Names of headers are ``str``, values ``bytes`` or None; anything else raises ``TypeError`` before it is sent."""
     topic = bench.topic()
     wrong: list[Any] = [[("a", "text")], [("a", 1)], [(b"a", b"b")], [("a",)], ["ab"], {"a": 1}, 7]
     for headers in wrong:
@@ -139,7 +139,7 @@ def test_wrong_headers(bench: Bench) -> None:
 
 @case("HP-12")
 def test_log_time(bench: Bench) -> None:
-    """``log_time`` has a time zone, does not go back along the log, and is good enough to seek with."""
+    """``log_time`` is UTC, does not go back along the log, and can be used for a seek."""
     topic = bench.topic()
     for _ in range(5):
         bench.fill(topic, 1)
@@ -155,7 +155,7 @@ def test_log_time(bench: Bench) -> None:
 
 @case("HP-13", hooks=("codecs",))
 def test_compressed(bench: Bench) -> None:
-    """What is compressed on its way, with whatever codec, arrives as it was sent, for those who know of none, too."""
+    """Messages compressed in transit, by any codec, arrive as they were sent, also for readers that know none."""
     values = [b"", b"x", bytes(100_000), bytes(range(256)) * 100, random.Random(3).randbytes(10_000)]
     for codec, connect in (bench.harness.codecs or {}).items():
         topic = bench.topic()
@@ -168,7 +168,7 @@ def test_compressed(bench: Bench) -> None:
 
 @case("HP-14")
 def test_buffers(bench: Bench) -> None:
-    """A bytearray or memoryview, which could change on the way, is refused with a hint."""
+    """A ``bytearray`` or ``memoryview``, which could change in transit, raises a ``TypeError`` with a hint."""
     topic = bench.topic()
     for wrong in (bytearray(b"x"), memoryview(b"x")):
         with bench.raises(TypeError) as caught:
@@ -179,7 +179,7 @@ def test_buffers(bench: Bench) -> None:
 
 @case("HP-15")
 def test_text(bench: Bench) -> None:
-    """A str is refused as value and as key, with a hint."""
+    """A ``str`` as value or key raises a ``TypeError`` that says to encode it."""
     topic = bench.topic()
     wrong: list[dict[str, Any]] = [{"value": "text"}, {"value": b"x", "key": "text"}]
     for each in wrong:
@@ -207,18 +207,18 @@ def test_messages(bench: Bench) -> None:
 
 @case("HP-17", needs=("shared",))
 def test_shared(bench: Bench) -> None:
-    """Where members share a log, odd values, keys and headers arrive as they were sent, each time they come."""
+    """If members share a log, unusual values, keys and headers arrive as they were sent, each time they come."""
     arrive(bench, "shared")
 
 
 @case("HP-18", needs=("key_shared",))
 def test_key_shared(bench: Bench) -> None:
-    """Where members share a log by key, odd values, keys and headers arrive as they were sent, each time they come."""
+    """If members share a log by key, unusual values, keys and headers arrive as they were sent, each time."""
     arrive(bench, "key_shared")
 
 
 def arrive(bench: Bench, mode: str) -> None:
-    """Check odd messages that two members get: each is given back once, where that can be, and then acked."""
+    """Check unusual messages that two members get: each is returned once, if possible, and then acked."""
     topic, group = bench.topic(), bench.name()
     records = odd_records(bench)
     ids = list(bench.filler(topic).send_many(records))
@@ -243,7 +243,7 @@ def arrive(bench: Bench, mode: str) -> None:
 
 
 def odd_records(bench: Bench) -> list[Record]:
-    """Empty and missing values, keys and headers, each with each, as far as the backend has them."""
+    """Return all combinations of empty and missing values, keys and headers that the backend has."""
     able = bench.client.capabilities
     values = [b"", bytes(range(256)), *([None] if able.null_payload else [])]
     keys = [None, b"", b"key", b"\xff\0"] if able.keys else [None]
@@ -254,11 +254,11 @@ def odd_records(bench: Bench) -> list[Record]:
 
 
 def parts_of(one: Record | Message) -> tuple[Any, ...]:
-    """What the sender said."""
+    """Return the fields that the sender sets."""
     return one.value, one.key, tuple(one.headers)
 
 
-MICROSECONDS: Final = 1_700_000_000_000_000  # as a producer sends that takes them for milliseconds
+MICROSECONDS: Final = 1_700_000_000_000_000  # as sent by a producer that takes them for milliseconds
 NANOSECONDS: Final = 1_700_000_000_000_000_000
 
 
@@ -269,7 +269,7 @@ def _extended(bench: Bench, *times: int) -> Client:
 
 @case("HP-19", hooks=("extended",))
 def test_foreign_times(bench: Bench) -> None:
-    """A message with any time arrives, as does its batch; a time that is no datetime is ``InvalidTimestamp``."""
+    """A message with any time arrives, and so does its batch; an impossible time raises ``InvalidTimestamp``."""
     topic, ids = bench.filled(4)
     times = [MICROSECONDS, NANOSECONDS, -5]
     with _extended(bench, *times).consumer(topic, start=EARLIEST) as reader:
@@ -280,14 +280,14 @@ def test_foreign_times(bench: Bench) -> None:
                 getattr(message, name)
             bench.equal(getattr(caught.value, "milliseconds", None), milliseconds)
         bench.equal(pickle.loads(pickle.dumps(message)), message)
-        bench.that(topic in repr(message), "it can be shown")
+        bench.that(topic in repr(message), "it has a repr")
     before = datetime(1970, 1, 1, tzinfo=UTC) - timedelta(milliseconds=5)
     bench.equal((messages[2].timestamp, messages[2].log_time), (before, before))
 
 
 @case("HP-20", needs=("timestamps_producer",))
 def test_impossible_times(bench: Bench) -> None:
-    """A time before 1970 or beyond the year 9999 is a ``ValueError`` when it is sent, and nothing is stored."""
+    """A time before 1970 or beyond the year 9999 raises ``ValueError`` when it is sent, and nothing is stored."""
     topic = bench.topic()
     out = bench.filler(topic)
     for moment in (-1, 253_402_300_800_000, MICROSECONDS, NANOSECONDS, 2**70, datetime(1969, 12, 31, tzinfo=UTC)):

@@ -1,4 +1,4 @@
-"""PRO: sending, what a producer sends again by itself, and Ctrl-C while messages are handed over."""
+"""PRO: sending, resends by the client, and Ctrl-C while records are handed over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGEST_TRIED = 64 * 1024 * 1024
 
 @case("PRO-01")
 def test_id_of_send(bench: Bench) -> None:
-    """Send returns the id under which the message is received."""
+    """``send`` returns the id under which the message is received."""
     topic = bench.topic()
     producer, reader = bench.producer(topic), bench.reader(topic)
     for number in range(5):
@@ -45,7 +45,7 @@ def test_id_of_send(bench: Bench) -> None:
 
 @case("PRO-02")
 def test_values(bench: Bench) -> None:
-    """Values arrive as they were sent, byte by byte."""
+    """Values arrive byte for byte as they were sent."""
     topic = bench.topic()
     sent = [bytes([number]) * number for number in range(1, 200, 13)] + [bytes(range(256)) * 40]
     bench.filler(topic).send_many([Record(value, partition=0) for value in sent])
@@ -54,7 +54,7 @@ def test_values(bench: Bench) -> None:
 
 @case("PRO-03")
 def test_visible(bench: Bench) -> None:
-    """What send returned for is there for whoever opens a consumer then, from another client too."""
+    """When ``send`` returns, the message is visible to every consumer opened from then on, from any client."""
     topic = bench.topic()
     for number in range(1, 4):
         bench.fill(topic, 1)
@@ -63,19 +63,19 @@ def test_visible(bench: Bench) -> None:
 
 @case("PRO-04")
 def test_ids_grow(bench: Bench) -> None:
-    """The ids of what one producer sends to one partition grow strictly."""
+    """The ids of the messages that one producer sends to one partition strictly increase."""
     topic = bench.topic()
     producer = bench.producer(topic)
     ids = [producer.send(b"x", partition=0) for _ in range(20)]
     ids += producer.send_many([Record(b"x", partition=0) for _ in range(100)])
     handles = [producer.submit(b"x", partition=0) for _ in range(100)]
     ids += [handle.result() for handle in handles]
-    bench.that(all(one < other for one, other in pairwise(ids)), "each id lies above the one before")
+    bench.that(all(one < other for one, other in pairwise(ids)), "each id is higher than the previous one")
 
 
 @case("PRO-05")
 def test_batch_results(bench: Bench) -> None:
-    """A batch returns one id for each record, in the order of the records."""
+    """``send_many`` returns one id for each record, in the order of the records."""
     topic = bench.topic()
     ids = bench.filler(topic).send_many([Record(b"%d" % number, partition=0) for number in range(30)])
     bench.equal(len(ids), 30)
@@ -85,7 +85,7 @@ def test_batch_results(bench: Bench) -> None:
 
 @case("PRO-06")
 def test_bad_in_a_batch(bench: Bench) -> None:
-    """A batch with a bad record is ``SendFailed``, whose results say which; the others are stored."""
+    """A batch with a bad record raises ``SendFailed``, whose ``results`` say which it is; the others are stored."""
     topic, large = bench.topic(), _too_large(bench)
     producer = bench.producer(topic)
     with bench.raises(SendFailed) as caught:
@@ -105,7 +105,7 @@ def _too_large(bench: Bench) -> bytes:
 
 @case("PRO-07")
 def test_large_batch(bench: Bench) -> None:
-    """A batch of as many records as the backend takes at once, or of more, is stored as a whole, and in order."""
+    """A batch of as many records as the backend stores at once, or of more, is stored as a whole, and in order."""
     most = min(bench.client.capabilities.batch_max_messages, 20_000)
     for count in (most, most + 1):
         topic = bench.topic()
@@ -119,7 +119,7 @@ def test_large_batch(bench: Bench) -> None:
 
 @case("PRO-08")
 def test_empty_batch(bench: Bench) -> None:
-    """An empty batch is nothing to do, and no error."""
+    """An empty batch does nothing and raises no error."""
     topic = bench.topic()
     bench.equal(bench.producer(topic).send_many([]), [])
     bench.equal(bench.read(topic), [])
@@ -127,7 +127,7 @@ def test_empty_batch(bench: Bench) -> None:
 
 @case("PRO-09")
 def test_handles(bench: Bench) -> None:
-    """The handle of a submitted record is settled once, and says the same each time."""
+    """The handle of ``submit`` is settled once, and reports the same outcome however often it is asked."""
     topic = bench.topic()
     handles = [bench.filler(topic).submit(b"%d" % number, partition=0) for number in range(20)]
     once = [handle.result(bench.patience) for handle in handles]
@@ -138,7 +138,7 @@ def test_handles(bench: Bench) -> None:
 
 @case("PRO-10")
 def test_close_flushes(bench: Bench) -> None:
-    """Closing a producer stores all that it had accepted."""
+    """Closing a producer stores every record that it had accepted."""
     topic = bench.topic()
     producer = bench.producer(topic)
     handles = [producer.submit(b"%d" % number, partition=0) for number in range(500)]
@@ -150,7 +150,7 @@ def test_close_flushes(bench: Bench) -> None:
 
 @case("PRO-11")
 def test_flush(bench: Bench) -> None:
-    """Flush returns when all that was sent before is settled."""
+    """``flush`` returns when everything sent before it has an outcome."""
     topic = bench.topic()
     producer = bench.producer(topic)
     handles = [producer.submit(b"%d" % number, partition=0) for number in range(200)]
@@ -161,7 +161,7 @@ def test_flush(bench: Bench) -> None:
 
 @case("PRO-12")
 def test_nothing_kept(bench: Bench) -> None:
-    """What the caller does with a record and its headers after sending does not change the message."""
+    """Changes that the caller makes to a record or its headers after sending do not change the message."""
     topic = bench.topic()
     headers = {"kind": b"first"} if bench.client.capabilities.headers else {}
     record = Record(b"first", headers=headers, partition=0)
@@ -178,7 +178,7 @@ def test_nothing_kept(bench: Bench) -> None:
 
 @case("PRO-13")
 def test_too_large(bench: Bench) -> None:
-    """A message that is too large is ``MessageTooLarge`` and not stored; later ones go on."""
+    """A message that is too large raises ``MessageTooLarge`` and is not stored; later sends work."""
     topic, large = bench.topic(), _too_large(bench)
     producer = bench.producer(topic)
     for send in (producer.send, producer.submit):
@@ -190,7 +190,7 @@ def test_too_large(bench: Bench) -> None:
 
 @case("PRO-14")
 def test_after_close(bench: Bench) -> None:
-    """Sending after close is ``Closed``."""
+    """After close, every way to send, and ``flush``, raises ``Closed``."""
     topic = bench.topic()
     producer = bench.producer(topic)
     producer.send(b"before")
@@ -205,7 +205,7 @@ def test_after_close(bench: Bench) -> None:
 
 @case("PRO-15")
 def test_expired(bench: Bench) -> None:
-    """A send whose time runs out is ``OutcomeUnknown``, not failed: its handle gets the result later."""
+    """A ``send`` whose time runs out raises ``OutcomeUnknown``, not a failure: its handle gets the outcome later."""
     topic = bench.topic()
     producer, ids = bench.producer(topic), []
     for number in range(20):
@@ -222,7 +222,7 @@ def test_expired(bench: Bench) -> None:
 
 @case("PRO-17")
 def test_two_producers(bench: Bench) -> None:
-    """Two producers of one topic: all messages arrive, those of each in its own order."""
+    """All messages of two producers on one topic arrive, those of each in its own order."""
     topic = bench.topic()
 
     def produce(name: bytes) -> None:
@@ -240,7 +240,7 @@ def test_two_producers(bench: Bench) -> None:
 
 @case("PRO-19")
 def test_back_pressure(bench: Bench) -> None:
-    """A full queue holds submit back, or raises ``QueueFull`` when asked to: nothing is dropped."""
+    """When the queue is full, ``submit`` waits for room, or raises ``QueueFull`` if requested: nothing is dropped."""
     topic = bench.topic()
     producer = bench.producer(topic, queue_bytes=20_000)
     handles = [producer.submit(bytes(1_000), partition=0) for _ in range(300)]
@@ -257,7 +257,7 @@ def test_back_pressure(bench: Bench) -> None:
 
 @case("PRO-20", level="should")
 def test_no_consumer_yet(bench: Bench) -> None:
-    """What is sent to a topic that never had a consumer is there for the first one."""
+    """Messages sent to a topic that never had a consumer are available to the first one."""
     topic = bench.topic()
     ids = bench.fill(topic, 20)
     bench.delivers(bench.reader(topic), ids)
@@ -267,7 +267,7 @@ def test_no_consumer_yet(bench: Bench) -> None:
 
 @case("PRO-21", needs=("timestamps_producer",))
 def test_timestamps(bench: Bench) -> None:
-    """The time that the producer gives is the message's timestamp, to the millisecond."""
+    """The timestamp that the sender gives is the message's, to the millisecond."""
     topic, now = bench.topic(), datetime.now(UTC)
     moments = [now - timedelta(days=1, microseconds=now.microsecond - 123_000), now.replace(microsecond=7_000)]
     given: list[datetime | int] = [*moments, int(moments[0].timestamp() * 1000)]
@@ -280,7 +280,7 @@ def test_timestamps(bench: Bench) -> None:
 
 @case("PRO-27", needs=("timestamps_producer",))
 def test_timestamp_zero(bench: Bench) -> None:
-    """The timestamp 0 arrives as that, or is ``Unsupported`` where the backend takes it for none."""
+    """The timestamp 0 arrives as 0, or raises ``Unsupported`` if the backend takes 0 for no timestamp."""
     topic = bench.topic()
     filler = bench.filler(topic)
     first = filler.send(b"x", timestamp=1, partition=0)
@@ -291,7 +291,7 @@ def test_timestamp_zero(bench: Bench) -> None:
         with bench.raises(SendFailed) as caught:
             filler.send_many([Record(b"x", timestamp=0, partition=0)])
         bench.equal([type(each) for each in getattr(caught.value, "results", ())], [Unsupported])
-        bench.equal([message.id for message in bench.read(topic)], [first], "what is refused is not stored")
+        bench.equal([message.id for message in bench.read(topic)], [first], "the refused one is not stored")
         return
     many = filler.send_many([Record(b"x", timestamp=moment, partition=0) for moment in (0, 2, 0)])
     found = [(message.id, round(message.timestamp.timestamp() * 1000)) for message in bench.read(topic)]
@@ -300,7 +300,7 @@ def test_timestamp_zero(bench: Bench) -> None:
 
 @case("PRO-22", needs=("transactions",))
 def test_given_up(bench: Bench) -> None:
-    """Messages of a transaction that was given up are never seen, and what is sent after them is."""
+    """Messages of an aborted transaction are never seen; messages sent after it are."""
     topic, name = bench.topic(), bench.name()
     reader = bench.reader(topic)
     bench.only_new(reader, topic)
@@ -315,7 +315,7 @@ def test_given_up(bench: Bench) -> None:
 
 @case("PRO-16", needs=("idempotent_producer", "persistent"), hooks=BROKER, timeout=300, profile="full")
 def test_idempotent(bench: Bench) -> None:
-    """When answers are lost because the broker dies, what the producers send again is stored once, and in order."""
+    """When answers are lost because the broker is killed, resent records are stored once, and in order."""
     topics = [bench.topic() for _ in range(3)]
     with ExitStack() as senders:
         sending = [senders.enter_context(Sender(bench.producer(topic))) for topic in topics]
@@ -328,7 +328,7 @@ def test_idempotent(bench: Bench) -> None:
         stored = settled(bench, sender)
         found = {message.id: int(message.value or b"") for message in bench.connect().read(topic)}
         bench.equal(list(found.values()), sorted(set(found.values())), "each once, in order")
-        bench.equal(stored - found.keys(), set(), "all that was called stored")
+        bench.equal(stored - found.keys(), set(), "all that were reported as stored")
 
 
 def _extended(bench: Bench, extension: object) -> Client:
@@ -350,7 +350,7 @@ def _submit(out: Producer) -> None:
 
 @case("PRO-24", hooks=("extended",))
 def test_interrupted(bench: Bench) -> None:
-    """What Ctrl-C interrupts is stored or not, and called unknown: never failed, which nothing proves; others go on."""
+    """A record that Ctrl-C interrupts is stored or not; its outcome is unknown, never failed. Others are stored."""
     for interrupted in (_send_many, _send, _submit):
         for late in (False, True):
             interrupts, topic = Interrupts(late=late), bench.topic()
