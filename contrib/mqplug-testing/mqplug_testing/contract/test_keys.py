@@ -174,7 +174,7 @@ def test_one_member_for_a_key(bench: Bench) -> None:
 
 @case("KEY-11", needs=("key_shared", "keys"))
 def test_an_empty_key(bench: Bench) -> None:
-    """In ``key_shared`` an empty key is a key: one member has its messages, in order. No key means no waiting."""
+    """In ``key_shared`` one member has the messages of an empty key, in order; those without a key do not wait."""
     topic, group, keys = bench.topic(), bench.name(), (b"", None, None)  # with two, members in turn get one each
     members, _ = _two_members(bench, topic, group)
     got: list[list[Message]] = [[], []]

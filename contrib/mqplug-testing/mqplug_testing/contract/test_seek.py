@@ -1,4 +1,4 @@
-"""SEEK: where reading goes on, what a seek changes, and what it leaves alone."""
+"""SEEK: where reading continues, what a seek changes, and what it does not change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ case = Registry()
 
 @case("SEEK-01")
 def test_earliest(bench: Bench) -> None:
-    """A seek to EARLIEST delivers the first retained message, and all that follow."""
+    """A seek to EARLIEST delivers the first retained message and all later ones."""
     topic, ids = bench.filled(6)
     reader = bench.reader(topic, LATEST)
     reader.seek(EARLIEST)
@@ -40,7 +40,7 @@ def test_earliest(bench: Bench) -> None:
 
 @case("SEEK-02")
 def test_earliest_is_no_message(bench: Bench) -> None:
-    """EARLIEST is a point, no message: an exclusive seek to it skips nothing."""
+    """EARLIEST is a point, not a message: an exclusive seek to it skips nothing."""
     topic, ids = bench.filled(4)
     reader = bench.reader(topic, LATEST)
     for inclusive in (False, True):
@@ -50,7 +50,7 @@ def test_earliest_is_no_message(bench: Bench) -> None:
 
 @case("SEEK-03")
 def test_latest(bench: Bench) -> None:
-    """A seek to LATEST delivers only what is sent afterwards."""
+    """A seek to LATEST delivers only messages sent afterwards."""
     topic, ids = bench.filled(6)
     reader = bench.reader(topic)
     bench.delivers(reader, ids[:2])
@@ -60,7 +60,7 @@ def test_latest(bench: Bench) -> None:
 
 @case("SEEK-04")
 def test_latest_is_no_message(bench: Bench) -> None:
-    """LATEST is a point, no message: an inclusive seek to it does not deliver the last message again."""
+    """LATEST is a point, not a message: an inclusive seek to it does not deliver the last message again."""
     topic, _ = bench.filled(4)
     reader = bench.reader(topic)
     for inclusive in (True, False):
@@ -90,7 +90,7 @@ def test_exclusive(bench: Bench) -> None:
 
 @case("SEEK-09")
 def test_exclusive_does_not_stick(bench: Bench) -> None:
-    """An exclusive seek leaves nothing behind that makes a later inclusive one skip a message."""
+    """An exclusive seek leaves no state that makes a later inclusive one skip a message."""
     topic, ids = bench.filled(8)
     reader = bench.reader(topic)
     reader.seek(ids[2], inclusive=False)
@@ -104,7 +104,7 @@ def test_exclusive_does_not_stick(bench: Bench) -> None:
 
 @case("SEEK-10")
 def test_beyond_the_end(bench: Bench) -> None:
-    """A seek behind the last message returns at once, and waits for new ones."""
+    """A seek past the last message returns at once, and new messages are delivered when they come."""
     topic, ids = bench.filled(4)
     reader = bench.reader(topic)
     sent = ids[-1]
@@ -138,7 +138,7 @@ def test_backward(bench: Bench) -> None:
 
 @case("SEEK-15")
 def test_before_the_first_receive(bench: Bench) -> None:
-    """A seek before the first receive holds, with and without a group."""
+    """A seek before the first receive takes effect, with and without a group."""
     topic, ids = bench.filled(6)
     reader = bench.reader(topic)
     reader.seek(ids[4])
@@ -161,7 +161,7 @@ def test_empty_topic(bench: Bench) -> None:
 
 @case("SEEK-31", needs=("batch_index",))
 def test_inside_a_batch(bench: Bench) -> None:
-    """A seek into the middle of a producer's batch is exact, inclusive and exclusive."""
+    """A seek into the middle of messages that were sent together is exact, inclusive and exclusive."""
     topic, ids = bench.filled(10)
     ids += bench.fill(topic, 10, begin=10)
     reader = bench.reader(topic)
@@ -226,7 +226,7 @@ def _last_of_each(bench: Bench) -> None:
 
 
 def _any_start(chance: random.Random, ids: list[MessageId]) -> tuple[Start | MessageId, int]:
-    """Some start, and the index of the message that it means."""
+    """Return some start, and the index of the message that it means."""
     index, count = chance.randrange(len(ids)), chance.randint(0, len(ids))
     choices: list[tuple[Start | MessageId, int]] = [
         (before(ids[index]), index),
@@ -242,7 +242,7 @@ def _any_start(chance: random.Random, ids: list[MessageId]) -> tuple[Start | Mes
 
 @case("SEEK-13")
 def test_nothing_fetched_before(bench: Bench) -> None:
-    """Nothing that was fetched before a seek is delivered after it."""
+    """No message that was fetched before a seek is delivered after it."""
     topic, ids = bench.filled(200)
     reader = bench.reader(topic)
     bench.delivers(reader, ids[:3])
@@ -250,7 +250,7 @@ def test_nothing_fetched_before(bench: Bench) -> None:
     bench.delivers(reader, ids[150:155])
     reader.seek(ids[20])
     bench.delivers(reader, ids[20:40])
-    bench.that(len(reader.receive_many(5, bench.patience)), "a batch of what is there")
+    bench.that(len(reader.receive_many(5, bench.patience)), "a batch of stored messages")
     reader.seek(ids[190], inclusive=False)
     bench.delivers(reader, ids[191:])
 
@@ -270,7 +270,7 @@ def test_twice(bench: Bench) -> None:
 
 @case("SEEK-16")
 def test_while_another_thread_receives(bench: Bench) -> None:
-    """A seek while another thread waits in receive: that receive goes on at the new position."""
+    """A receive that waits in another thread continues at the new position."""
     topic, ids = bench.filled(6)
     reader = bench.reader(topic, LATEST)
     begun, got = Event(), list[Message | None]()
@@ -282,7 +282,7 @@ def test_while_another_thread_receives(bench: Bench) -> None:
     thread = Thread(target=receive, daemon=True)
     thread.start()
     begun.wait()
-    time.sleep(bench.waiting.nothing)  # let it get into its wait: right in either case, but this is the one meant
+    time.sleep(bench.waiting.nothing)  # until it waits, which is the case meant here; any other is right too
     reader.seek(ids[2])
     thread.join(bench.patience)
     bench.equal([message.id for message in got if message], [ids[2]])
@@ -291,7 +291,7 @@ def test_while_another_thread_receives(bench: Bench) -> None:
 
 @case("SEEK-25", needs=("partitions",))
 def test_one_partition(bench: Bench) -> None:
-    """A seek of one partition leaves the others where they are, also when much of them was fetched and not received."""
+    """A seek of one partition does not move the others, also if many of their messages were fetched, not received."""
     topic = bench.topic(partitions=2)
     ids = [bench.fill(topic, 500, partition=number) for number in (0, 1)]
     reader = bench.reader(topic)
@@ -306,7 +306,7 @@ def test_one_partition(bench: Bench) -> None:
 
 
 def _both(bench: Bench, reader: Consumer, topic: str, wanted: list[list[MessageId]]) -> None:
-    """Check what is delivered of each of two partitions, up to a new message in each."""
+    """Check which messages of each of two partitions come, up to a new one in each."""
     wanted = [ids + bench.fill(topic, 1, partition=number) for number, ids in enumerate(wanted)]
     taken = bench.take(reader, sum(map(len, wanted)))
     found = [[message.id for message in taken if message.partition == number] for number in (0, 1)]
@@ -333,7 +333,7 @@ def test_refused(bench: Bench) -> None:
 
 @case("SEEK-27")
 def test_not_held(bench: Bench) -> None:
-    """A seek of a partition that is not held is ``NotAssigned``; one after close is ``Closed``."""
+    """A seek of a partition that is not held raises ``NotAssigned``, a seek after close ``Closed``."""
     topic, ids = bench.filled(4)
     reader = bench.reader(topic)
     elsewhere = Log(ids[0].log.backend, ids[0].log.cluster, ids[0].log.topic, 1, ids[0].log.incarnation)
@@ -352,7 +352,7 @@ def test_not_held(bench: Bench) -> None:
 
 @case("SEEK-28")
 def test_foreign(bench: Bench) -> None:
-    """An id or position of another topic or backend is ``InvalidMessageId``."""
+    """An id or position of another topic or backend raises ``InvalidMessageId``, in a seek and as a start."""
     topic, ids = bench.filled(3)
     _, others = bench.filled(3)
     reader = bench.reader(topic)
@@ -387,7 +387,7 @@ def test_others_stay(bench: Bench) -> None:
 
 @case("SEEK-30", needs=("durable_groups",))
 def test_moves_the_group(bench: Bench) -> None:
-    """A seek has moved the group's stored position when it returns: a member opened later goes on there."""
+    """A seek has moved the group's stored position when it returns: a member opened later continues there."""
     topic, ids = bench.filled(10)
     group = bench.name()
     member = bench.member(topic, group)
@@ -398,15 +398,15 @@ def test_moves_the_group(bench: Bench) -> None:
     bench.stands(member.committed()[0], ids, 3)
     member.close()
     again = bench.member(topic, group)
-    bench.delivers(again, ids[3:], "the acks behind the seek are forgotten")
+    bench.delivers(again, ids[3:], "the later acks are forgotten")
     again.seek(ids[8])
     again.close()
-    bench.delivers(bench.member(topic, group), ids[8:], "what lies before counts as acked")
+    bench.delivers(bench.member(topic, group), ids[8:], "earlier messages count as acked")
 
 
 @case("SEEK-38", needs=("shared", "durable_groups"))
 def test_moves_sharers(bench: Bench) -> None:
-    """Where members share a log, a seek of one moves all: what any of them had counts no more, and all comes again."""
+    """If members share a log, a seek of one moves them all, and everything from there on comes again."""
     topic, ids = bench.dripped(8)
     group = bench.name()
     one, other = (bench.member(topic, group, mode="shared") for _ in range(2))

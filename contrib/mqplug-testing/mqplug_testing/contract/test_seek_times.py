@@ -19,7 +19,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @attrs.frozen
 class Timeline:
-    """A topic, its messages as they were read, and what a seek to any moment has to find."""
+    """A topic, its messages as they were read, and what a seek to any moment must find."""
 
     topic: str
     messages: list[Message]
@@ -33,14 +33,14 @@ class Timeline:
         return [message.log_time for message in self.messages]
 
     def index_at(self, moment: datetime) -> int:
-        """The index of the first message at or after a moment; their number if there is none."""
+        """Return the index of the first message at or after a moment, or their number if there is none."""
         return next((index for index, each in enumerate(self.moments) if each >= moment), len(self.messages))
 
 
 def timeline(bench: Bench, *minutes: int) -> Timeline:
-    """A topic with one message for each of these minutes ago, as the producer's time where that counts.
+    """Create a topic with one message for each of these minutes ago, which is its timestamp if the backend keeps it.
 
-    Where the log keeps its own time, the messages are at least two milliseconds apart.
+    If the log keeps its own time, the messages are at least two milliseconds apart.
     """
     topic, now = bench.topic(), datetime.now(UTC).replace(microsecond=0)
     for number, ago in enumerate(minutes):
@@ -51,7 +51,7 @@ def timeline(bench: Bench, *minutes: int) -> Timeline:
 
 
 def check(bench: Bench, line: Timeline, *moments: datetime) -> None:
-    """Check that a seek to each moment delivers what the rule says."""
+    """Check that a seek to each moment delivers the first message at or after it, and all later ones."""
     reader = bench.reader(line.topic)
     for moment in moments:
         index = line.index_at(moment)
@@ -122,7 +122,7 @@ def test_impossible_times(bench: Bench) -> None:
 
 @case("SEEK-24", needs=("seek_time", "timestamps_producer"))
 def test_times_that_go_back(bench: Bench) -> None:
-    """With times that go up and down, a seek finds the first message in log order that is late enough."""
+    """If times go up and down along the log, a seek finds the first message in log order that is late enough."""
     minutes = random.Random(3).sample(range(1, 50), 12)
     line = timeline(bench, 25, 5, 45, 15, *minutes)
     moments = sorted(set(line.moments))

@@ -1,4 +1,4 @@
-"""STG: stages, on which messages are written where nobody reads them, until one step takes them in, once."""
+"""STG: stages, on which messages are written unseen by readers, until one step ingests them, once."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ HUGE = 64 * 1024 * 1024  # a largest message beyond this is not tried
 
 
 def records(numbers: Iterable[int], *, partition: int = 0) -> list[Record]:
-    """Messages for one partition, whose values are these numbers."""
+    """Return messages for one partition, whose values are these numbers."""
     return [Record(b"%d" % number, partition=partition) for number in numbers]
 
 
 def staged(client: Client, topic: str, *batches: Iterable[Record]) -> Staged:
-    """Write these batches on a stage, and finish it. What it returns may be sent anywhere, and so it is pickled."""
+    """Write these batches on a stage, and finish it. The result may be sent to other processes, so it is pickled."""
     with client.stage(topic) as stage:
         for batch in batches:
             stage.write(batch)
@@ -52,7 +52,7 @@ def staged(client: Client, topic: str, *batches: Iterable[Record]) -> Staged:
 
 
 def numbers(bench: Bench, topic: str) -> dict[int, list[int]]:
-    """What is stored of numbers, by partition."""
+    """Return the stored numbers by partition."""
     found: dict[int, list[int]] = {}
     for message in bench.read(topic):
         found.setdefault(message.partition, []).append(int(message.value or b""))
@@ -60,13 +60,13 @@ def numbers(bench: Bench, topic: str) -> dict[int, list[int]]:
 
 
 def partitions(bench: Bench) -> int:
-    """As many as topics may have, up to two."""
+    """Return the number of partitions for a topic: two, if the backend has partitions."""
     return 2 if bench.client.capabilities.partitions else 1
 
 
 @case("STG-01", needs=NEEDS)
 def test_unseen(bench: Bench) -> None:
-    """What is staged is seen by nobody and counted nowhere, until it is taken in; then whoever waits gets it."""
+    """No reader sees staged messages and no bound counts them until they are ingested; then all readers get them."""
     topic, ids = bench.filled(3)
     reader, bounds = bench.reader(topic, LATEST), bench.bounds(topic)
     found = staged(bench.client, topic, records(range(3, 6)))
@@ -80,7 +80,7 @@ def test_unseen(bench: Bench) -> None:
 
 @case("STG-02", needs=NEEDS)
 def test_in_order(bench: Bench) -> None:
-    """What is taken in stands behind what was there, in each partition: as stages are named, and each was written."""
+    """Ingested messages follow the existing ones in each partition, in the order of the stages and of their writes."""
     count = partitions(bench)
     topic = bench.topic(count)
     for partition in range(count):
@@ -91,7 +91,7 @@ def test_in_order(bench: Bench) -> None:
     bench.equal(numbers(bench, topic), dict.fromkeys(range(count), wanted))
     for partition in range(count):
         bench.fill(topic, 1, partition=partition, begin=20)
-    bench.equal(numbers(bench, topic), {each: [*wanted, 20] for each in range(count)}, "what is sent follows")
+    bench.equal(numbers(bench, topic), {each: [*wanted, 20] for each in range(count)}, "messages sent later follow")
 
 
 def _on_all(bench: Bench, topic: str, count: int, begin: int) -> Staged:
@@ -106,7 +106,7 @@ def _mixed(these: Iterable[int], count: int) -> Iterable[Record]:
 
 @case("STG-03", needs=NEEDS)
 def test_as_sent(bench: Bench) -> None:
-    """What was taken in is as if it had been sent: partitions of its keys, headers, timestamps, tombstones and all."""
+    """Ingested messages are as if they had been sent: partitions of their keys, headers, timestamps, tombstones."""
     able, count = bench.client.capabilities, partitions(bench)
     sent, taken = bench.topic(count), bench.topic(count)
     batch = [Record(b"%d" % number, **_fields(able, number)) for number in range(60)]
@@ -122,7 +122,7 @@ def test_as_sent(bench: Bench) -> None:
 
 
 def _fields(able: Any, number: int) -> dict[str, Any]:
-    """What a record may have beside its value, as far as this backend can."""
+    """Return the fields that a record may have besides its value on this backend."""
     return {
         **({"key": b"%d" % (number % 7)} if able.keys else {"partition": 0}),
         **({"headers": [("a", b"%d" % number), ("b", b"")]} if able.headers else {}),
@@ -136,7 +136,7 @@ def _fate(message: Message) -> tuple[Any, ...]:
 
 @case("STG-04", needs=NEEDS)
 def test_where_it_lies(bench: Bench) -> None:
-    """An ingest tells the first and the last id in each log, which are those that readers see and can seek to."""
+    """An ingest returns the first and the last id in each log; readers see these ids, and can seek to them."""
     count = partitions(bench)
     topic = bench.topic(count)
     old = {partition: bench.fill(topic, 2, partition=partition) for partition in range(count)}
@@ -162,7 +162,7 @@ def _ends(found: dict[Log, list[MessageId]]) -> dict[Log, tuple[MessageId, Messa
 
 @case("STG-05", needs=NEEDS)
 def test_stages_do_not_mix(bench: Bench) -> None:
-    """Stages that are written by turns, by one client or by two, have each its own messages."""
+    """Stages that are written by turns, by one client or by two, each have their own messages."""
     topic = bench.topic()
     with bench.client.stage(topic) as one, bench.connect().stage(topic) as other, bench.client.stage(topic) as third:
         for number in range(0, 30, 3):
@@ -178,7 +178,7 @@ def test_stages_do_not_mix(bench: Bench) -> None:
 
 @case("STG-06", needs=NEEDS)
 def test_left(bench: Bench) -> None:
-    """A stage that is left without ``finish``, by an error or not, or discarded, leaves nothing, and is over."""
+    """A stage that is left without ``finish``, by an error or not, or is discarded, leaves nothing, and is over."""
     topic = bench.topic()
     with bench.client.stage(topic) as forgotten:
         forgotten.write(records(range(5)))
@@ -198,7 +198,7 @@ def test_left(bench: Bench) -> None:
 
 @case("STG-07", needs=NEEDS)
 def test_discarded(bench: Bench) -> None:
-    """What was staged and discarded cannot be taken in; to discard it again is nothing, nor what was taken in."""
+    """Discarded messages cannot be ingested; discarding a stage that is gone, or was ingested, does nothing."""
     topic, writer = bench.topic(), bench.name()
     unwanted, wanted = (staged(bench.client, topic, records([number])) for number in (0, 1))
     bench.client.discard(unwanted)
@@ -211,7 +211,7 @@ def test_discarded(bench: Bench) -> None:
 
 @case("STG-08", needs=NEEDS)
 def test_refused_records(bench: Bench) -> None:
-    """What is wrong with a record is raised before any of its batch is written, and the stage goes on."""
+    """An error in a record is raised before any of its batch is written, and the stage continues."""
     topic, most = bench.topic(), bench.client.capabilities.message_max_bytes
     wrong: list[tuple[type[Exception], Any]] = [(TypeError, "text"), (ValueError, Record(b"x", topic=bench.name()))]
     if bench.client.capabilities.partitions:
@@ -229,7 +229,7 @@ def test_refused_records(bench: Bench) -> None:
 
 @case("STG-09", needs=NEEDS)
 def test_no_such_topic(bench: Bench) -> None:
-    """A stage for a missing topic is ``TopicNotFound``, and makes none; one of a closed client is ``Closed``."""
+    """A stage for a missing topic raises ``TopicNotFound``, and creates none; one of a closed client, ``Closed``."""
     _refuse(bench, TopicNotFound, lambda: bench.client.stage(bench.name()))
     topic, client = bench.topic(), bench.connect()
     stage = client.stage(topic)
@@ -250,17 +250,17 @@ def stage_some(bench: Bench, topic: str, *wanted: int) -> Staged:
 
 @case("STG-10", needs=NEEDS)
 def test_once(bench: Bench) -> None:
-    """A batch that is staged and taken in again under its number appears once, and so does one of a smaller number."""
+    """A batch that is staged and ingested again, under its number or a smaller one, is stored once."""
     client, topic, writer = bench.client, bench.topic(), bench.name()
     first = client.ingest(stage_some(bench, topic, 1, 2), writer=writer, number=7)
     bench.equal(first.repeated, False)
     spare = stage_some(bench, topic, 1, 2)
     again = client.ingest(spare, writer=writer, number=7)
     bench.equal(again.repeated, True)
-    bench.that(again.placed in ({}, first.placed), f"it lies where it lay: {again}")
+    bench.that(again.placed in ({}, first.placed), f"its ids are those of the first ingest: {again}")
     bench.equal(client.ingest(stage_some(bench, topic, 0), writer=writer, number=3).repeated, True)
     with bench.raises(Corrupt):
-        client.ingest(spare, writer=writer, number=8)  # what was not wanted was discarded
+        client.ingest(spare, writer=writer, number=8)  # the repeat discarded it
     bench.equal(client.ingest(stage_some(bench, topic, 3), writer=writer, number=8).repeated, False)
     bench.equal(client.ingest(stage_some(bench, topic, 4), writer=bench.name(), number=0).repeated, False)
     bench.equal(numbers(bench, topic), {0: [1, 2, 3, 4]})
@@ -268,7 +268,7 @@ def test_once(bench: Bench) -> None:
 
 @case("STG-11", needs=NEEDS)
 def test_nothing_staged(bench: Bench) -> None:
-    """A batch without messages is taken in too, and uses up its number."""
+    """A batch without messages is ingested too, and uses up its number."""
     topic, writer = bench.topic(), bench.name()
     done = bench.client.ingest(stage_some(bench, topic), writer=writer, number=0)
     bench.equal((done.messages, dict(done.placed), done.repeated), (0, {}, False))
@@ -278,7 +278,7 @@ def test_nothing_staged(bench: Bench) -> None:
 
 @case("STG-12", needs=NEEDS)
 def test_all_or_nothing(bench: Bench) -> None:
-    """Where one of several stages cannot be taken in, none of them is, and the number is free."""
+    """If one of several stages cannot be ingested, none of them is, and the number stays free."""
     client, topic, writer = bench.client, bench.topic(), bench.name()
     good, gone = stage_some(bench, topic, 1), stage_some(bench, topic, 2)
     client.discard(gone)
@@ -299,7 +299,7 @@ def test_all_or_nothing(bench: Bench) -> None:
 
 @case("STG-13", needs=NEEDS)
 def test_at_once(bench: Bench) -> None:
-    """However many stages and partitions a batch has, whoever reads meanwhile sees the whole of it or nothing."""
+    """However many stages and partitions a batch has, a concurrent reader sees the whole of it, or nothing."""
     count, most = partitions(bench), bench.sized(10, 50)
     topic, ended = bench.topic(count), Event()
     batches = [[stage_some_on_all(bench, topic, count) for _ in range(3)] for _ in range(most)]
@@ -327,7 +327,7 @@ def stage_some_on_all(bench: Bench, topic: str, count: int) -> Staged:
 
 @case("STG-14", needs=NEEDS)
 def test_misnamed(bench: Bench) -> None:
-    """A writer or number that cannot be, or what was staged elsewhere, is refused, and nothing is taken in."""
+    """An invalid writer or number, or a stage of another store, is refused, and nothing is ingested."""
     client, topic, writer = bench.client, bench.topic(), bench.name()
     good = stage_some(bench, topic, 1)
     with bench.raises(TypeError):
@@ -350,7 +350,7 @@ def test_misnamed(bench: Bench) -> None:
 
 
 def lasts(bench: Bench, topic: str, writer: str, waiting: Staged) -> None:
-    """Check that what was taken in is there, its number used up, and what was staged can still be taken in."""
+    """Check that the ingested batch is there, that its number is used up, and that a finished stage can be ingested."""
     bench.equal(numbers(bench, topic), {0: [0, 1, 2]})
     again = stage_some(bench, topic, 1, 2)
     bench.equal(bench.client.ingest(again, writer=writer, number=5).repeated, True)
@@ -359,7 +359,7 @@ def lasts(bench: Bench, topic: str, writer: str, waiting: Staged) -> None:
 
 
 def take_some(bench: Bench) -> tuple[str, str, Staged]:
-    """Send a message, take in two as number 5 of a writer, and stage one more: the topic, the writer, and that one."""
+    """Send a message, ingest two as number 5 of a writer, and stage one. Return the topic, the writer and the stage."""
     topic, writer = bench.topic(), bench.name()
     bench.fill(topic, 1)
     bench.client.ingest(stage_some(bench, topic, 1, 2), writer=writer, number=5)
@@ -368,7 +368,7 @@ def take_some(bench: Bench) -> tuple[str, str, Staged]:
 
 @case("STG-15", needs=NEEDS)
 def test_after_reopening(bench: Bench) -> None:
-    """When all clients were closed the numbers that were taken in are still known, and what waits can be taken in."""
+    """After all clients were closed, the ingested numbers are remembered, and finished stages can be ingested."""
     topic, writer, waiting = take_some(bench)
     with bench.away():
         pass
@@ -377,7 +377,7 @@ def test_after_reopening(bench: Bench) -> None:
 
 @case("STG-16", needs=NEEDS, hooks=("restart",), timeout=180)
 def test_after_a_restart(bench: Bench) -> None:
-    """The same after a restart."""
+    """After a restart the ingested numbers are remembered, and finished stages can be ingested."""
     topic, writer, waiting = take_some(bench)
     bench.restart()
     lasts(bench, topic, writer, waiting)
@@ -385,7 +385,7 @@ def test_after_a_restart(bench: Bench) -> None:
 
 @case("STG-17", needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
 def test_after_a_kill(bench: Bench) -> None:
-    """The same when the broker was killed as soon as a batch was taken in."""
+    """If the broker is killed right after an ingest, the batch is there, and its number is remembered."""
     assert bench.harness.kill is not None and bench.harness.start is not None
     topic, writer, waiting = take_some(bench)
     bench.harness.kill()
@@ -396,7 +396,7 @@ def test_after_a_kill(bench: Bench) -> None:
 
 @case("STG-18", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=180)
 def test_staged_elsewhere(bench: Bench) -> None:
-    """What another process staged is taken in after that was killed; what it had not finished is not there."""
+    """The stages that a process finished can be ingested after it was killed; its unfinished ones are gone."""
     topic = bench.topic()
     with bench.away(), ChildProcess(STAGES, str(bench.harness.second_process), topic) as child:
         child.wait_for(1, RECOVERY * bench.scale)
@@ -423,18 +423,18 @@ time.sleep(600)
 
 @case("STG-19", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=300)
 def test_killed_while_it_takes_in(bench: Bench) -> None:
-    """A process that takes in batches is killed: each is there as a whole or not at all, and again adds none."""
+    """A process that ingests batches is killed: each is stored as a whole or not at all, and a repeat adds nothing."""
     topic, writer, known = bench.topic(), bench.name(), 0
     for wanted in (1, bench.sized(5, 30)):
         with bench.away(), ChildProcess(TAKES_IN, str(bench.harness.second_process), topic, writer) as child:
             child.wait_for(wanted, RECOVERY * bench.scale)
             child.kill()
-        done = max(known, int(child.lines[-1]) + 1)  # its first batches may be repeats of those of the child before
+        done = max(known, int(child.lines[-1]) + 1)  # its first batches may repeat those of the previous child
         bench.that(
             numbers(bench, topic).get(0, []) in (_batches(done), _batches(done + 1)),
-            f"{done} batches were called stored; one more may be there, as a whole",
+            f"{done} batches were reported as stored; one more may be there, as a whole",
         )
-        # What the child asked for last may still be carried out. Now that is a repeat, or this is.
+        # The last ingest of the child may still be carried out: then either it or this one is the repeat.
         bench.client.ingest(_again(bench, topic, done), writer=writer, number=done)
         known = done + 1
         bench.equal(numbers(bench, topic), {0: _batches(known)})
@@ -448,7 +448,7 @@ def _again(bench: Bench, topic: str, number: int) -> Staged:
 
 
 def _batches(count: int) -> list[int]:
-    """Return what is there when that many batches are."""
+    """Return the numbers of this many batches."""
     return [number for number in range(count) for _ in range(50)]
 
 

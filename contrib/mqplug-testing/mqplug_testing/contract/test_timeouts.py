@@ -1,4 +1,4 @@
-"""TO: calls end in time, neither late nor early, also over a broker that stands still; interrupts."""
+"""TO: calls end in time, neither late nor early, also while the broker is suspended; interrupts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ case = Registry()
 
 
 def blocking_calls(bench: Bench, topic: str) -> list[Call]:
-    """Every call that may wait, as a function of its timeout."""
+    """Return every call that may wait, as a function of its timeout."""
     client, reader, producer = bench.connect(), bench.reader(topic), bench.producer(topic)
     calls: list[Call] = [
         client.health, lambda t: client.partitions(topic, timeout=t), reader.receive,
@@ -46,7 +46,7 @@ def blocking_calls(bench: Bench, topic: str) -> list[Call]:
 
 @case("TO-02")
 def test_timeouts(bench: Bench) -> None:
-    """Every blocking call takes a timeout; a negative one is ``ValueError``, what is no number ``TypeError``."""
+    """Every blocking call takes a timeout; a negative one raises ``ValueError``, a non-number ``TypeError``."""
     topic, ids = bench.filled(1)
     for call in blocking_calls(bench, topic):
         for wrong in (-1, -0.001, float("nan")):
@@ -60,7 +60,7 @@ def test_timeouts(bench: Bench) -> None:
 
 @case("TO-08", timed=True, profile="full")
 def test_interrupted(bench: Bench) -> None:
-    """Ctrl-C ends a receive that waits, at once, and the consumer goes on afterwards."""
+    """Ctrl-C ends a waiting receive at once, and the consumer continues afterwards."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("only the main thread is interrupted")
     topic, ids = bench.filled(1)
@@ -69,7 +69,7 @@ def test_interrupted(bench: Bench) -> None:
     for receive in (lambda: reader.receive(bench.patience), lambda: reader.receive_many(5, bench.patience)):
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         began = time.monotonic()
-        with _heard(), bench.raises(KeyboardInterrupt):
+        with _interruptible(), bench.raises(KeyboardInterrupt):
             timer.start()
             receive()
         spent = time.monotonic() - began
@@ -79,8 +79,8 @@ def test_interrupted(bench: Bench) -> None:
 
 
 @contextmanager
-def _heard() -> Iterator[None]:
-    """Ctrl-C is heard, also where a shell ignores it for what it starts in the background."""
+def _interruptible() -> Iterator[None]:
+    """Make Ctrl-C raise ``KeyboardInterrupt``, also if a shell ignores it for its background jobs."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -94,7 +94,7 @@ Call = Callable[[Any], object]
 
 
 def calls(bench: Bench, topic: str) -> dict[str, Call]:
-    """Each call that takes a timeout, as a function of it."""
+    """Return each call that takes a timeout, as a function of it."""
     client, producer, reader = bench.client, bench.filler(topic), bench.reader(topic, LATEST)
     found: dict[str, Call] = {
         "health": client.health, "create": lambda t: client.create_topic(topic, exist_ok=True, timeout=t),
@@ -122,7 +122,7 @@ def calls(bench: Bench, topic: str) -> dict[str, Call]:
 
 @case("TO-01", timed=True, profile="full")
 def test_honoured(bench: Bench) -> None:
-    """Every call that waits takes a timeout and ends with it, whether it was done or not."""
+    """Every call that waits takes a timeout and ends with it, whether its work is done or not."""
     topic = bench.topic()
     for name, call in calls(bench, topic).items():
         for timeout in (10.0, 0.001):
@@ -138,7 +138,7 @@ def test_honoured(bench: Bench) -> None:
     receives: dict[str, Call] = {"receive": reader.receive, "receive_many": lambda t: reader.receive_many(5, t)}
     for name, receive in receives.items():
         began = time.monotonic()
-        bench.that(not receive(0.4), "an empty topic gives nothing")
+        bench.that(not receive(0.4), "no message comes from an empty topic")
         took = time.monotonic() - began
         bench.that(0.39 < took < 0.4 + SLACK * bench.scale, f"{name}(0.4) took {took:.2f} s")
     bench.only_new(reader, topic)
@@ -146,7 +146,7 @@ def test_honoured(bench: Bench) -> None:
 
 @case("TO-05", needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full", timed=True)
 def test_watermarks_of_the_dead(bench: Bench) -> None:
-    """To ask for watermarks while the broker is away ends within the timeout, with a retryable error."""
+    """A query for watermarks while the broker is away ends within the timeout, with a retryable error."""
     topic, _ = bench.filled(2)
     before = bench.client.watermarks(topic)
     with outage(bench):
@@ -161,7 +161,7 @@ def test_watermarks_of_the_dead(bench: Bench) -> None:
 
 @case("TO-09", timed=True, profile="full")
 def test_one_type(bench: Bench) -> None:
-    """What runs out of time raises ``Timeout``, which is an mqplug error and Python's own ``TimeoutError``."""
+    """A call that runs out of time raises ``Timeout``, which is an mqplug error and Python's own ``TimeoutError``."""
     topic = bench.topic()
     for name in ("partitions", "watermarks", "bounds", "consumer", "seek"):
         with bench.raises(Timeout) as caught:
@@ -184,18 +184,18 @@ def _wait_for_a_partition(bench: Bench, topic: str) -> None:
         spare.seek(EARLIEST, timeout=0.5)
     took = time.monotonic() - began
     bench.that(0.45 < took < 0.5 + 2 * SLACK * bench.scale, f"it took {took:.2f} s")
-    bench.that(worker.receive_many(1, 0) is not None, "the one that works goes on")
+    bench.that(worker.receive_many(1, 0) is not None, "the active member continues")
 
 
 SHORT_S = 1.0
 LONG_S = 4.0
-LATE_S = 2.5  # beyond a timeout: what a busy machine may take, and less than what a driver waits that asks no one
+LATE_S = 2.5  # beyond a timeout: enough for a busy machine, and less than a driver waits that ignores the timeout
 EARLY_S = 0.05
 
 
 @case("TO-10", needs=("persistent",), hooks=("pause", "unpause"), timeout=300, profile="full")
 def test_standstill(bench: Bench) -> None:
-    """While the broker stands still every call ends with its timeout, neither late nor early: receive and close too."""
+    """While the broker is suspended every call ends with its timeout, neither late nor early, receive and close too."""
     assert bench.harness.pause is not None and bench.harness.unpause is not None
     topic, _ = bench.filled(3)
     receivers = _receivers(bench, topic)
@@ -207,7 +207,7 @@ def test_standstill(bench: Bench) -> None:
         for seconds in (SHORT_S, LONG_S):
             _all_end(bench, calls, seconds * min(bench.scale, 1.0))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)  # what overruns is abandoned, with this warning
+            warnings.simplefilter("ignore", ResourceWarning)  # of an object whose close overruns
             _all_end(bench, closing, SHORT_S)
     finally:
         bench.harness.unpause()
@@ -217,7 +217,7 @@ def test_standstill(bench: Bench) -> None:
 
 
 def _all_end(bench: Bench, calls: dict[str, Call], timeout: float) -> None:
-    """Make all these calls at the same time, each with a client of its own, and judge how each ended."""
+    """Make all these calls at the same time, each with a client of its own, and check how each ended."""
     with ThreadPoolExecutor(len(calls)) as pool:
         outcomes = dict(zip(calls, pool.map(lambda call: _outcome(call, timeout), calls.values()), strict=True))
     most = timeout + LATE_S * max(bench.scale, 1.0)
@@ -231,7 +231,7 @@ def _all_end(bench: Bench, calls: dict[str, Call], timeout: float) -> None:
 
 
 def _outcome(call: Call, timeout: float) -> tuple[object, float]:
-    """What a call returned or raised, and how long it took."""
+    """Return the result or the error of a call, and the seconds that it took."""
     began = time.monotonic()
     try:
         outcome = call(timeout)
@@ -241,7 +241,7 @@ def _outcome(call: Call, timeout: float) -> tuple[object, float]:
 
 
 def _receivers(bench: Bench, topic: str) -> dict[str, Consumer]:
-    """Consumers that have nothing left to receive."""
+    """Return consumers that have nothing left to receive."""
     able = bench.client.capabilities
     found = {"a reader": bench.connect().consumer(topic, start=LATEST)}
     if able.durable_groups and able.ordered:
@@ -254,7 +254,7 @@ def _receivers(bench: Bench, topic: str) -> dict[str, Consumer]:
 
 
 def _asking(bench: Bench, topic: str) -> dict[str, Call]:
-    """Questions, each of another client."""
+    """Return queries, each of another client."""
     (health, partitions, marks, bounds, starts, create, lag), new = (
         (bench.connect() for _ in range(7)),
         bench.owned(bench.name()),
@@ -273,7 +273,7 @@ def _asking(bench: Bench, topic: str) -> dict[str, Call]:
 
 
 def _sending(bench: Bench, topic: str) -> dict[str, Call]:
-    """Sends, each of another producer."""
+    """Return sends, each of another producer."""
     send, many, flush = (bench.connect().producer(topic) for _ in range(3))
     opener = bench.connect()
 
@@ -289,7 +289,7 @@ def _sending(bench: Bench, topic: str) -> dict[str, Call]:
 
 
 def _receiving(bench: Bench, topic: str) -> dict[str, Call]:
-    """Openings of consumers, and receives of many."""
+    """Return openings of consumers, and a ``receive_many``."""
     able, reader, group = bench.client.capabilities, bench.connect().consumer(topic, start=LATEST), bench.name()
     one, other = bench.connect(), bench.connect()
     bench.rests(reader)
@@ -303,7 +303,7 @@ def _receiving(bench: Bench, topic: str) -> dict[str, Call]:
 
 
 def _moving(bench: Bench, topic: str) -> dict[str, Call]:
-    """Seeks and commits."""
+    """Return seeks and commits."""
     able, reader = bench.client.capabilities, bench.connect().consumer(topic, start=EARLIEST)
     bench.take(reader, 3)
     found: dict[str, Call] = {"seek": lambda t: reader.seek(LATEST, timeout=t)}
@@ -321,7 +321,7 @@ def _moving(bench: Bench, topic: str) -> dict[str, Call]:
 
 
 def _closing(bench: Bench, topic: str) -> dict[str, Call]:
-    """Closes of what has something left to do."""
+    """Return closes of objects that have something left to do."""
     producer, client = bench.connect().producer(topic), bench.connect()
     client.consumer(topic, start=EARLIEST)
 

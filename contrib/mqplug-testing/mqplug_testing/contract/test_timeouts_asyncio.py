@@ -18,7 +18,7 @@ case = Registry()
 
 @case("TO-03", profile="full")
 def test_cancelled_receive(bench: Bench) -> None:
-    """A receive that is cancelled, at whatever moment, loses no message: the next one gets it."""
+    """A receive that is cancelled, at any moment, loses no message: the next one gets it."""
 
     async def story() -> None:
         async with bench.aio() as mq:
@@ -53,13 +53,13 @@ Way = Callable[[AsyncConsumer, random.Random], Awaitable[list[Message]]]
 
 
 async def _again_and_again(bench: Bench, mq: AsyncClient, way: Way) -> None:
-    """Messages come one after the other, and receives are cancelled at random moments."""
+    """Cancel receives at random moments, while messages come one after the other."""
     topic, chance, found = bench.topic(), random.Random(7), list[Message]()
     async with mq.consumer(topic, start=EARLIEST) as reader, mq.producer(topic) as out:
         sending = asyncio.ensure_future(_send_in_turn(out, 150))
         while not (sending.done() and found and found[-1].id == sending.result()[-1]):
             receiving = asyncio.ensure_future(way(reader, chance))
-            for _ in range(chance.randint(0, 3)):  # to the midst of its beginning
+            for _ in range(chance.randint(0, 3)):  # into its first steps
                 await asyncio.sleep(0)
             await asyncio.wait({receiving}, timeout=chance.choice([0, 0, 0.0005, 0.02]))
             receiving.cancel()
@@ -76,7 +76,7 @@ async def _send_in_turn(out: AsyncProducer, count: int) -> list[MessageId]:
 
 @case("TO-04")
 def test_cancelled_send(bench: Bench) -> None:
-    """A send that is cancelled is stored once or not at all, keeps its place, and the producer goes on."""
+    """A send that is cancelled is stored once or not at all, keeps its place, and the producer continues."""
     topic, said = bench.topic(), dict[bytes, MessageId]()
     chance = random.Random(3)
 
@@ -103,7 +103,7 @@ def test_cancelled_send(bench: Bench) -> None:
 
 @case("TO-06", profile="full")
 def test_cancellation_gets_through(bench: Bench) -> None:
-    """Whatever a task waits for when it is cancelled, it ends as cancelled; what it had opened is closed by then."""
+    """A task that is cancelled ends as cancelled, whatever it waits for; what it had opened is closed by then."""
     topic, ids = bench.filled(3)
 
     async def story() -> None:
@@ -149,7 +149,7 @@ async def _receives_many(reader: AsyncConsumer) -> None:
 
 
 async def _closes(bench: Bench, mq: AsyncClient) -> None:
-    """A close that is cancelled still stores the acks, and leaves the group."""
+    """Check that a close that is cancelled still stores the acks, and leaves the group."""
     topic, ids = bench.filled(4)
     group = bench.name()
     member = await mq.consumer(topic, group=group)
@@ -167,7 +167,7 @@ async def _closes(bench: Bench, mq: AsyncClient) -> None:
 
 @case("TO-07")
 def test_cancelled_before(bench: Bench) -> None:
-    """What is cancelled before it began does nothing: nothing is sent."""
+    """A call that is cancelled before it begins does nothing: no record is sent."""
     topic = bench.topic()
 
     async def story() -> None:
@@ -199,7 +199,7 @@ async def _cancelled_itself(call: Callable[[], Awaitable[object]]) -> None:
 
 @case("TO-11", needs=("shared", "groups"))
 def test_cancelled_receive_of_a_member_that_shares(bench: Bench) -> None:
-    """What came for a receive that was cancelled is not acked: a commit stores what was acked, and no more."""
+    """Messages that arrived for a cancelled receive are not acked: a commit stores what was acked, and no more."""
     topic, ids = bench.dripped(12)
     group, acked = bench.name(), list[MessageId]()
 
@@ -208,7 +208,7 @@ def test_cancelled_receive_of_a_member_that_shares(bench: Bench) -> None:
             for pause_s in (0.0, 0.01, 0.1, 0.3):
                 receiving = asyncio.ensure_future(member.receive_many(5))
                 await asyncio.sleep(0)
-                time.sleep(pause_s)  # noqa: ASYNC251 - the loop is not to see what comes meanwhile
+                time.sleep(pause_s)  # noqa: ASYNC251 - messages arrive while the loop cannot run
                 await cancelled(bench, receiving)
                 [message] = await member.receive_many(1, bench.patience)
                 await member.ack(message)

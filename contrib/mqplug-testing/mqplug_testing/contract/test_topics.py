@@ -31,7 +31,7 @@ case = Registry()
 
 @case("TOP-01")
 def test_create(bench: Bench) -> None:
-    """A topic that was created is there, for this client and for others."""
+    """A created topic exists, for this client and for others."""
     name = bench.name()
     with bench.raises(TopicNotFound):
         bench.client.partitions(name)
@@ -42,7 +42,7 @@ def test_create(bench: Bench) -> None:
 
 @case("TOP-02")
 def test_create_twice(bench: Bench) -> None:
-    """A topic that exists is ``TopicExists``; ``exist_ok`` takes it as it is, but not with other settings."""
+    """Creating an existing topic raises ``TopicExists``; ``exist_ok`` accepts it, unless its settings differ."""
     topic, ids = bench.filled(1)
     with bench.raises(TopicExists):
         bench.client.create_topic(topic)
@@ -62,10 +62,10 @@ def test_create_twice(bench: Bench) -> None:
 
 @case("TOP-03", needs=("delete_topic",))
 def test_delete(bench: Bench) -> None:
-    """A topic that was deleted is gone, with its messages."""
+    """A deleted topic is gone with its messages."""
     topic, _ = bench.filled(3)
     bench.client.delete_topic(topic)
-    bench.wait(lambda: _is_missing(bench, topic), "a deleted topic is TopicNotFound")
+    bench.wait(lambda: _is_missing(bench, topic), "a deleted topic raises TopicNotFound")
     with bench.raises(TopicNotFound):
         bench.client.watermarks(topic)
     with bench.raises(TopicNotFound):
@@ -82,7 +82,7 @@ def _is_missing(bench: Bench, topic: str) -> bool:
 
 @case("TOP-04", needs=("delete_topic",))
 def test_delete_and_create(bench: Bench) -> None:
-    """A topic that is made again starts empty, has none of the old ids, and takes none of them."""
+    """A recreated topic begins empty, has none of the old ids, and accepts none of them."""
     topic, old = bench.filled(3)
     bench.make_again(topic)
     bench.equal(bench.read(topic), [])
@@ -106,7 +106,7 @@ def test_delete_and_create(bench: Bench) -> None:
 
 @case("TOP-05", needs=("list_topics",))
 def test_listing(bench: Bench) -> None:
-    """The list of topics is sorted, has what was created, once, and nothing of the backend's own."""
+    """The list of topics is sorted, has each topic once, and omits the backend's own."""
     topics = [bench.topic() for _ in range(3)]
     found = bench.client.topics()
     bench.equal([topic for topic in found if topic in topics], sorted(topics))
@@ -116,20 +116,20 @@ def test_listing(bench: Bench) -> None:
 
 @case("TOP-06")
 def test_missing(bench: Bench) -> None:
-    """Whatever is asked of a missing topic is ``TopicNotFound``, and makes none; with ``create=True`` it is made."""
+    """Every call about a missing topic raises ``TopicNotFound``, and creates none; ``create=True`` creates it."""
     name = bench.name()
     for call in uses(bench, name):
         with bench.raises(TopicNotFound) as caught:
             call()
         bench.that(name in str(caught.value), "the error names the topic")
     if bench.client.capabilities.list_topics:
-        bench.that(name not in bench.client.topics(), "asking made no topic")
+        bench.that(name not in bench.client.topics(), "the calls created no topic")
     sent = bench.client.producer(bench.owned(name), create=True).send(b"x", partition=0)
     bench.delivers(bench.client.consumer(name, start=EARLIEST, create=True), [sent])
 
 
 def uses(bench: Bench, name: str) -> list[Callable[[], object]]:
-    """All that can be asked of a topic."""
+    """Return all calls about a topic."""
     client, able, group = bench.client, bench.client.capabilities, bench.name()
     roaming = client.producer()
     calls: list[Callable[[], object]] = [
@@ -150,7 +150,7 @@ def uses(bench: Bench, name: str) -> list[Callable[[], object]]:
 
 @case("TOP-07")
 def test_odd_names(bench: Bench) -> None:
-    """Every legal name is a name of its own: dots, dashes, digits, upper and lower case, full length."""
+    """Every legal name is a topic of its own: dots, dashes, digits, upper and lower case, full length."""
     stem = bench.name()
     names = [f"{stem}.a-b_c", f"{stem}.A-B_C", f"0.{stem}", f"{stem}-", f"{stem}..", f"{stem}-partition"]
     names.append((stem + "x" * 249)[: min(249, bench.client.capabilities.topic_name_max)])
@@ -164,7 +164,7 @@ def test_odd_names(bench: Bench) -> None:
 
 @case("TOP-08")
 def test_illegal_names(bench: Bench) -> None:
-    """A name that is not legal everywhere cannot be created: ``InvalidName``; what is no str is a ``TypeError``."""
+    """A name that is not legal on every backend raises ``InvalidName``, a non-``str`` name ``TypeError``."""
     client, stem = bench.client, bench.name()
     odd = ("/", "\0", " ", "ü", ":", "\\", "\n", "\t", "-partition-0", "-partition-12", "-partition-x")
     for name in ("", ".", "..", "/", "x" * 250, *(stem + each for each in odd)):
@@ -189,7 +189,7 @@ def _create_by_use(bench: Bench) -> Callable[[str], object]:
 
 @case("TOP-09")
 def test_isolated(bench: Bench) -> None:
-    """Two topics have nothing to do with each other."""
+    """Activity in one topic is not visible in another."""
     (one, ids), (other, others) = bench.filled(5), bench.filled(3)
     readers = bench.reader(one), bench.reader(other)
     bench.delivers(readers[0], ids)
@@ -200,7 +200,7 @@ def test_isolated(bench: Bench) -> None:
 
 @case("TOP-10")
 def test_prefixes(bench: Bench) -> None:
-    """Topics whose names begin alike have nothing to do with each other."""
+    """Topics whose names begin alike are kept apart."""
     stem = bench.name()
     names = [stem, f"{stem}1", f"{stem}-1", f"{stem}.1", f"{stem}_"]
     ids = {}
@@ -213,8 +213,8 @@ def test_prefixes(bench: Bench) -> None:
 
 @case("TOP-11", needs=("partitions",))
 def test_partitions(bench: Bench) -> None:
-    """A topic has as many partitions as were asked for, numbered from 0; nonsense is refused."""
-    topic = bench.topic(partitions=12)  # by their text, 10 would come before 2
+    """A topic has as many partitions as requested, numbered from 0; an invalid number is refused."""
+    topic = bench.topic(partitions=12)  # sorted as text, 10 would come before 2
     bench.equal([log.partition for log in bench.client.partitions(topic)], list(range(12)))
     bench.equal([log.partition for log in bench.client.describe(topic).logs], list(range(12)))
     bench.equal(list(bench.client.watermarks(topic)), list(range(12)))
@@ -228,7 +228,7 @@ def test_partitions(bench: Bench) -> None:
 
 @case("TOP-12", needs=("add_partitions", "partitions"))
 def test_add_partitions(bench: Bench) -> None:
-    """Partitions can be added, and never taken away; what was there stays, under its ids."""
+    """Partitions can be added but never removed; the messages and ids of the old ones stay."""
     topic = bench.topic(partitions=2)
     ids = [each for number in (0, 1) for each in bench.fill(topic, 3, partition=number)]
     marks = bench.client.watermarks(topic)
@@ -247,7 +247,7 @@ def test_add_partitions(bench: Bench) -> None:
 
 @case("TOP-13")
 def test_many_at_once(bench: Bench) -> None:
-    """Twenty topics that are filled at the same time are each complete, and in order."""
+    """Twenty topics filled at the same time are each complete and in order."""
     topics = [bench.topic() for _ in range(20)]
     producer = bench.client.producer()
 
@@ -282,7 +282,7 @@ def test_many_topics(bench: Bench) -> None:
 
 @case("TOP-15", needs=("delete_topic",))
 def test_deleted_under_a_consumer(bench: Bench) -> None:
-    """A consumer whose topic is deleted gets an error, and does not wait for ever."""
+    """A consumer whose topic is deleted gets an error, and does not wait forever."""
     topic, ids = bench.filled(2)
     reader = bench.reader(topic)
     bench.delivers(reader, ids)
@@ -326,7 +326,7 @@ def _limited(bench: Bench) -> str:
 
 @case("TOP-22", needs=NEEDS)
 def test_altered(bench: Bench) -> None:
-    """Only what is given is altered, the answer and every client's next ``describe`` show it, and messages stay."""
+    """Altering changes only the given settings; the answer and each ``describe`` have them, and messages stay."""
     topic, other = _limited(bench), bench.connect()
     ids = bench.fill(topic, 3)
     changes: tuple[tuple[Client, dict[str, Any], tuple[float, int]], ...] = (
@@ -344,7 +344,7 @@ def test_altered(bench: Bench) -> None:
 
 @case("TOP-23", needs=NEEDS)
 def test_refused(bench: Bench) -> None:
-    """Nothing at all, nonsense, and an option that the backend does not know are refused, and alter nothing."""
+    """Giving nothing, invalid settings, and options that the backend does not know are refused, and alter nothing."""
     topic, missing = _limited(bench), bench.name()
     before = bench.client.describe(topic)
     for error, given in WRONG:
@@ -361,7 +361,7 @@ def test_refused(bench: Bench) -> None:
 
 @case("TOP-24", needs=(*NEEDS, "persistent"), hooks=("kill", "start"), timeout=180)
 def test_killed_after(bench: Bench) -> None:
-    """A backend that is killed right after a topic was altered comes back with the topic as altered."""
+    """A backend that is killed right after a topic was altered restarts with the altered settings."""
     assert bench.harness.kill is not None and bench.harness.start is not None
     topic = _limited(bench)
     info = bench.client.alter_topic(topic, retention=7200)
@@ -373,7 +373,7 @@ def test_killed_after(bench: Bench) -> None:
 
 @case("TOP-25", needs=NEEDS, timeout=180)
 def test_at_the_same_time(bench: Bench) -> None:
-    """Clients that alter a topic at the same time all return, and the topic is as one of them left it."""
+    """When clients alter a topic at the same time, all calls return, and the topic is as one of them left it."""
     topic, clients = _limited(bench), [bench.client, bench.connect()]
     for number in range(1, 4):
         wanted = [number * 3600, number * 3600 + 1800]

@@ -1,4 +1,4 @@
-"""TOP: topics that are deleted or made again, also by another client under whoever has them open."""
+"""TOP: topics that are deleted or recreated, also by another client, while they are open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ case = Registry()
 
 @case("TOP-16", needs=("delete_topic", "durable_groups"), timeout=180)
 def test_groups_of_a_new_topic(bench: Bench) -> None:
-    """A group that read a topic which was deleted and made again begins at its ``start=`` in the new one."""
+    """A group that read a topic that was deleted and recreated begins at its ``start=`` in the new one."""
     topic, ids = bench.filled(6)
     early, late = bench.name(), bench.name()
     for group in (early, late):
@@ -28,7 +28,7 @@ def test_groups_of_a_new_topic(bench: Bench) -> None:
 
 @case("TOP-17", needs=("delete_topic",), timeout=180)
 def test_deleted_under_all(bench: Bench) -> None:
-    """When a topic is deleted, by whomever, live consumers and producers get ``TopicNotFound``, and none makes it."""
+    """When any client deletes a topic, its open consumers and producers get ``TopicNotFound``; none recreates it."""
     topic, ids = bench.filled(2)
     able, producer, reader = bench.client.capabilities, bench.client.producer(topic), bench.reader(topic)
     bench.delivers(reader, ids)
@@ -45,13 +45,13 @@ def test_deleted_under_all(bench: Bench) -> None:
     for who, use in uses.items():
         said = list[str]()
         bench.wait(lambda use=use, said=said: _not_found(use, said), f"{who} gets TopicNotFound")  # type: ignore[misc]
-        bench.equal([each for each in said if topic not in each], [], f"what {who} got besides")
+        bench.equal([each for each in said if topic not in each], [], f"other errors that {who} got")
     if able.list_topics:
-        bench.that(topic not in bench.client.topics(), "nobody made it again")
+        bench.that(topic not in bench.client.topics(), "none of them recreated it")
 
 
 def _not_found(use: Callable[[], object], said: list[str]) -> bool:
-    """Whether the topic is not found; another error on the way there is noted."""
+    """Return whether the topic is not found; any other error is noted."""
     try:
         use()
     except TopicNotFound:
@@ -61,7 +61,7 @@ def _not_found(use: Callable[[], object], said: list[str]) -> bool:
     return False
 
 
-Told = dict[MessageId, bytes | None]
+StoredValues = dict[MessageId, bytes | None]
 
 SENDS = 10
 SEND_S = 2.0  # for a send to a topic that may be gone
@@ -69,7 +69,7 @@ SEND_S = 2.0  # for a send to a topic that may be gone
 
 @case("TOP-19", needs=("delete_topic", "multi_client"), timeout=180)
 def test_deleted_by_another(bench: Bench) -> None:
-    """When another client deletes a topic no send to it is called stored any more, and receive says so."""
+    """After another client has deleted a topic, no send to it is reported as stored, and ``receive`` raises."""
     topic = bench.topic()
     producer, consumers = bench.producer(topic), _consumers(bench, topic)
     sent = producer.send(b"before", partition=0)
@@ -81,25 +81,25 @@ def test_deleted_by_another(bench: Bench) -> None:
         with bench.raises(Error):
             producer.send(b"lost", partition=0, timeout=SEND_S)
     for consumer in consumers:
-        bench.wait(_tells(bench, consumer), "receive tells of it")
+        bench.wait(_receive_fails(bench, consumer), "receive raises an error")
 
 
 @case("TOP-20", needs=("delete_topic", "multi_client"), timeout=180)
 def test_made_again_by_another(bench: Bench) -> None:
-    """When another client makes a topic again, what is called stored is there, and whoever reads hears of it."""
-    told, found = _made_again(bench)
-    bench.equal(set(told.values()) - set(found.values()), set(), "what was called stored is there")
+    """When another client recreates a topic, messages reported as stored are there, and open consumers notice it."""
+    reported, found = _recreated(bench)
+    bench.equal(set(reported.values()) - set(found.values()), set(), "messages reported as stored are there")
 
 
 @case("TOP-21", needs=("delete_topic", "multi_client"), timeout=180)
 def test_ids_of_what_was_made_again(bench: Bench) -> None:
-    """Before long an open producer gives ids of the topic that another client made, or says that its own is gone."""
+    """An open producer soon returns ids of the topic that another client recreated, or raises ``TopicNotFound``."""
     topic = bench.topic()
     producer = bench.producer(topic)
     producer.send(b"old", partition=0)
     other = bench.connect()
     other.delete_topic(topic)
-    bench.wait(lambda: _is_made(other, topic), "the name of a deleted topic is free again")
+    bench.wait(lambda: _is_created(other, topic), "the name of a deleted topic is free again")
     [log] = other.partitions(topic)
 
     def has_noticed() -> bool:
@@ -109,14 +109,14 @@ def test_ids_of_what_was_made_again(bench: Bench) -> None:
             return isinstance(error, TopicNotFound)
         return sent.log == log
 
-    bench.wait(has_noticed, "the producer notices that its topic is another one")
-    told = _sends(producer)
+    bench.wait(has_noticed, "the producer notices that its topic was recreated")
+    reported = _sends(producer)
     found = {message.id: message.value for message in other.read(topic)}
-    bench.equal({each: found.get(each) for each in told}, told, "what was called stored is there, under its id")
+    bench.equal({each: found.get(each) for each in reported}, reported, "messages reported as stored have their ids")
 
 
-def _made_again(bench: Bench) -> tuple[Told, Told]:
-    """Have another client make a topic again; what an open producer then called stored, and what is there."""
+def _recreated(bench: Bench) -> tuple[StoredValues, StoredValues]:
+    """Let another client recreate a topic. Return what an open producer reports as stored then, and what is there."""
     topic = bench.topic()
     producer, consumers = bench.producer(topic), _consumers(bench, topic)
     old = [producer.send(b"%d" % number, partition=0) for number in range(SENDS)]
@@ -124,16 +124,16 @@ def _made_again(bench: Bench) -> tuple[Told, Told]:
         bench.delivers(consumer, old)
     other = bench.connect()
     other.delete_topic(topic)
-    bench.wait(lambda: _is_made(other, topic), "the name of a deleted topic is free again")
-    told = _sends(producer)
+    bench.wait(lambda: _is_created(other, topic), "the name of a deleted topic is free again")
+    reported = _sends(producer)
     with other.producer(topic) as fresh:
-        told[fresh.send(b"new", partition=0)] = b"new"
+        reported[fresh.send(b"new", partition=0)] = b"new"
     found = {message.id: message.value for message in other.read(topic)}
     bench.equal(found.keys() & set(old), set(), "nothing of the old topic is in the new one")
     bench.equal({message.id for message in bench.connect().read(topic)}, found.keys())
     for consumer in consumers:
-        _hears_of_it(bench, consumer, set(found))
-    return told, found
+        _notices(bench, consumer, set(found))
+    return reported, found
 
 
 def _consumers(bench: Bench, topic: str) -> list[Consumer]:
@@ -144,8 +144,8 @@ def _consumers(bench: Bench, topic: str) -> list[Consumer]:
     return found
 
 
-def _is_made(client: Client, topic: str) -> bool:
-    """Make the topic, if its name is free."""
+def _is_created(client: Client, topic: str) -> bool:
+    """Create the topic if its name is free, and return whether it was."""
     try:
         client.create_topic(topic)
     except TopicExists:
@@ -153,37 +153,37 @@ def _is_made(client: Client, topic: str) -> bool:
     return True
 
 
-def _tells(bench: Bench, consumer: Consumer) -> Callable[[], bool]:
-    return lambda: isinstance(_heard(bench, consumer), Error)
+def _receive_fails(bench: Bench, consumer: Consumer) -> Callable[[], bool]:
+    return lambda: isinstance(_received(bench, consumer), Error)
 
 
-def _sends(producer: Producer) -> Told:
-    """Send some; those that were called stored."""
-    told: Told = {}
+def _sends(producer: Producer) -> StoredValues:
+    """Send some messages, and return those that are reported as stored."""
+    reported: StoredValues = {}
     for number in range(SENDS):
         value = b"again %d" % number
         try:
-            told[producer.send(value, partition=0, timeout=SEND_S)] = value
+            reported[producer.send(value, partition=0, timeout=SEND_S)] = value
         except Error:
             continue
-    return told
+    return reported
 
 
-def _heard(bench: Bench, consumer: Consumer) -> Message | Error | None:
-    """What receive returns or raises."""
+def _received(bench: Bench, consumer: Consumer) -> Message | Error | None:
+    """Return the message or the error of a receive."""
     try:
         return consumer.receive(bench.waiting.nothing)
     except Error as error:
         return error
 
 
-def _hears_of_it(bench: Bench, consumer: Consumer, new: set[MessageId]) -> None:
-    """A consumer of the old topic gets an error or the messages of the new one, and none that is not there."""
-    heard: list[Message | Error] = []
+def _notices(bench: Bench, consumer: Consumer, new: set[MessageId]) -> None:
+    """Check that a consumer of the old topic gets an error or a message of the new one."""
+    came: list[Message | Error] = []
 
-    def told() -> bool:
-        heard.extend(each for each in [_heard(bench, consumer)] if each is not None)
-        return bool(heard)
+    def noticed() -> bool:
+        came.extend(each for each in [_received(bench, consumer)] if each is not None)
+        return bool(came)
 
-    bench.wait(told, "receive does not wait for ever on a topic that is gone")
-    bench.that(isinstance(heard[0], Error) or heard[0].id in new, f"{heard[0]!r}")
+    bench.wait(noticed, "receive does not wait forever on a deleted topic")
+    bench.that(isinstance(came[0], Error) or came[0].id in new, f"{came[0]!r}")

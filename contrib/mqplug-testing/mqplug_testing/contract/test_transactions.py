@@ -1,4 +1,4 @@
-"""TX: what a transaction sends, to whatever topics, is stored as one, or not at all."""
+"""TX: the messages of a transaction, on any topics, are stored together, or not at all."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def values(bench: Bench, topic: str) -> list[bytes | None]:
 
 @case("TX-01", needs=NEEDS)
 def test_commit(bench: Bench) -> None:
-    """After the commit all of a transaction is there, on all topics, in order, under the ids that its handles have."""
+    """After the commit all messages of a transaction are readable, on all topics, in order, under its handles' ids."""
     first, second, able = bench.topic(), bench.topic(), bench.client.capabilities
     key, headers = b"k" if able.keys else None, (("h", b"x"),) if able.headers else ()
     with bench.client.transaction(bench.name(), first) as step:
@@ -65,7 +65,7 @@ def test_commit(bench: Bench) -> None:
 
 @case("TX-02", needs=NEEDS)
 def test_abort(bench: Bench) -> None:
-    """Nothing of an aborted transaction is ever there; its handles prove that, and the next step works."""
+    """No message of an aborted transaction is ever readable; its handles prove that, and the next step works."""
     first, second, name = bench.topic(), bench.topic(), bench.name()
     raised = GivenUp(GIVEN_UP)
     with bench.raises(GivenUp) as caught, bench.client.transaction(name, first) as step:
@@ -92,7 +92,7 @@ def test_abort(bench: Bench) -> None:
 
 @case("TX-03", needs=NEEDS)
 def test_unseen(bench: Bench) -> None:
-    """Readers get nothing of an open transaction, and all of it after the commit; till then handles have no result."""
+    """Readers get nothing of an open transaction, and all of it after the commit; until then handles have no result."""
     topic = bench.topic()
     reader = bench.reader(topic)
     bench.only_new(reader, topic)
@@ -105,14 +105,14 @@ def test_unseen(bench: Bench) -> None:
             handles[0].result(60)
         with bench.raises(NotCommitted):
             batch.result(60)
-        bench.that(time.monotonic() - began < 30, "it does not wait for what cannot come before the commit")
+        bench.that(time.monotonic() - began < 30, "it does not wait for a result that only the commit brings")
         bench.equal((handles[0].done, batch.done), (False, False))
     bench.delivers(reader, [handle.result() for handle in handles] + list(batch.result()))
 
 
 @case("TX-04", needs=NEEDS)
 def test_at_once(bench: Bench) -> None:
-    """However many messages a transaction has, whoever reads meanwhile sees all of a partition's or none."""
+    """However many messages a transaction has, a reader of a partition sees all of its messages there, or none."""
     topic, count, ended = bench.topic(), bench.sized(10, 50), Event()
 
     def work() -> None:
@@ -135,7 +135,7 @@ def test_at_once(bench: Bench) -> None:
 
 @case("TX-05", needs=NEEDS)
 def test_beside_a_producer(bench: Bench) -> None:
-    """What others send meanwhile is kept, each sender's messages in its order, and ids ascend as they are read."""
+    """Messages that others send during a transaction are kept, each sender's in order; ids ascend as they are read."""
     topic, name = bench.topic(), bench.name()
     with bench.producer(topic) as out:
         sent: list[MessageId] = []
@@ -153,7 +153,7 @@ def test_beside_a_producer(bench: Bench) -> None:
 
 @case("TX-06", needs=NEEDS)
 def test_fenced(bench: Bench) -> None:
-    """A newer holder of a name aborts what the older one left open; that one gets ``Fenced`` from then on."""
+    """A newer holder of a name aborts what the older one left open; the older one gets ``Fenced`` from then on."""
     topic, name = bench.topic(), bench.name()
     old, new = bench.connect(), bench.connect()
     with bench.raises(Fenced), old.transaction(name, topic) as step:
@@ -178,7 +178,7 @@ def test_fenced(bench: Bench) -> None:
 
 @case("TX-07", needs=NEEDS)
 def test_one_at_a_time(bench: Bench) -> None:
-    """A second step of an open name is ``ConcurrentUse``, and leaves the first as it is; other names are free."""
+    """A second step of an open name raises ``ConcurrentUse``; neither the first nor other names are affected."""
     topic, name = bench.topic(), bench.name()
     with bench.client.transaction(name, topic) as step:
         step.send(b"1")
@@ -200,7 +200,7 @@ def take(client: Client, name: str, topic: str, number: int, *sent: bytes) -> bo
 
 @case("TX-08", needs=NEEDS)
 def test_numbers(bench: Bench) -> None:
-    """A step whose number, or a higher one, was committed is ``repeated`` and sends nothing, also by another client."""
+    """A step whose number, or a higher one, was committed is ``repeated`` and sends nothing, with any client."""
     topic, other, name = bench.topic(), bench.topic(), bench.name()
     bench.equal(take(bench.client, name, topic, 5, b"5"), False)
     for number in (5, 3, 0):
@@ -227,7 +227,7 @@ def test_numbers(bench: Bench) -> None:
 
 @case("TX-24", needs=NEEDS)
 def test_notes(bench: Bench) -> None:
-    """The note of a step is stored with its number, and told to those who repeat it; only then is it stored."""
+    """The note of a step is stored with its number by the commit, and returned to a caller that repeats the step."""
     topic, name, client = bench.topic(), bench.name(), bench.client
     for number, note in ((1, "rows=5 ✓"), (2, ""), (3, "x" * 1000)):
         with client.transaction(name, topic, number=number) as step:
@@ -256,9 +256,9 @@ def test_notes(bench: Bench) -> None:
 
 @case("TX-25", needs=NEEDS)
 def test_flushed(bench: Bench) -> None:
-    """A flush makes room in a step for more than its queue holds, where that can be; nothing is seen before the commit.
+    """A flush makes room in a step, if the backend can do that; before the commit no message is readable.
 
-    Also after a flush, an abort leaves nothing.
+    An abort leaves none, also after a flush.
     """
     topic = bench.topic()
     for end in ("commit", "abort"):
@@ -296,7 +296,7 @@ def test_partitioners(bench: Bench) -> None:
 
 @case("TX-09", needs=NEEDS)
 def test_numbers_outlive(bench: Bench) -> None:
-    """The numbers are known when all clients were closed, and a step without messages uses up its number, too."""
+    """Numbers are remembered after all clients were closed, and a step without messages uses up its number, too."""
     topic, name = bench.topic(), bench.name()
     take(bench.client, name, topic, 4, b"4")
     take(bench.client, name, topic, 2**63 - 2)
@@ -310,7 +310,7 @@ def test_numbers_outlive(bench: Bench) -> None:
 
 @case("TX-10", needs=NEEDS)
 def test_misused(bench: Bench) -> None:
-    """Wrong arguments and messages are refused by typed errors that change nothing, and the step can go on."""
+    """Wrong arguments and messages are refused by typed errors that change nothing, and the step can continue."""
     client, topic, name = bench.client, bench.topic(), bench.name()
     for wrong, kind in ((7, TypeError), ("", InvalidName), ("x" * 250, InvalidName), ("a\nb", InvalidName)):
         with bench.raises(kind):
@@ -347,7 +347,7 @@ def test_misused(bench: Bench) -> None:
 
 @case("TX-11", needs=(*NEEDS, "delete_topic"))
 def test_failed_send(bench: Bench) -> None:
-    """If a message of a transaction cannot be stored, nothing of it is: the commit raises a proven failure."""
+    """If one message of a transaction cannot be stored, none is: the commit raises a proven failure."""
     topic, doomed, name = bench.topic(), bench.topic(), bench.name()
     with bench.client.transaction(name, topic) as step:
         step.send(b"1")
@@ -366,7 +366,7 @@ def test_failed_send(bench: Bench) -> None:
 
 @case("TX-12", needs=NEEDS)
 def test_close(bench: Bench) -> None:
-    """Closing a client with an open transaction aborts that, and its handles prove it; nobody waits for it then."""
+    """Closing a client with an open transaction aborts it, and its handles prove that; the name is free at once."""
     topic, name = bench.topic(), bench.name()
     client = bench.connect()
     step = client.transaction(name, topic)

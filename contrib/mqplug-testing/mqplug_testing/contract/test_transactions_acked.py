@@ -1,4 +1,4 @@
-"""TX: a transaction that stores what a consumer acked, together with what was made of it."""
+"""TX: transactions that store the acks of a consumer together with the results of its messages."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def member(bench: Bench, topic: str, group: str) -> tuple[Client, Consumer]:
 
 
 def transform(step: Transaction, consumer: Consumer, messages: list[Message]) -> None:
-    """Send what is made of these messages, and ack them."""
+    """Send the results of these messages, and ack them."""
     for message in messages:
         step.send(message.value)
         consumer.ack(message)
 
 
 def next_of(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> None:
-    """Check what a new member of the group gets first."""
+    """Check which messages a new member of the group gets first."""
     client, consumer = member(bench, topic, group)
     bench.delivers(consumer, ids)
     client.close()
@@ -51,7 +51,7 @@ def next_of(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> None:
 
 @case("TX-17", needs=NEEDS)
 def test_positions(bench: Bench) -> None:
-    """A commit moves the group's positions, gaps included, and the consumer goes on behind them."""
+    """A commit moves the group's positions, gaps included, and the consumer continues after them."""
     (topic, ids), target, group, name = bench.dripped(8), bench.topic(), bench.name(), bench.name()
     client, consumer = member(bench, topic, group)
     first = bench.take(consumer, 3)
@@ -61,14 +61,14 @@ def test_positions(bench: Bench) -> None:
     stored = bench.client.positions(topic, group=group)[0]
     bench.stands(stored.position, ids, 2)
     behind = [first <= ids[3].coordinates <= last for first, last in stored.acked]
-    bench.equal(any(behind), client.capabilities.individual_ack, "the ack behind a gap is stored")
+    bench.equal(any(behind), client.capabilities.individual_ack, "the ack after a gap is stored")
     with client.transaction(name, target, consumer=consumer) as step:
         step.send(b"without acks")
     bench.equal(bench.client.positions(topic, group=group)[0], stored)
     with client.transaction(name, target, consumer=consumer) as step:
         consumer.ack_through(bench.take(consumer, 1)[0])
     bench.stands(bench.client.positions(topic, group=group)[0].position, ids, 5)
-    bench.delivers(consumer, ids[5:6], "it goes on behind the commits")
+    bench.delivers(consumer, ids[5:6], "it continues after the commits")
     bench.equal(consumer.late_acks, 0)
     client.close()
     next_of(bench, topic, group, ids[5:])
@@ -77,7 +77,7 @@ def test_positions(bench: Bench) -> None:
 
 @case("TX-18", needs=NEEDS)
 def test_given_back(bench: Bench) -> None:
-    """After an abort all that the consumer was handed in vain comes again, first of all, as another attempt."""
+    """After an abort all messages that the consumer received and had not acked before come again, before any others."""
     (topic, ids), target, group, name = bench.dripped(6), bench.topic(), bench.name(), bench.name()
     client, consumer = member(bench, topic, group)
     consumer.ack(bench.take(consumer, 1)[0])
@@ -104,14 +104,14 @@ def test_given_back(bench: Bench) -> None:
 
 @case("TX-19", needs=NEEDS)
 def test_nothing_outside(bench: Bench) -> None:
-    """What is acked in a step is stored by its commit alone: no other commit and no close stores it."""
+    """Acks made in a step are stored only by its commit: no other commit and no close stores them."""
     (topic, ids), target, group = bench.dripped(4), bench.topic(), bench.name()
     client, consumer = member(bench, topic, group)
     consumer.ack(bench.take(consumer, 1)[0])
     step = client.transaction(bench.name(), target, consumer=consumer)
     transform(step, consumer, bench.take(consumer, 2))
     consumer.commit()
-    bench.stands(bench.client.positions(topic, group=group)[0].position, ids, 1, "what was acked before the step")
+    bench.stands(bench.client.positions(topic, group=group)[0].position, ids, 1, "the acks from before the step")
     consumer.close()
     with bench.raises(Closed):
         step.commit()
@@ -121,7 +121,7 @@ def test_nothing_outside(bench: Bench) -> None:
 
 @case("TX-20", needs=(*NEEDS, "partitions"), timeout=180)
 def test_handed_over(bench: Bench) -> None:
-    """If a partition went to another member before the commit, that raises ``NotAssigned``, and stores nothing."""
+    """If a partition went to another member before the commit, the commit raises ``NotAssigned`` and stores nothing."""
     topic, target, group, name = bench.topic(2), bench.topic(), bench.name(), bench.name()
     for partition in (0, 1):
         bench.fill(topic, 1, partition=partition)
@@ -149,7 +149,7 @@ def test_handed_over(bench: Bench) -> None:
 
 @case("TX-21", needs=NEEDS)
 def test_bound_once(bench: Bench) -> None:
-    """A consumer is in one step at a time, and cannot seek meanwhile; one that cannot take part is refused."""
+    """A consumer is in one step at a time, and cannot seek during it; one that cannot take part is refused."""
     (topic, ids), target = bench.dripped(3), bench.topic()
     client, consumer = member(bench, topic, bench.name())
     with client.transaction(bench.name(), target, consumer=consumer) as step:
@@ -171,7 +171,7 @@ def test_bound_once(bench: Bench) -> None:
 
 @case("TX-22", needs=NEEDS)
 def test_repeated(bench: Bench) -> None:
-    """In a repeated step nothing is sent and acks count: it can be taken again with the messages of the first."""
+    """A repeated step sends nothing, but its acks count: a step can be repeated with the messages of the first."""
     (topic, ids), target, group, name = bench.dripped(4), bench.topic(), bench.name(), bench.name()
     client, consumer = member(bench, topic, group)
     for number in (1, 1, 2):
@@ -183,7 +183,7 @@ def test_repeated(bench: Bench) -> None:
 
 @case("TX-23", needs=NEEDS)
 def test_asyncio(bench: Bench) -> None:
-    """In asyncio the positions move with the commit, and an abort gives the messages back, too."""
+    """In asyncio the positions move with the commit, and an abort returns the messages, too."""
     (topic, ids), target, group, name = bench.dripped(4), bench.topic(), bench.name(), bench.name()
 
     async def take(consumer: AsyncConsumer) -> Message:
@@ -217,7 +217,7 @@ POINTS = ("begun", "sent", "acked", "commit", "committed")
 
 @case("TX-15", needs=(*NEEDS, "persistent"), hooks=("second_process",), timeout=600)
 def test_killed(bench: Bench) -> None:
-    """A process that transforms a topic is killed between any two of its steps: each result is there exactly once."""
+    """A process that transforms a topic is killed between any two of its steps: each result is stored exactly once."""
     count = bench.sized(60, 300)
     topic, target, group, name = bench.topic(), bench.topic(), bench.name(), bench.name()
     bench.filler(topic).send_many([Record(b"%d" % number, partition=0) for number in range(count)])

@@ -1,4 +1,4 @@
-"""WM: what is stored, how far it reaches, and what retention and deletion take away."""
+"""WM: watermarks, bounds, counts and lag, also after trims and deletions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mqplug_testing._case_tools.registry import Registry
 
 case = Registry()
 
-ANSWERS = 200  # so many are looked at: high may go back for a moment only
+ANSWERS = 200  # answers that are compared: high may go back only for a moment
 
 
 @case("WM-01")
@@ -50,7 +50,7 @@ def test_empty(bench: Bench) -> None:
 
 @case("WM-02")
 def test_one_message(bench: Bench) -> None:
-    """With one message the bounds are its id twice; low lies before it, and high behind it."""
+    """With one message both bounds are its id; ``low`` lies right before it and ``high`` right after it."""
     topic, ids = bench.filled(1)
     marks, bounds = bench.marks(topic), bench.bounds(topic)
     bench.equal((bounds.first_id, bounds.last_id), (ids[0], ids[0]))
@@ -60,7 +60,7 @@ def test_one_message(bench: Bench) -> None:
 
 @case("WM-04")
 def test_low_is_low(bench: Bench) -> None:
-    """Low lies before every retained message, and reading from it delivers them all."""
+    """``low`` lies before every retained message, and reading from it delivers them all."""
     topic, ids = bench.filled(10)
     low = bench.marks(topic).low
     bench.stands(low, ids, 0)
@@ -69,7 +69,7 @@ def test_low_is_low(bench: Bench) -> None:
 
 @case("WM-06")
 def test_high_is_high(bench: Bench) -> None:
-    """High is the position behind the last message: reading up to it ends with that message."""
+    """``high`` is the position after the last message: a read up to it ends with that message."""
     topic, ids = bench.filled(10)
     high = bench.marks(topic).high
     bench.stands(high, ids, len(ids))
@@ -89,7 +89,7 @@ def test_last_bound(bench: Bench) -> None:
 
 @case("WM-08")
 def test_asking_moves_nothing(bench: Bench) -> None:
-    """Asking for watermarks, bounds and lag needs no group and moves nobody's position."""
+    """Watermarks, bounds and lag need no group, and move no consumer and no stored position."""
     topic, ids = bench.filled(8)
     bench.marks(topic)
     reader = bench.reader(topic)
@@ -121,7 +121,7 @@ def _asking_moves_no_group(bench: Bench) -> None:
 
 @case("WM-09")
 def test_never_backward(bench: Bench) -> None:
-    """While messages are sent, low and high never go back, and high ends behind the last message."""
+    """While messages are sent, ``low`` and ``high`` never go back, and ``high`` ends after the last message."""
     topic = bench.topic()
     ids = bench.fill(topic, 1)
     enough = Event()
@@ -129,7 +129,7 @@ def test_never_backward(bench: Bench) -> None:
     def send() -> None:
         while not enough.is_set():
             ids.extend(bench.fill(topic, 5))
-            time.sleep(0)  # in one process, the other thread asks now
+            time.sleep(0)  # within one process, the other thread has its turn
 
     seen = [bench.marks(topic)]
     with ThreadPoolExecutor(1) as pool:
@@ -143,13 +143,13 @@ def test_never_backward(bench: Bench) -> None:
     for name in ("low", "high"):
         marks = [getattr(each, name) for each in seen]
         bench.equal([(one, other) for one, other in pairwise(marks) if other < one], [], name)
-    bench.that(len(set(seen)) > 2, "messages were stored while it was asked")
+    bench.that(len(set(seen)) > 2, "messages were stored between the answers")
     bench.stands(seen[-1].high, ids, len(ids))
 
 
 @case("WM-10")
 def test_bounded_read(bench: Bench) -> None:
-    """A read from low to high as they were ends, with exactly the messages that were there."""
+    """A read from ``low`` to ``high``, as they were, ends with exactly the messages that were there."""
     topic, ids = bench.filled(20)
     marks = bench.marks(topic)
     bench.fill(topic, 5, begin=20)
@@ -159,7 +159,7 @@ def test_bounded_read(bench: Bench) -> None:
 
 @case("WM-11", needs=("durable_groups",))
 def test_lag(bench: Bench) -> None:
-    """The lag of a group is 0 if, and only if, it has nothing before it."""
+    """The lag of a group is 0 if and only if no message is left for it."""
     topic, ids = bench.filled(6)
     group = bench.name()
     member = bench.member(topic, group)
@@ -188,7 +188,7 @@ def _lag_of_each(bench: Bench) -> None:
 
 @case("WM-12", needs=("partitions",))
 def test_each_partition(bench: Bench) -> None:
-    """Each partition has watermarks and bounds of its own; asked alone or together, the answer is the same."""
+    """Each partition has its own watermarks and bounds, the same for a query about one topic and about many."""
     topic, other = bench.topic(partitions=3), bench.topic()
     ids = {number: bench.fill(topic, number, partition=number) if number else [] for number in range(3)}
     alone = bench.client.watermarks(topic)
@@ -206,7 +206,7 @@ def test_each_partition(bench: Bench) -> None:
 
 @case("WM-13")
 def test_missing_topic(bench: Bench) -> None:
-    """The watermarks, bounds and lag of a topic that does not exist are ``TopicNotFound``, not 0."""
+    """The watermarks, bounds and lag of a missing topic raise ``TopicNotFound``, and are never 0."""
     missing = bench.name()
     with bench.raises(TopicNotFound):
         bench.client.watermarks(missing)
@@ -229,12 +229,12 @@ def test_many_topics(bench: Bench) -> None:
     together = bench.client.watermarks(topics)
     ended = time.perf_counter()
     bench.equal(together, singly)
-    bench.that(ended - middle < max(0.7 * (middle - began), 0.03), "it was as slow as asking one after the other")
+    bench.that(ended - middle < max(0.7 * (middle - began), 0.03), "one query is quicker than one for each topic")
 
 
 @case("WM-15", needs=("time_index", "seek_time"))
 def test_by_time(bench: Bench) -> None:
-    """A consumer that starts at a time begins where a seek to that time leads."""
+    """A start at a time, and a seek to that time, lead to the same position."""
     topic, _ = bench.filled(4)
     reader = bench.reader(topic)
     for message in bench.take(reader, 4):
@@ -259,11 +259,11 @@ def test_after_a_restart(bench: Bench) -> None:
 
 @case("WM-18")
 def test_count(bench: Bench) -> None:
-    """The count says whether it is exact; one that is, is the number of messages."""
+    """``exact`` says whether ``count`` is exact; an exact count is the number of messages."""
     topic, ids = bench.filled(7)
     marks = bench.marks(topic)
     bench.that(marks.exact or not bench.client.capabilities.count_exact, "count_exact is declared")
-    bench.that(marks.count >= 0, "there is no negative count")
+    bench.that(marks.count >= 0, "the count is not negative")
     if marks.exact:
         bench.equal(marks.count, len(ids))
         if bench.client.capabilities.trim:
@@ -274,7 +274,7 @@ def test_count(bench: Bench) -> None:
 
 @case("WM-23", needs=("durable_groups",))
 def test_count_behind_a_position(bench: Bench) -> None:
-    """Where the count is exact, so is the lag of a group, wherever it stands; it is 0 only where none is left."""
+    """If ``count`` is exact, so is the lag of a group, at every position; it is 0 only if no message is left."""
     topic, group = bench.topic(), bench.name()
     ids = [each for count in (3, 1, 7, 2) for each in bench.fill(topic, count)]
     exact = bench.marks(topic).exact
@@ -287,7 +287,7 @@ def test_count_behind_a_position(bench: Bench) -> None:
 
 @case("WM-21")
 def test_values_that_are_nothing(bench: Bench) -> None:
-    """Messages with an empty value, and tombstones, count: in bounds and ``last(n)``, when read, and by time."""
+    """Messages with an empty value, and tombstones, count: in bounds, ``last(n)``, reads, and searches by time."""
     for nothing in (b"", None) if bench.client.capabilities.null_payload else (b"",):
         for values in ([nothing], [nothing, b"x"], [b"x", nothing], [b"x", nothing, b"x", nothing, nothing]):
             topic = bench.topic()
@@ -313,7 +313,7 @@ def _found_by_time(bench: Bench, topic: str, messages: list[Message]) -> None:
 
 @case("WM-16", needs=("transactions",))
 def test_behind_transactions(bench: Bench) -> None:
-    """What transactions leave between the messages, or behind the last, is passed: a read to the end ends there."""
+    """Coordinates that transactions leave between or after messages are skipped: a read to the end ends there."""
     topic, name = bench.topic(), bench.name()
     kept = [bench.fill(topic, 1)[0]]
     for number in range(3):
@@ -335,7 +335,7 @@ def test_behind_transactions(bench: Bench) -> None:
 
 @case("WM-03", hooks=("trim_before",))
 def test_all_trimmed(bench: Bench) -> None:
-    """A topic whose messages were all trimmed is not as good as new: its watermarks and ids go on upward."""
+    """A topic whose messages were all trimmed differs from a new one: its watermarks and ids continue upward."""
     topic = bench.topic()
     fresh = bench.marks(topic)
     ids = bench.fill(topic, 6)
@@ -347,12 +347,12 @@ def test_all_trimmed(bench: Bench) -> None:
     bench.stands(marks.high, ids, len(ids))
     bench.equal(bench.bounds(topic), Bounds(None, None), "nothing is left")
     later = bench.fill(topic, 1)
-    bench.that(later[0] > ids[-1], "the next id lies above all that were")
+    bench.that(later[0] > ids[-1], "the next id is higher than all earlier ones")
 
 
 @case("WM-05", hooks=("trim_before",))
 def test_low_follows_trim(bench: Bench) -> None:
-    """After a trim, low and the first bound are at the first message that is left."""
+    """After a trim, ``low`` and the first bound are at the first retained message."""
     trimmed = bench.trimmed()
     bench.stands(bench.marks(trimmed.topic).low, trimmed.gone + trimmed.left, len(trimmed.gone))
     bench.equal(bench.bounds(trimmed.topic).first_id, trimmed.left[0])
@@ -367,7 +367,7 @@ def _trim_one_of_two(bench: Bench) -> None:
     bench.roll(topic)
     kept = [bench.fill(topic, 1, partition=partition)[0] for partition in range(2)]
     bench.trim(topic, Position(kept[1].log, kept[1].coordinates))
-    bench.stands(bench.marks(topic, 0).low, ids[0], 0, "the other partition is left as it is")
+    bench.stands(bench.marks(topic, 0).low, ids[0], 0, "the other partition is unchanged")
     bench.delivers(bench.reader(topic, EARLIEST, partitions=[0]), [*ids[0], kept[0]])
 
 
@@ -378,7 +378,7 @@ def test_overtaken(bench: Bench) -> None:
     ids = list[MessageId]()
     ids += bench.filler(topic).send_many([Record(bytes(16_000), partition=0) for _ in range(200)])
     reader = bench.reader(topic, before(ids[0]), prefetch_bytes=32_000)
-    bench.equal(reader.receive_many(1, bench.patience).ids, ids[:1])  # and no more than one is asked for
+    bench.equal(reader.receive_many(1, bench.patience).ids, ids[:1])  # only one is requested
     bench.roll(topic)
     ids += bench.fill(topic, 3)
     bench.trim(topic, Position(ids[-3].log, ids[-3].coordinates))
@@ -395,7 +395,7 @@ def test_overtaken(bench: Bench) -> None:
 
 
 def _read_until_lost(bench: Bench, reader: Consumer, last: MessageId) -> list[MessageId]:
-    """What is delivered before ``PositionLost``, or the last message."""
+    """Return the ids that come before ``PositionLost``, or up to the last message."""
     delivered: list[MessageId] = []
     with suppress(PositionLost):
         while last not in delivered:
@@ -405,7 +405,7 @@ def _read_until_lost(bench: Bench, reader: Consumer, last: MessageId) -> list[Me
 
 @case("WM-20", needs=("delete_topic",))
 def test_deleted_topic(bench: Bench) -> None:
-    """Ids and positions of a deleted topic are refused by a new topic of the same name."""
+    """A new topic of the same name refuses the ids and positions of a deleted topic."""
     topic, old = bench.filled(3)
     high = bench.marks(topic).high
     bench.make_again(topic)
@@ -422,7 +422,7 @@ def test_deleted_topic(bench: Bench) -> None:
 
 @case("WM-22", needs=("durable_groups",), hooks=("trim_before",))
 def test_behind_low(bench: Bench) -> None:
-    """After a trim, high stands where it stood, and the lag of a group that stood behind low is what is left for it."""
+    """A trim does not move ``high``; the lag of a group before ``low`` is the number of messages left for it."""
     topic, behind, done = bench.topic(), bench.name(), bench.name()
     ids = bench.fill(topic, 6)
     bench.roll(topic)
@@ -444,24 +444,24 @@ def test_behind_low(bench: Bench) -> None:
 
 @case("WM-24", hooks=("trim_before",))
 def test_just_behind(bench: Bench) -> None:
-    """Low lies just behind the last message that was removed: where the backend can tell, nothing is lost there."""
+    """``low`` lies right after the last removed message; a seek there loses nothing, if the backend knows that."""
     topic, ids = bench.dripped(4)
     bench.roll(topic)
     left = bench.fill(topic, 4, begin=4)
     reader = bench.reader(topic, after(ids[-1]))
-    behind = reader.position()[0]
+    start = reader.position()[0]
     bench.delivers(reader, left)
-    bench.trim(topic, behind)
+    bench.trim(topic, start)
     low = bench.marks(topic).low
     if bench.client.capabilities.trim:
         bench.that(
-            behind <= low <= Position(left[0].log, left[0].coordinates), f"{low!r} is just behind what was removed"
+            start <= low <= Position(left[0].log, left[0].coordinates), f"{low!r} is right after the removed messages"
         )
     for place in (after(ids[-1]), low):
         try:
             reader.seek(place)
         except PositionLost:
-            bench.that(low > behind, f"{behind!r} is not behind {low!r}")
+            bench.that(low > start, f"{low!r} is further on than {start!r}")
             reader.seek(EARLIEST)
         bench.delivers(reader, left)
     with bench.raises(PositionLost):

@@ -1,4 +1,4 @@
-"""WM: what starts mean, asked without a consumer, and positions that are computed."""
+"""WM: starts that are resolved without a consumer, and positions that are moved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATER_MS = 3_600_000
 
 @case("WM-25", timeout=180)
 def test_as_a_consumer_starts(bench: Bench) -> None:
-    """A start is resolved to the position at which a consumer begins with it, in all partitions or the named ones."""
+    """A start is resolved to the position at which a consumer opened with it begins, in all or some partitions."""
     wide = bench.client.capabilities.partitions
     topics = [bench.topic(partitions=2 if wide else 1) for _ in range(2)]
     ids = [bench.fill(topic, 3 + 4 * number) for number, topic in enumerate(topics)]
@@ -61,7 +61,7 @@ def _at(message_id: MessageId) -> Position:
 
 @case("WM-26", needs=("seek_time",))
 def test_times(bench: Bench) -> None:
-    """A time is resolved to the first message at or after it; where there is none, to the high before the look-up."""
+    """A time is resolved to the first message at or after it; if there is none, to ``high`` before the look-up."""
     topic, ids = bench.filled(4)
     messages = bench.take(bench.reader(topic), 4)
     for message in messages:
@@ -71,12 +71,12 @@ def test_times(bench: Bench) -> None:
     high = bench.marks(topic).high
     bench.equal(bench.client.resolve(topic, later), {0: high})
     bench.fill(topic, 1)
-    bench.that(bench.client.resolve(topic, later)[0] > high, "the high of now, not of then")
+    bench.that(bench.client.resolve(topic, later)[0] > high, "the current high, not the earlier one")
 
 
 @case("WM-27")
 def test_leaves_no_trace(bench: Bench) -> None:
-    """To resolve moves no consumer and no group, and leaves no group behind."""
+    """Resolving a start moves no consumer and no group, and leaves no group."""
     topic, ids = bench.filled(8)
     able = bench.client.capabilities
     reader, group = bench.reader(topic), bench.name()
@@ -99,7 +99,7 @@ def test_leaves_no_trace(bench: Bench) -> None:
 
 @case("WM-28", hooks=("trim_before",))
 def test_trimmed_positions(bench: Bench) -> None:
-    """A position of what was removed is ``PositionLost``, low with ``missing="next"``; beyond the end it is itself."""
+    """A trimmed position raises ``PositionLost``, or is ``low`` with ``missing="next"``; one beyond the end stays."""
     trimmed = bench.trimmed()
     topic, low = trimmed.topic, trimmed.low
     for gone in (before(trimmed.gone[0]), after(trimmed.gone[0]), before(trimmed.gone[-1])):
@@ -117,9 +117,7 @@ def test_trimmed_positions(bench: Bench) -> None:
 
 @case("WM-29", needs=("delete_topic",))
 def test_strange_positions(bench: Bench) -> None:
-    """An id or position of another topic, or of one that was deleted, is refused; a missing topic is
-    ``TopicNotFound``.
-    """
+    """An id or position of another topic, or of a deleted one, is refused; a missing topic raises ``TopicNotFound``."""
     topic, old = bench.filled(3)
     _, foreign = bench.filled(1)
     for start in (before(foreign[0]), after(foreign[0]), _at(foreign[0])):
@@ -136,9 +134,7 @@ def test_strange_positions(bench: Bench) -> None:
 
 @case("WM-30", needs=("advance",), timeout=180)
 def test_at_most_so_many(bench: Bench) -> None:
-    """At most so many messages lie between a position and the one that is so many further on, and exactly so many where
-    ids have no gaps.
-    """
+    """Between a position and the one advanced by n messages lie at most n messages, or exactly n without gaps."""
     topic = bench.topic()
     ids = [each for count in (3, 1, 5, 2) for each in bench.fill(topic, count)]
     if bench.client.capabilities.transactions:
@@ -196,29 +192,27 @@ def _reads_as_far(bench: Bench, topic: str, ids: list[MessageId]) -> None:
 
 @case("WM-31", needs=("advance",))
 def test_beyond_the_end(bench: Bench) -> None:
-    """A position can be moved beyond the end, and messages that are sent later lie before it."""
+    """A position can be moved beyond the end, and messages sent later lie before it."""
     topic, ids = bench.filled(3)
     high = bench.marks(topic).high
     far = bench.client.advance(high, 5)
-    bench.that(far > high, f"{far!r} is not behind the end")
+    bench.that(far > high, f"{far!r} is beyond the end")
     bench.equal(bench.client.resolve(topic, far), {0: far})
     reader = bench.reader(topic, far)
     ids += bench.fill(topic, 5)
-    bench.that(_between(ids, high, far) <= 5, "at most so many of those that came")
+    bench.that(_between(ids, high, far) <= 5, "at most 5 of the later messages lie before it")
     if bench.client.distance(bench.marks(topic).low, bench.marks(topic).high) == len(ids):
         bench.equal(_between(ids, high, far), 5)
         bench.delivers(reader, bench.fill(topic, 2))
     for count in (2**31, 2**53, 2**63, 2**64):
         further = bench.client.advance(far, count)
         bench.that(further > far, f"{count} further on is {further!r}")
-        bench.equal(bench.client.resolve(topic, further), {0: further}, "a position that can be")
+        bench.equal(bench.client.resolve(topic, further), {0: further}, "a possible position")
 
 
 @case("WM-32", needs=("advance",))
 def test_no_positions_of_this_log(bench: Bench) -> None:
-    """A position of another cluster, or that cannot be, is ``InvalidMessageId``; two logs have no distance; and nothing
-    goes back.
-    """
+    """A foreign or impossible position raises ``InvalidMessageId``; two logs have no distance; nothing moves back."""
     topic, ids = bench.filled(2)
     other, _ = bench.filled(2)
     here, there = bench.marks(topic).low, bench.marks(other).low
