@@ -281,14 +281,14 @@ def test_the_same_seed_decides_the_same_way():
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
-        ({"operation": "sned", "action": "drop"}, "no operation 'sned': did you mean 'send'"),
+        ({"operation": "sned", "action": "drop"}, "unknown operation 'sned'; did you mean 'send'"),
         (
             {"operation": "connect", "action": "drop"},
-            "'connect' has no fault 'drop': expected one of delay, fail, lose_ack",
+            "'connect' has no fault 'drop'; expected one of delay, fail, lose_ack",
         ),
         ({"operation": "send", "action": "drop", "probability": 2}, "probability"),
         ({"operation": "send", "action": "drop", "nth": 0}, "nth"),
-        ({"operation": "send", "action": "fail", "error": "Nonsense"}, "no error 'Nonsense'"),
+        ({"operation": "send", "action": "fail", "error": "Nonsense"}, "unknown error 'Nonsense'"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(rule, reason):

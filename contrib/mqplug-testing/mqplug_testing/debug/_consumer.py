@@ -17,7 +17,7 @@ MAX_POLL_S: Final = 0.1 + 1e-9  # the longest timeout of a poll, plus room for r
 
 
 class WatchedListener(ListenerProxy):
-    """The core's listener with checks: it may be called inside ``poll`` and ``tend`` only. Knows the held logs."""
+    """The core's listener with checks: a driver calls it only inside ``poll`` and ``tend``. It knows the held logs."""
 
     def __init__(self, inner: Listener, rules: Rules, options: ConsumerOptions) -> None:
         super().__init__(inner)
@@ -37,7 +37,7 @@ class WatchedListener(ListenerProxy):
         self.reading_at |= {log: position.coordinates for log, position in positions.items()}
 
     def follow(self, options: ConsumerOptions) -> None:
-        """Hold just these logs, without a group; with one, the driver says when it gets and loses them."""
+        """Hold exactly these logs, without a group; with one, the driver reports when it gets and loses them."""
         if self._group is None and isinstance(options.start, Mapping):
             new = set(options.logs) - self.held
             self._forget(list(self.held - set(options.logs)))

@@ -130,7 +130,7 @@ class WatchedConnection(ConnectionProxy):
     def distance(self, start: Position, until: Position) -> int:
         between = self.inner.distance(start, until)
         if between < 0:
-            self._rules.breach("further", f"the distance from {start!r} to {until!r}, which lies behind, is {between}")
+            self._rules.breach("further", f"the distance from {start!r} to {until!r} is {between}, which is negative")
         return between
 
     def unwrap(self, kind: type[Any]) -> Any | None:

@@ -47,18 +47,18 @@ def _known(rule: Rule, attribute: Any, operation: str) -> None:
     if operation not in EFFECTS_OF_OPERATIONS:
         near = get_close_matches(operation, EFFECTS_OF_OPERATIONS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(EFFECTS_OF_OPERATIONS)}"
-        raise ValueError(f"there is no operation {operation!r}: {hint}")
+        raise ValueError(f"unknown operation {operation!r}; {hint}")
 
 
 def _possible(rule: Rule, attribute: Any, action: str) -> None:
     possible = EFFECTS_OF_OPERATIONS[rule.operation]
     if action not in possible:
-        raise ValueError(f"{rule.operation!r} has no fault {action!r}: expected one of {', '.join(sorted(possible))}")
+        raise ValueError(f"{rule.operation!r} has no fault {action!r}; expected one of {', '.join(sorted(possible))}")
 
 
 def _an_error(rule: Rule, attribute: Any, name: str) -> None:
     if name not in _ERRORS:
-        raise ValueError(f"mqplug has no error {name!r}")
+        raise ValueError(f"unknown error {name!r}; expected the name of an error of mqplug")
 
 
 def _name(error: str | type[Error]) -> str:
@@ -186,7 +186,7 @@ def before_call(rule: Rule | None, timeout: float) -> float:
 
 
 def after_call(rule: Rule | None) -> None:
-    """Raise ``Timeout`` for a call that was made, if its answer is to be lost."""
+    """Raise ``Timeout`` for a call that was made, if the rule loses its answer."""
     if rule is not None and rule.action == "lose_ack":
         raise Timeout("mqplug_testing.faults lost the answer: the call may or may not have taken effect")
 

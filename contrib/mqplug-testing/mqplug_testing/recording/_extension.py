@@ -69,8 +69,8 @@ def _text(path: str | os.PathLike[str] | None) -> str | None:
 class Recorder:
     """An extension that records calls in memory, or appends them to the file at ``path``. Many clients may share it.
 
-    ``payloads`` selects what is kept of keys and values: a "digest", the "value" itself, or "none". After ``limit``
-    calls and messages the recording is full: one last call says so, and later calls are dropped.
+    ``payloads`` selects how keys and values are kept: as a "digest", as the "value" itself, or "none". After ``limit``
+    calls and messages the recording is full: one last call reports that, and later calls are dropped.
     """
 
     path: str | None = attrs.field(default=None, converter=_text)
@@ -301,7 +301,7 @@ class RecordedProducer(ProducerProxy):
 
 
 class RecordedSend:
-    """The messages of one ``send`` on their way. The call is recorded before the core learns the last outcome."""
+    """The messages of one ``send`` in flight. The call is recorded before the core learns the last outcome."""
 
     def __init__(
         self, recording: Recording, member: str, sendings: Sequence[Sending], unfinished: set[RecordedSend]

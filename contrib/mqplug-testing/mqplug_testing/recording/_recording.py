@@ -141,7 +141,7 @@ class CallsInMemory:
 
 
 class Recording:
-    """The calls of one recorder. Thread-safe. Beyond ``limit``, one last call says so, and later calls are dropped."""
+    """The calls of one recorder. Thread-safe. Beyond ``limit``, a last call reports that; later ones are dropped."""
 
     def __init__(self, storage: CallStorage, payloads: Payloads, limit: int) -> None:
         self.storage = storage
@@ -212,7 +212,7 @@ def error_summary(error: BaseException) -> str:
 
 
 def as_group_positions(positions: Mapping[Log, Position]) -> tuple[GroupPosition, ...]:
-    """Return plain positions as group positions, the form that a call has."""
+    """Return plain positions as group positions, the form that calls hold."""
     return tuple(map(GroupPosition, positions.values()))
 
 

@@ -41,7 +41,7 @@ LEGAL_CALL_FAULTS = (
 )
 """Faults that a client must survive without losing, repeating or inventing anything.
 
-No open loses its answer: the member would exist without its client knowing it, and hold its partitions for ever.
+No open loses its answer: the member would exist without its client knowing it, and hold its partitions forever.
 """
 
 
@@ -80,7 +80,7 @@ def backend_faults(harness: Harness, topic: str) -> list[BackendFault]:
 
 
 class FaultActor:
-    """Disturbs the backend now and then. After each fault it leaves the backend alone for a while."""
+    """Disturbs the backend from time to time. After each fault it leaves the backend alone for a while."""
 
     def __init__(self, context: RunContext, choice: Sequence[BackendFault]) -> None:
         self.name = FAULT_ACTOR
@@ -106,7 +106,7 @@ class FaultActor:
                         fault.begin()
             else:
                 self._under_way(fault)
-        except Exception as error:  # noqa: BLE001 - the harness failed, not the backend: say so
+        except Exception as error:  # noqa: BLE001 - the harness failed, not the backend
             recorder.add(self.name, UnexpectedError(f"the harness failed to {fault.name}: {error!r}"))
         recorder.add(self.name, BackendDisturbed(fault.name), began)
 

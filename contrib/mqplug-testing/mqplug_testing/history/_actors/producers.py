@@ -1,4 +1,4 @@
-"""Producers: each sends numbered records by every call there is, and records their outcomes."""
+"""Producers: each sends numbered records by every call that sends, and records their outcomes."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class RunContext:
                 client.close(10)
 
     def _connect(self) -> Client:
-        """Connect in one of the ways of the harness: some clients are behind the network that can be cut."""
+        """Connect in one of the ways of the harness: some clients use the network that can be cut."""
         if self._extensions and self.harness.extended is not None:
             return self.harness.extended(self._extensions)
         self._connections += 1
@@ -132,7 +132,7 @@ class RunContext:
     # acting ------------------------------------------------------------------------------------------------
 
     def perform(self, actor: Actor) -> None:
-        """Run one actor to the end of the run. Only errors of mqplug are expected there."""
+        """Run one actor to the end of the run. Only errors of mqplug are expected."""
         try:
             while self.running:
                 with suppress(Error), self.barrier.passing():
@@ -152,7 +152,7 @@ class EmptyingBarrier:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Be inside for the block, once that is allowed."""
+        """Be inside for the block, once the barrier is open."""
         with self._changed:
             self._changed.wait_for(lambda: not self.shut)
             self._inside += 1

@@ -58,7 +58,7 @@ def shrink(history: History, anomaly: Anomaly, *, seconds: float = 5.0) -> tuple
     """Return a few events of the history in which the same anomaly is found.
 
     Events that would excuse it were searched in the whole history: the result contains only those that show it. At the
-    timeout, the shortest so far is returned.
+    timeout, the shortest result found is returned.
     """
     frame = {each.did.consumer: each for each in history.events if isinstance(each.did, ConsumerOpened)}
     deadline = Deadline(seconds)

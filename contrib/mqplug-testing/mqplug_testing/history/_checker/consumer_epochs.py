@@ -41,7 +41,7 @@ class Ack:
 class Epoch:
     """The deliveries of a partition to a consumer without a move.
 
-    ``expected`` is where it had to begin; None where the group's position decided. ``began`` is the earliest moment at
+    ``expected`` is where it had to begin; None if the group's position decided. ``began`` is the earliest moment at
     which that position may have been read.
     """
 
@@ -78,7 +78,7 @@ class Epochs:
         self.acks: dict[tuple[str, int, Coordinates], list[Ack]] = defaultdict(list)
         self.gave_back: dict[tuple[int, Coordinates], set[str]] = defaultdict(set)
         self._now: dict[tuple[str, int], Epoch] = {}
-        self._over: dict[tuple[str, int], Epoch] = {}  # the one before
+        self._over: dict[tuple[str, int], Epoch] = {}  # the previous one
         self._last: dict[tuple[str, int], tuple[int, Epoch]] = {}  # with the time of the call that returned messages
         self._got_in: dict[tuple[str, int, Coordinates], Epoch] = {}  # the epoch of each message's last delivery
         self._unstored: dict[str, list[tuple[Ack, Epoch]]] = defaultdict(list)
@@ -112,7 +112,7 @@ class Epochs:
     # epochs ------------------------------------------------------------------------------------------------
 
     def _at(self, event: Event, consumer: str, partition: int) -> Epoch:
-        """Return the present epoch of a consumer in a partition; the first one begins where the consumer was opened."""
+        """Return the current epoch of a consumer in a partition; the first one begins where the consumer was opened."""
         present = self._now.get((consumer, partition))
         if present is not None:
             return present
@@ -124,8 +124,8 @@ class Epochs:
         return self._begin(opened, consumer, partition, start)
 
     def _handed_out_in(self, event: Event, consumer: str, partition: int) -> Epoch:
-        """Return the epoch of a delivery. All messages of one call are of one epoch, also if it was over when they were
-        recorded.
+        """Return the epoch of a delivery. All messages of one call belong to one epoch, even if it was over when they
+        were recorded.
         """
         before = self._last.get((consumer, partition))
         if before is not None and before[0] == event.began:
@@ -145,8 +145,8 @@ class Epochs:
         return self.opened[consumer]
 
     def _cause(self, assigned: Event, consumer: str, partition: int) -> Event:
-        """Return what began the epoch of an assignment: where hand-overs are invisible, a member has its partitions,
-        and may read ahead, from the beginning of its opening.
+        """Return the event that began the epoch of an assignment: if hand-overs are invisible, a member has its
+        partitions, and may read ahead, from the beginning of its opening.
         """
         first = (consumer, partition) not in self._now and (consumer, partition) not in self._over
         invisible = not self._logs.guarantee.assignment_events

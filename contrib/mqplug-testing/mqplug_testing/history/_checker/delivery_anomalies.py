@@ -159,7 +159,7 @@ def returned_acks(logs: SeenLogs, epochs: Epochs, groups: GroupAcks) -> Iterator
 def _acked_before(logs: SeenLogs, groups: GroupAcks, epoch: Epoch, event: Event, got: MessageReceived) -> Ack | None:
     """Return the ack after which a message should not have been delivered.
 
-    Where whole entries are acked, one consumer has to ack each message of an entry: the entry is redelivered while any
+    If whole entries are acked, one consumer has to ack each message of an entry: the entry is redelivered while any
     ack is missing, and then all of them have to be acked anew.
     """
     assert epoch.group is not None
@@ -221,6 +221,6 @@ def wrong_positions(history: History, logs: SeenLogs, groups: GroupAcks) -> Iter
             for passed in logs.between(partition, stood, place):
                 # A seek during the call may come after the position was read, and forget the earlier acks.
                 if all(groups.surely_open(group, partition, passed, when) for when in (event.ended, event.began)):
-                    text = f"the position of {group} is behind it, and no member acked it"
+                    text = f"the position of {group} is past it, and no member acked it"
                     shown = (event, *logs.seen[partition, passed].values())
                     yield Anomaly("acked by nobody", text, shown, partition, passed)

@@ -131,7 +131,7 @@ class GroupAcks:
     def possibly_acked(self, group: str, partition: int, place: Coordinates, moment: int) -> bool:
         """Return whether the group may have passed this message at that time."""
         if self._logs.may_be_trimmed(partition, place, self._began.get(group, moment)):
-            return True  # EARLIEST was behind it already
+            return True  # EARLIEST was past it already
         moved = self._moved_by(group, partition, moment)
         forgotten = moved.forgotten(place)
         if moved.may_have_passed(place, forgotten):

@@ -103,10 +103,10 @@ class SeenLogs:
         """The partitions with known messages."""
         return sorted(self._order)
 
-    def between(self, partition: int, first: Coordinates, behind: Coordinates) -> Sequence[Coordinates]:
-        """Return the coordinates from ``first`` on, and before ``behind``."""
+    def between(self, partition: int, first: Coordinates, end: Coordinates) -> Sequence[Coordinates]:
+        """Return the coordinates from ``first`` on, and before ``end``."""
         order = self.order(partition)
-        return order[bisect_left(order, first) : bisect_left(order, behind)]
+        return order[bisect_left(order, first) : bisect_left(order, end)]
 
     def inside(self, partition: int, low: Coordinates, high: Coordinates) -> Sequence[Coordinates]:
         """Return the coordinates strictly between two others."""
@@ -114,7 +114,7 @@ class SeenLogs:
         return order[bisect_right(order, low) : bisect_left(order, high)]
 
     def next(self, partition: int, position: Coordinates) -> Coordinates | None:
-        """Return the first message at or behind a position."""
+        """Return the first message at or after a position."""
         order = self.order(partition)
         index = bisect_left(order, position)
         return order[index] if index < len(order) else None
@@ -129,7 +129,7 @@ class SeenLogs:
         return send is not None and send.ok and send.ended < moment
 
     def first_at(self, partition: int, moment: int) -> Coordinates | None:
-        """Return the first message whose log time is not earlier, if it is known which one it is."""
+        """Return the first message whose log time is not earlier, if that one is known."""
         times = self._times.get(partition, [])
         index = bisect_left(times, moment)
         return self._order[partition][index] if index < len(times) else None
@@ -186,7 +186,7 @@ ANYWHERE = PositionRange(BEFORE_ALL, None)
 
 
 def just_after(place: Coordinates) -> Coordinates:
-    """Return the position just after a message: ids may be sparse, so it equals no other id."""
+    """Return the position right after a message: ids may be sparse, so it equals no other id."""
     return (*place, 0)
 
 
@@ -202,14 +202,14 @@ def expected_range(logs: SeenLogs, target: SeekTarget, partition: int, event: Ev
         case "earliest":
             return PositionRange.exactly(BEFORE_ALL)
         case "latest":
-            return _behind(logs, partition, event, 0)
+            return _before_end(logs, partition, event, 0)
         case "last":
-            return _behind(logs, partition, event, target.number)
+            return _before_end(logs, partition, event, target.number)
         case "time":
             return _at_time(logs, partition, target.number)
 
 
-def _behind(logs: SeenLogs, partition: int, event: Event, count: int) -> PositionRange:
+def _before_end(logs: SeenLogs, partition: int, event: Event, count: int) -> PositionRange:
     """Return the position `count` messages before the end, as it was at some moment of the call."""
     order = logs.order(partition)
     end = bisect_right(order, logs.last_before(partition, event.began))

@@ -124,7 +124,7 @@ class StoredSoFar:
         self.last: dict[int, tuple[Coordinates, Event]] = {}
 
     def advance_to(self, moment: int) -> None:
-        """Take in the messages stored until then."""
+        """Include the messages stored until then."""
         while self._next is not None and self._next.ended < moment:
             sent = self._next.did
             assert isinstance(sent, RecordSent)

@@ -119,7 +119,7 @@ def _run(harness: Harness, plan: Plan, *, faults: bool, defects: Sequence[Rule])
 
 
 def _begin(context: RunContext, client: Client, groups: Sequence[GroupPlan]) -> None:
-    """Send the first messages, and place the group that starts at LATEST behind them."""
+    """Send the first messages, and place the group that starts at LATEST after them."""
     outbox = TracedProducer(context, client.producer(context.topic), "beginning#1")
     outbox.send_many([Draft(number % context.partitions, None) for number in range(4 * context.partitions)])
     outbox.close()
@@ -192,7 +192,7 @@ class FinalReads:
             time.sleep(SESSION_RETRY_S)
         self._context.recorder.add(FINAL_ACTOR, did, None, failure)
 
-    # reading it all ----------------------------------------------------------------------------------------
+    # reading everything -------------------------------------------------------------------------------------
 
     def _read_whole(self, name: str) -> None:
         with self._context.connected() as client:

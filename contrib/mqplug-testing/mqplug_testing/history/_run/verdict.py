@@ -104,7 +104,7 @@ class Verdict:
         )
 
     def __str__(self) -> str:
-        """Return the line, and the examples. After these it comes again: the end of a long output is what is kept."""
+        """Return the line and the examples, and repeat the line: only the end of a long output may be kept."""
         if not self.anomalies:
             return self.line
         more = len(self.anomalies) - len(self.examples)
