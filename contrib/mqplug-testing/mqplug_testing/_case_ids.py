@@ -53,7 +53,7 @@ SINCE: Final[dict[str, str]] = {case: version for version, cases in _NEW_IN.item
 NO_CALL_YET: Final[dict[str, str]] = {
     "BIG-03": "messages are not split: one larger than message_max_bytes raises MessageTooLarge",
     "BIG-04": "messages are not split: one larger than message_max_bytes raises MessageTooLarge",
-    "KEY-09": "no call requests that a topic is compacted",
+    "KEY-09": "no call compacts a topic",
     "PRO-18": "no call makes a producer the only one of its name",
     "PRO-23": "no call sends a message for later delivery",
 }

@@ -22,7 +22,7 @@ def _version(_: object, __: object, text: str | None) -> None:
     try:
         Version(text or "0")
     except InvalidVersion:
-        raise ValueError(f"{text!r} is not a version of mqplug; write one such as 0.1.0") from None
+        raise ValueError(f"{text!r} is not a version of mqplug; expected one such as 0.1.0") from None
 
 
 @attrs.frozen(kw_only=True)

@@ -55,9 +55,9 @@ DISTURBING_HOOKS: Final = (
 
 def _check_absent(harness: Harness, _: object, absent: Mapping[str, str]) -> None:
     if unknown := sorted(absent.keys() - hooks()):
-        raise ValueError(f"absent: a harness has no hook {', '.join(unknown)}")
+        raise ValueError(f"absent: unknown hook {', '.join(unknown)}")
     if given := sorted(hook for hook in absent if hook != OUTAGE and getattr(harness, hook) is not None):
-        raise ValueError(f"absent: the harness has these hooks: {', '.join(given)}")
+        raise ValueError(f"absent: the harness has the hook {', '.join(given)}")
 
 
 @attrs.frozen(kw_only=True)
@@ -120,7 +120,7 @@ class Harness:
 
     ``absent`` gives the reason why a hook is missing, by its name; a skipped case shows it. The hook ``outage``, that
     no server answers between ``kill`` and ``start``, exists if both do, and can only be declared absent. It is absent
-    where another process takes over at once.
+    if another process takes over at once.
 
     ``known_failures`` gives the reason why a case fails over this backend, by case id, however the case is run. One
     that passes fails the run.

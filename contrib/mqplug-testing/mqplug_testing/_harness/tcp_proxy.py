@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts or delays the network, breaks single connections, or treats only the replies of a server."""
+"""A TCP proxy that cuts or delays the network, breaks single connections, or disturbs only a server's replies."""
 
 from __future__ import annotations
 

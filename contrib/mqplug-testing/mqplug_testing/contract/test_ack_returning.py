@@ -15,8 +15,8 @@ from mqplug_testing._case_tools.registry import Registry
 case = Registry()
 
 FAR_OFF = 3600.0  # seconds
-AWAY = 1.2  # seconds; if a member takes nothing for one, mqplug polls for it in the background
-BRIEF = 0.5  # seconds; mqplug commits each second, which is later
+AWAY = 1.2  # seconds; after one without a receive, mqplug polls for the member in the background
+BRIEF = 0.5  # seconds; shorter than the second between two commits by mqplug
 
 
 def again(bench: Bench, member: Consumer, message_id: MessageId, attempt: int) -> Message:
@@ -275,7 +275,7 @@ def attempts(bench: Bench, member: Consumer, count: int) -> dict[MessageId, int]
 
 @case("ACK-22", needs=NEEDS)
 def test_attempts_outlive_members(bench: Bench) -> None:
-    """Messages that members had and did not settle come as one attempt more once all are closed, with their clients."""
+    """Unsettled messages come again as one attempt more once all members and their clients are closed."""
     topic, ids = bench.dripped(3)
     group = bench.name()
     for attempt in (1, 2, 3):

@@ -299,7 +299,7 @@ def _get_at(queue: Queue[None]) -> float:
 
 @case("CON-23", hooks=("extended",))
 def test_interrupted(bench: Bench) -> None:
-    """Ctrl-C loses no polled message: they come afterwards, once and in order, and earlier ones can still be acked."""
+    """Ctrl-C loses no polled messages: they come afterwards, once and in order, and earlier ones can still be acked."""
     readers: list[dict[str, Any]] = [{"start": EARLIEST}]
     if bench.client.capabilities.ordered:
         readers.append({"group": bench.name()})

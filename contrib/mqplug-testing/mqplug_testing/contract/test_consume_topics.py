@@ -55,7 +55,7 @@ def test_new_topics_join(bench: Bench) -> None:
 
 @case("CON-22", needs=("topic_patterns", "delete_topic", "ordered", "durable_groups"), timeout=180)
 def test_topics_come_and_go(bench: Bench) -> None:
-    """A topic that joins or leaves a pattern does not disturb a member, and the group has a position in a new one."""
+    """A topic that joins or leaves a pattern does not disturb a member, and its group has a position in a new one."""
     stem, group = bench.name(), bench.name()
     pattern = matching(re.escape(stem) + ".*")
     there, later = (bench.owned(stem + end) for end in (".old", ".new"))
@@ -169,7 +169,7 @@ def _take_all(bench: Bench, consumer: Consumer, ids: list[MessageId]) -> None:
 
 
 def _until_gone(bench: Bench, consumer: Consumer, topic: str, enough: Sequence[MessageId] = ()) -> list[MessageId]:
-    """Receive until the consumer reports that a topic is gone, or enough of it came; return the ids that came of it."""
+    """Receive until the topic is reported gone, or enough of its messages came, and return their ids."""
     got: list[MessageId] = []
     ended = partial(_receive, consumer, topic, got)
     bench.wait(lambda: ended() or got[-1:] == [*enough][-1:] != [], f"{consumer!r} reports that the topic is gone")

@@ -118,7 +118,7 @@ def check_values(bench: Bench, values: list[bytes], sent: int) -> None:
     bench.equal(first_of_each, sorted(first_of_each), "the order is kept")
     bench.that(set(first_of_each) <= set(range(sent)), "nothing was invented")
     if bench.client.capabilities.idempotent_producer:
-        bench.equal(len(numbers), len(first_of_each), "nothing is there twice")
+        bench.equal(len(numbers), len(first_of_each), "nothing is stored twice")
 
 
 @case("FLT-02", needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
@@ -184,7 +184,7 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 
 @case("FLT-07", needs=("persistent",), hooks=("second_process",))
 def test_killed_in_a_batch(bench: Bench) -> None:
-    """A process that sends batches is killed: what it stored has no holes, and includes all reported as stored."""
+    """A process that sends batches is killed: the stored messages have no holes, and include all reported ones."""
     topic = bench.topic()
     with bench.away(), ChildProcess(SENDS_BATCHES, str(bench.harness.second_process), topic) as child:
         child.wait_for(20, RECOVERY * bench.scale)

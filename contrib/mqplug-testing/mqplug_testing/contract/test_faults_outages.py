@@ -107,7 +107,7 @@ def test_told(bench: Bench) -> None:
 
 @case("FLT-09", needs=("multi_node",), hooks=("kill_node", "start_node"), timeout=300, profile="full")
 def test_one_node_down(bench: Bench) -> None:
-    """While one of several nodes is down, messages are sent and read; when it is back, nothing is missing."""
+    """While one of several nodes is down, sends and reads work as before; when it is back, nothing is missing."""
     assert bench.harness.kill_node is not None and bench.harness.start_node is not None
     topic = bench.topic()
     reader = bench.reader(topic)

@@ -19,7 +19,7 @@ CHANGES = 9  # three members join, and each leaves and is replaced
 
 @case("GRP-16", needs=("durable_groups", "ordered", "partitions"), timeout=300)
 def test_rolling_restart(bench: Bench) -> None:
-    """When all members are replaced one after the other, nothing is lost, and no partition moves without need."""
+    """When all members are replaced one after the other, nothing is lost, and partitions do not move needlessly."""
     topic, group, events = bench.topic(PARTITIONS), bench.name(), bench.client.capabilities.assignment_events
     assigned, wanted, came = list[Log](), set[MessageId](), Counter[MessageId]()
     options = {"on_assigned": assigned.extend} if events else {}

@@ -203,7 +203,7 @@ def test_once_or_not_at_all(bench: Bench) -> None:
                 said[value] = error.handle.result(bench.patience)
     producer.flush()
     found = {message.id: message.value for message in bench.read(topic)}
-    bench.equal(len(set(found.values())), len(found), "nothing is there twice")
+    bench.equal(len(set(found.values())), len(found), "nothing is stored twice")
     bench.equal({value: found.get(said[value]) for value in said}, {value: value for value in said})
 
 
@@ -254,7 +254,7 @@ def _gaps_of_a_group(bench: Bench) -> None:
     bench.only_new(bench.member(topic, group), topic)
 
 
-ROUNDS = 135  # find an error that occurs once in twenty times with 99.9 percent probability
+ROUNDS = 135  # these find an error that occurs once in twenty times with 99.9 percent probability
 SENDERS = 4
 
 

@@ -38,7 +38,7 @@ class Timeline:
 
 
 def timeline(bench: Bench, *minutes: int) -> Timeline:
-    """Create a topic with one message for each of these minutes ago, which is its timestamp if the backend keeps it.
+    """Create a topic with a message for each of these ages in minutes, which set the timestamps if a producer can.
 
     If the log keeps its own time, the messages are at least two milliseconds apart.
     """

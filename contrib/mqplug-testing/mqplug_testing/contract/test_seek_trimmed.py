@@ -115,7 +115,7 @@ def _until(bench: Bench, member: Consumer, last: MessageId) -> list[MessageId]:
 
 @case("SEEK-35-shared", needs=("shared", "durable_groups", "individual_ack"), hooks=("trim_before",))
 def test_group_at_a_trimmed_position_shared(bench: Bench) -> None:
-    """A trimmed group whose members share the log does the same, and messages acked after the gap stay acked."""
+    """If members share a log, a trimmed group gets ``PositionLost`` or skips the gap; acks after the gap hold."""
     topic, old = bench.dripped(6)
     bench.roll(topic)
     group = bench.name()

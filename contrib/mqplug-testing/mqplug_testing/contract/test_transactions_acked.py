@@ -77,7 +77,7 @@ def test_positions(bench: Bench) -> None:
 
 @case("TX-18", needs=NEEDS)
 def test_given_back(bench: Bench) -> None:
-    """After an abort all messages that the consumer received and had not acked before come again, before any others."""
+    """After an abort the unacked messages that the consumer received come again, first of all, as another attempt."""
     (topic, ids), target, group, name = bench.dripped(6), bench.topic(), bench.name(), bench.name()
     client, consumer = member(bench, topic, group)
     consumer.ack(bench.take(consumer, 1)[0])

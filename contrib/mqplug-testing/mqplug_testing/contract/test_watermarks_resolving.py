@@ -99,7 +99,7 @@ def test_leaves_no_trace(bench: Bench) -> None:
 
 @case("WM-28", hooks=("trim_before",))
 def test_trimmed_positions(bench: Bench) -> None:
-    """A trimmed position raises ``PositionLost``, or is ``low`` with ``missing="next"``; one beyond the end stays."""
+    """A trimmed position raises ``PositionLost``, or is ``low`` with ``missing="next"``; one past the end is itself."""
     trimmed = bench.trimmed()
     topic, low = trimmed.topic, trimmed.low
     for gone in (before(trimmed.gone[0]), after(trimmed.gone[0]), before(trimmed.gone[-1])):

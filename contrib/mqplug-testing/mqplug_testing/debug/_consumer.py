@@ -24,7 +24,7 @@ class WatchedListener(ListenerProxy):
         self.calls = RunningCalls(rules)
         self.calls_received = 0
         self.paused: set[Log] = set()
-        self.reading_at: dict[Log, Numbers] = {}  # the position that each log is read from next, where that is known
+        self.reading_at: dict[Log, Numbers] = {}  # the position at which reading of each log continues, if known
         self._group = options.group
         if options.group is None:
             self.held = set(options.logs)
@@ -148,7 +148,9 @@ class WatchedConsumer(ConsumerProxy):
 
     def _check_lost(self, error: PositionLost) -> None:
         if error.log is None or error.log not in self._listener.held or error.low is None:
-            self._rules.breach("position-lost", f"PositionLost names the log {error.log!r} and low {error.low!r}")
+            self._rules.breach(
+                "position-lost", f"PositionLost names {error.log!r} and low {error.low!r}, not a held log and its low"
+            )
         self._rules.check_position("position-lost", error.log, error.low)
 
     @property

@@ -56,7 +56,7 @@ class GroupPlan:
 
 
 class MemberActor:
-    """Joins a group again and again, one consumer after the other."""
+    """Joins a group repeatedly, one consumer after the other."""
 
     def __init__(self, context: RunContext, name: str, group: GroupPlan, *, can_nack: bool) -> None:
         self.name = name
@@ -317,7 +317,7 @@ def _watermarks_read(found: Mapping[int, Watermarks]) -> WatermarksRead:
 def planned_groups(able: Capabilities) -> list[GroupPlan]:
     """Return a group that starts at EARLIEST, one at LATEST, and one of each other supported mode.
 
-    Where members are not notified that a partition moved to another member, only a lone member seeks: the others would
+    If members are not notified that a partition moved to another member, only a lone member seeks: the others would
     continue from their old position, and store it.
     """
     if not able.durable_groups:
