@@ -268,7 +268,7 @@ def test_seek_before_an_outage(bench: Bench) -> None:
 def test_lock_of_the_dead(bench: Bench) -> None:
     """When a process that had the backend open is killed, another can open it at once."""
     topic, ids = bench.filled(2)
-    with bench.away(), ChildProcess(HOLDS_ON, str(bench.harness.second_process), topic) as child:
+    with bench.away(), ChildProcess(KEEPS_IT_OPEN, str(bench.harness.second_process), topic) as child:
         child.wait_for(1, 2 * bench.patience)
         child.kill()
         began = time.monotonic()
@@ -280,7 +280,7 @@ def test_lock_of_the_dead(bench: Bench) -> None:
     bench.that(bench.fill(topic, 1)[0] > found[-1], "it can be written to")
 
 
-HOLDS_ON = """
+KEEPS_IT_OPEN = """
 import sys, time, mqplug
 url, topic = sys.argv[1:]
 client = mqplug.connect(url)

@@ -159,7 +159,7 @@ def test_stopped_for_long(bench: Bench) -> None:
 def _resumes(bench: Bench, *, beside_the_heir: bool) -> None:
     topic, ids = bench.dripped(10)
     group, within = bench.name(), TAKES_OVER_S * bench.scale
-    with ChildProcess(STANDS_STILL, str(bench.harness.second_process), topic, group) as child:
+    with ChildProcess(SUSPENDS_ITSELF, str(bench.harness.second_process), topic, group) as child:
         child.wait_for(5, within)
         child.wait_until_stopped()
         bench.equal([MessageId.parse(line) for line in child.lines], ids[:5])
@@ -171,11 +171,11 @@ def _resumes(bench: Bench, *, beside_the_heir: bool) -> None:
         bench.that(
             child.lines[5] in {"committed", "NotAssigned"}, f"the commit for the lost partition was {child.lines[5]}"
         )
-        _stands_at_the_end(bench, topic, group, ids)
+        _is_at_the_end(bench, topic, group, ids)
         if beside_the_heir:
             bench.rests(heir)
             heir.close()
-        _stands_at_the_end(bench, topic, group, ids)
+        _is_at_the_end(bench, topic, group, ids)
         sent = bench.fill(topic, 1, begin=10)
         child.wait_for(9, within)
         late, losses = map(int, child.lines[6].split())
@@ -198,13 +198,13 @@ def _takes_over(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> C
     return heir
 
 
-def _stands_at_the_end(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> None:
+def _is_at_the_end(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> None:
     bench.stands(bench.client.positions(topic, group=group)[0].position, ids, len(ids), "the group did not go back")
 
 
 # Receives five, acks three, and suspends itself; then commits, and acks the other two once it has lost the partition.
 # Another thread may report the loss a moment earlier. A message that comes until then, after it joined again, is kept.
-STANDS_STILL = """
+SUSPENDS_ITSELF = """
 import os, signal, sys, mqplug
 url, topic, group = sys.argv[1:]
 with mqplug.connect(url) as client:

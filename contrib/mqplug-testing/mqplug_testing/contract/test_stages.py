@@ -305,12 +305,12 @@ def test_at_once(bench: Bench) -> None:
     batches = [[stage_some_on_all(bench, topic, count) for _ in range(3)] for _ in range(most)]
     writer, client = bench.name(), bench.connect()
 
-    def take_in() -> None:
+    def ingest_all() -> None:
         for number, batch in enumerate(batches):
             client.ingest(batch, writer=writer, number=number)
         ended.set()
 
-    thread = Thread(target=take_in, daemon=True)
+    thread = Thread(target=ingest_all, daemon=True)
     thread.start()
     seen = [len(bench.read(topic))]
     while not ended.is_set() and thread.is_alive():
@@ -358,7 +358,7 @@ def lasts(bench: Bench, topic: str, writer: str, waiting: Staged) -> None:
     bench.equal(numbers(bench, topic), {0: [0, 1, 2, 3]})
 
 
-def take_some(bench: Bench) -> tuple[str, str, Staged]:
+def ingest_some(bench: Bench) -> tuple[str, str, Staged]:
     """Send a message, ingest two as number 5 of a writer, and stage one. Return the topic, the writer and the stage."""
     topic, writer = bench.topic(), bench.name()
     bench.fill(topic, 1)
@@ -369,7 +369,7 @@ def take_some(bench: Bench) -> tuple[str, str, Staged]:
 @case("STG-15", needs=NEEDS)
 def test_after_reopening(bench: Bench) -> None:
     """After all clients were closed, the ingested numbers are remembered, and finished stages can be ingested."""
-    topic, writer, waiting = take_some(bench)
+    topic, writer, waiting = ingest_some(bench)
     with bench.away():
         pass
     lasts(bench, topic, writer, waiting)
@@ -378,7 +378,7 @@ def test_after_reopening(bench: Bench) -> None:
 @case("STG-16", needs=NEEDS, hooks=("restart",), timeout=180)
 def test_after_a_restart(bench: Bench) -> None:
     """After a restart the ingested numbers are remembered, and finished stages can be ingested."""
-    topic, writer, waiting = take_some(bench)
+    topic, writer, waiting = ingest_some(bench)
     bench.restart()
     lasts(bench, topic, writer, waiting)
 
@@ -387,7 +387,7 @@ def test_after_a_restart(bench: Bench) -> None:
 def test_after_a_kill(bench: Bench) -> None:
     """If the broker is killed right after an ingest, the batch is there, and its number is remembered."""
     assert bench.harness.kill is not None and bench.harness.start is not None
-    topic, writer, waiting = take_some(bench)
+    topic, writer, waiting = ingest_some(bench)
     bench.harness.kill()
     with bench.away():
         bench.harness.start()
@@ -426,7 +426,7 @@ def test_killed_while_it_takes_in(bench: Bench) -> None:
     """A process that ingests batches is killed: each is stored as a whole or not at all, and a repeat adds nothing."""
     topic, writer, known = bench.topic(), bench.name(), 0
     for wanted in (1, bench.sized(5, 30)):
-        with bench.away(), ChildProcess(TAKES_IN, str(bench.harness.second_process), topic, writer) as child:
+        with bench.away(), ChildProcess(INGESTS, str(bench.harness.second_process), topic, writer) as child:
             child.wait_for(wanted, RECOVERY * bench.scale)
             child.kill()
         done = max(known, int(child.lines[-1]) + 1)  # its first batches may repeat those of the previous child
@@ -452,7 +452,7 @@ def _batches(count: int) -> list[int]:
     return [number for number in range(count) for _ in range(50)]
 
 
-TAKES_IN = """
+INGESTS = """
 import sys, mqplug
 url, topic, writer = sys.argv[1:]
 client = mqplug.connect(url)
