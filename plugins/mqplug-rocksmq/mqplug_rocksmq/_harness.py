@@ -27,7 +27,7 @@ from mqplug_rocksmq._processes.client_connection import ask_owner
 from mqplug_rocksmq._store.store import Store
 from mqplug_testing import Harness, ServerProcess
 
-FULL_DISK_MARGIN_BYTES: Final = 1_000_000  # that files may still grow by while the disk counts as full
+FULL_DISK_MARGIN_BYTES: Final = 1_000_000  # by which files can still grow on the simulated full disk
 _WAL_BLOCK: Final = 32 << 10
 
 
@@ -45,7 +45,7 @@ def harness(url: str) -> Iterator[Harness]:
 
 
 def for_worker(url: str) -> str:
-    """Return the URL of a store for this pytest-xdist worker alone: workers must not kill or fill each other's."""
+    """Return the store URL of this pytest-xdist worker: workers must not kill or fill each other's stores."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     store, mark, query = url.partition("?")
     return url if worker is None else f"{store.rstrip('/')}-{worker}{mark}{query}"
@@ -107,7 +107,7 @@ class HeldStore(ServerProcess):
         self.start()
 
     def _corrupt_tail(self, topic: str) -> Callable[[], None]:
-        """Corrupt the last page. The next process to open the store owns it, and finds the damage."""
+        """Corrupt the last page. The next process to open the store becomes its owner and finds the damage."""
         self.stop()
         undo = corrupt_tail(self._path, self._url, topic)
 
@@ -125,14 +125,14 @@ class HeldStore(ServerProcess):
 
 
 def hold() -> None:
-    """Hold the store that the first argument names open, until SIGTERM or the end of standard input."""
+    """Hold the store named by the first argument open until SIGTERM or the end of standard input."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
     with mqplug.connect(sys.argv[1]) as mq:
-        print("open", flush=True)  # noqa: T201 - its parent process waits for that
+        print("open", flush=True)  # noqa: T201 - the parent process waits for this line
         while not ended.wait(0.05):
-            mq.topics()  # a client notices that the owner is gone only when it asks for something
+            mq.topics()  # a client notices that the owner is gone only at its next request
 
 
 def _wait_for_end_of_input(ended: threading.Event) -> None:
@@ -144,11 +144,11 @@ def _wait_for_end_of_input(ended: threading.Event) -> None:
 
 
 def tear_tail(path: Path) -> None:
-    """Append the head of a write, and only a part of its body."""
+    """Append a torn write: a record header with only a part of its body."""
     newest = max((path / DATABASE).glob("*.log"), key=lambda file: int(file.stem))
     torn = struct.pack("<IHB", 0xDEADBEEF, 1000, 1) + bytes(20)
     with newest.open("ab") as file:
-        room = _WAL_BLOCK - file.tell() % _WAL_BLOCK  # no record of RocksDB crosses it: that would not be a torn write
+        room = _WAL_BLOCK - file.tell() % _WAL_BLOCK  # RocksDB's records never cross a block, so a torn one must not
         file.write(torn[: room - 1])
 
 

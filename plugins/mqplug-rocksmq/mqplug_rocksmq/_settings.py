@@ -23,7 +23,7 @@ MAX_CLIENT_CONNECTIONS: Final = 1 << 14
 MAX_SECONDS: Final = 1_000_000.0
 MAX_MESSAGE_BYTES: Final = 1 << 29  # offsets in a page have 31 bits
 DEFAULT_SYNC_INTERVAL_S: Final = 0.1
-MAX_ACKED_RANGES: Final = 100_000  # after a group's position: each commit writes all, and at the limit receiving waits
+MAX_ACKED_RANGES: Final = 100_000  # above a group's position: each commit writes all, and receiving waits at the limit
 
 Sync = Literal["always", "interval", "os"]
 Compression = Literal["lz4", "zstd", "none"]
@@ -72,22 +72,23 @@ class RocksMQSettings:
 
     ``path`` is the directory of the store. It is created if it is missing, unless ``create`` is False: then a missing
     store is an error.
-    ``sync`` says when a send is done: "always" when it is on disk; "interval" at once, with a sync every
-    ``sync_interval`` seconds (0.1; an error with the other modes); "os" at once, and the operating system decides when
-    to write. None of them loses a message when the process dies. When the host dies, the last two lose the end of the
-    log.
-    ``retention`` is how long topics created by this client keep their messages unless they say otherwise: a timedelta,
-    or seconds from 60 on; the default is seven days. ``retention_bytes`` bounds how much each of their partitions
-    keeps; unlimited. ``retention_interval`` is the time between two searches for old messages, in seconds.
-    ``message_max_bytes`` bounds one message. ``disk_max_bytes`` bounds the disk space of the store: beyond it the
-    oldest messages of all topics go first. ``memory_max_bytes`` bounds the memory that RocksDB uses. ``compression``
-    applies to the tables on disk.
-    ``session_timeout`` is the number of seconds without a sign of life after which a group's member in another process
-    loses its messages to other members. ``ballast_max_bytes`` bounds the disk space that a store reserves for the time
-    when the disk is full: as much as the store itself uses, up to half of ``memory_max_bytes`` or an eighth of
+    ``sync`` determines when a send is done: "always" when it is on disk; "interval" at once, with a sync every
+    ``sync_interval`` seconds (default 0.1, an error with the other modes); "os" at once, and the operating system
+    decides when to write. No mode loses a message when the process dies. When the host dies, the last two lose the
+    end of the log.
+    ``retention`` is how long topics created by this client keep their messages unless they set it themselves: a
+    timedelta, or at least 60 seconds; the default is seven days. ``retention_bytes`` limits the size of each of their
+    partitions; the default is unlimited. ``retention_interval`` is the time between two searches for old messages, in
+    seconds.
+    ``message_max_bytes`` limits the size of one message. ``disk_max_bytes`` limits the disk space of the store: above
+    it, the oldest messages of all topics are dropped first. ``memory_max_bytes`` limits RocksDB's memory.
+    ``compression`` applies to the tables on disk.
+    ``session_timeout`` is the number of seconds of silence after which a group's member in another process loses its
+    messages to other members. ``ballast_max_bytes`` limits the disk space that a store reserves for the time when the
+    disk is full: as much as the store itself uses, up to half of ``memory_max_bytes`` or an eighth of
     ``disk_max_bytes``; 0 reserves none.
-    ``clients_max_bytes`` bounds the owner's memory for requests and answers of client processes.
-    ``client_connections_max`` bounds the number of their connections: one for each producer, each consumer and each
+    ``clients_max_bytes`` limits the owner's memory for requests and answers of client processes.
+    ``client_connections_max`` limits the number of their connections: one for each producer, each consumer and each
     call in progress.
     """
 
@@ -117,11 +118,11 @@ class RocksMQSettings:
             most = getattr(self, name)
             if most is not None and self.message_max_bytes > most // 8:
                 text = f"message_max_bytes is {self.message_max_bytes}, more than an eighth of {name}, which is {most}"
-                raise _contradiction(text, "Lower message_max_bytes, or raise the other")
+                raise _contradiction(text, f"Lower message_max_bytes, or raise {name}")
 
     @property
     def interval(self) -> float:
-        """Seconds between two syncs of "interval"."""
+        """The seconds between two syncs in mode "interval"."""
         return DEFAULT_SYNC_INTERVAL_S if self.sync_interval is None else self.sync_interval
 
     @property
@@ -130,17 +131,17 @@ class RocksMQSettings:
         return Path(self.path).expanduser()
 
     def differences(self, other: RocksMQSettings) -> list[str]:
-        """Return the settings of the store itself that *other* has with another value. Those of one client may differ.
+        """Return the names of the store's own settings that differ in *other*.
 
-        Clients that share an open store must agree on them.
+        Clients that share an open store must agree on them. Each client's own settings may differ.
         """
         here, there = (attrs.asdict(each) | {"sync_interval": each.interval} for each in (self, other))
         return [name for name, value in here.items() if name not in _CLIENTS_OWN and value != there[name]]
 
     def filled_in(self, action: Action) -> Action:
-        """Return the action; if it creates a topic without a retention, then with that of these settings.
+        """Return the action. One that creates a topic without a retention gets the retention of these settings.
 
-        Raise ``ConfigError`` if it names an option of a topic: there are none.
+        Raise ``ConfigError`` for a topic option: RocksMQ has none.
         """
         if isinstance(action, CreateTopic | AlterTopic) and action.options:
             raise ConfigError(f"a rocksmq topic has no option {min(action.options)!r}", fix="Leave options= out")

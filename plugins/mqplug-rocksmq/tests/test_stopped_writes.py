@@ -119,7 +119,7 @@ def test_other_calls_time_out(path: Path, gate: Gate) -> None:
             out.send(b"a")
             member.ack(member.receive(5))  # type: ignore[arg-type]
             gate.shut = True
-            with pytest.raises(mqplug.Timeout, match=r"took no writes for 0\.2 s"):
+            with pytest.raises(mqplug.Timeout, match=r"accepted no writes for 0\.2 s"):
                 mq.create_topic("more", timeout=0.2)
             with pytest.raises(mqplug.Timeout):
                 member.commit(0.2)

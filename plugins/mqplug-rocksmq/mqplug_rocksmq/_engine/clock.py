@@ -19,7 +19,7 @@ def now_ms() -> int:
 class Latencies:
     """A latency histogram: the number of events and their durations in seconds.
 
-    ``buckets`` has pairs of an upper bound and a count: events up to that bound and above the one before.
+    ``buckets`` has pairs of an upper bound and a count of the events up to it and above the previous bound.
     """
 
     count: int = 0

@@ -19,7 +19,7 @@ from mqplug_rocksmq._engine.store_files import create_own, entries_of, expect_un
 from mqplug_rocksmq._engine.witness import read_witness
 
 STORE_FORMAT: Final = 3
-_OLDEST_FORMAT: Final = 1  # a store of an older format is raised to this program's when it is opened
+_OLDEST_FORMAT: Final = 1  # opening a store of an older format upgrades it
 DATABASE: Final = "rocksdb"
 WITNESS: Final = "witness"
 OWNER: Final = "owner"
@@ -52,7 +52,7 @@ class Identity(NamedTuple):
 
 
 def examine(path: Path, *, create: bool = True, named: bool = True) -> None:
-    """Raise unless *path* is a store that this program can open, or, with *create*, a place for a new one.
+    """Raise an error unless *path* is a store that this program can open or, with *create*, a place for a new one.
 
     Writes nothing. With *named* false, a store whose ``format`` file is damaged is accepted too.
     """
@@ -112,7 +112,7 @@ def expect_space(path: Path) -> None:
     disk = os.statvfs(path)
     if disk.f_files and disk.f_favail < _MIN_FREE_INODES:
         raise StorageFull(
-            f"the file system of {path} has less than {_MIN_FREE_INODES} inodes free, so it takes no more files",
+            f"the file system of {path} has less than {_MIN_FREE_INODES} inodes free for new files",
             fix="Remove files from it; df -i counts inodes",
         )
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES:
@@ -139,7 +139,7 @@ def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
 
 
 def read_identity(path: Path) -> Identity | None:
-    """Return the identity of a store, or None without one. Raise ``PluginError`` for a newer format."""
+    """Return the identity of a store, or None if it has none. Raise ``PluginError`` for a newer format."""
     try:
         said = json.loads(read_own(path / IDENTITY))
         identity = Identity(str(said["id"]), int(said["format"]))
@@ -152,7 +152,7 @@ def read_identity(path: Path) -> Identity | None:
         raise _damaged(path, "was modified after it was written")
     refuse_newer(path, identity.format)
     if len(said) > len(identity):
-        raise _damaged(path, "has fields that this program does not know")
+        raise _damaged(path, "has unknown fields")
     return identity
 
 
@@ -173,7 +173,7 @@ def refuse_newer(path: Path, number: int) -> None:
 
 
 def identify(path: Path, known: str | None = None) -> Identity:
-    """Return the identity of a store, and write it if it is missing. Raise ``Corrupt`` if it is not the *known* id."""
+    """Return the identity of a store, and write it if it is missing. Raise ``Corrupt`` if it differs from *known*."""
     identity = read_identity(path)
     if identity is None:
         identity = Identity(known or str(uuid.uuid4()))

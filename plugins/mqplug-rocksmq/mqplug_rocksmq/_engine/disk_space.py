@@ -30,9 +30,9 @@ _UNKNOWN_BYTES: Final = 1 << 62, 1 << 62  # for file systems that do not report 
 
 
 class DiskSpace:
-    """The disk space of one store, for its owner alone. Callers hold the engine's lock.
+    """The disk space of one store, used only by its owner. Callers hold the engine's lock.
 
-    ``short``: the store needed its ballast to go on. It accepts no sends until there is space for both.
+    ``short``: the store needed its ballast to continue. It accepts no sends until there is space for both.
     """
 
     def __init__(self, store: Path, most: int) -> None:
@@ -62,7 +62,7 @@ class DiskSpace:
         return self._ballast.cover(self._used) and self._inodes.cover()
 
     def to_send(self) -> bool:
-        """Return whether sends can resume beside a full ballast. Checked every 0.1 s at most; False in between."""
+        """Return whether sends can resume beside a full ballast. Checked every 0.1 s at most, and False in between."""
         if time.monotonic() - self._looked < _RECHECK_S:
             return False
         self._looked = time.monotonic()
@@ -89,7 +89,7 @@ class DiskSpace:
         return bool(self._ballast.give_up() + self._inodes.give_up())
 
     def settle(self) -> None:
-        """Restore a released ballast as far as space permits, leaving some free for small writes; or shrink it."""
+        """Restore a released ballast as far as space permits, with some space left for small writes; or shrink it."""
         self._used = database_bytes(self._store)
         self._ballast.fit(self._used)
         if self.short:
@@ -118,7 +118,7 @@ class DiskSpace:
     def gone(self) -> StorageFull:
         """Return the error for a full disk whose reserves are gone too, so that nothing can be trimmed."""
         if self._lacks_inodes():
-            return _no_inodes(", and other programs have taken those that the store had reserved")
+            return _no_inodes(", and other programs have taken the inodes that the store had reserved")
         return StorageFull(
             "the disk of the store is full, and other programs have taken the space that the store had reserved",
             fix="Free the size of the write-ahead log plus a few MiB, then trim or delete topics",
@@ -131,7 +131,7 @@ class DiskSpace:
 
 def _no_inodes(more: str) -> StorageFull:
     return StorageFull(
-        f"the file system of the store has no inodes left, so it takes no more files{more}",
+        f"the file system of the store has no inodes left for new files{more}",
         fix="Remove files from it (df -i counts inodes), or trim or delete topics",
     )
 
@@ -161,7 +161,7 @@ def _files(store: Path) -> list[tuple[str, os.stat_result]]:
 
 
 class Ballast:
-    """The file ``ballast`` of a store, for its owner alone. Not thread-safe."""
+    """The file ``ballast`` of a store, used only by its owner. Not thread-safe."""
 
     def __init__(self, store: Path, most: int) -> None:
         self._path = store / BALLAST
@@ -225,7 +225,7 @@ class Ballast:
         return True
 
     def room_for(self, size: int) -> bool:
-        """Return whether *size* more bytes can be written. This also finds quotas that nothing else reports."""
+        """Return whether *size* more bytes can be written. This also detects quotas that nothing else reports."""
         try:
             file = create_own(self._probe)
             try:
@@ -239,7 +239,7 @@ class Ballast:
 
 
 def ballast_bytes(store: Path) -> int:
-    """Return the bytes that the ballast of a store takes on disk, whichever process owns the store."""
+    """Return the bytes that the ballast takes on disk. Works in any process, whether or not it owns the store."""
     try:
         return (store / BALLAST).lstat().st_blocks * 512
     except FileNotFoundError:
@@ -261,13 +261,13 @@ def _allocate(file: int, start: int, stop: int) -> None:
 
 
 def free_inodes(store: Path) -> int | None:
-    """Return how many more files the file system takes, or None if it has no limit."""
+    """Return how many more files the file system can hold, or None if it has no limit."""
     disk = os.statvfs(store)
     return disk.f_favail if disk.f_files else None
 
 
 class InodeReserve:
-    """The directory ``inodes`` of a store, which holds empty files. For its owner alone; not thread-safe."""
+    """The directory ``inodes`` of a store, which holds empty files. Used only by its owner; not thread-safe."""
 
     def __init__(self, store: Path, most: int) -> None:
         self._store = store

@@ -1,10 +1,10 @@
-"""When a write is safe: one thread syncs for all writers, or at intervals, or the operating system does it alone.
+"""When a write is safe: after one thread's sync for all writers, at intervals, or when the operating system writes.
 
 In mode ``always`` a write completes, and readers see it, once it is on disk. Writers do not sync themselves: RocksDB's
 sync holds the interpreter's lock, so writers would wait for each other. One committer thread syncs the write-ahead log
 for all earlier writes, while the writers prepare the next ones.
 
-The alternative, in which the first waiting writer syncs for all, was measured: a single sender gains a tenth, many gain
+The alternative, in which the first waiting writer syncs for all, was measured. A single sender gains a tenth, many gain
 nothing, and Ctrl-C may interrupt the main thread just before it reports to the others that their messages are safe.
 """
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class WriteCallback(Protocol):
-    """A callback for one write: called once, with its offset and None, or with the error that leaves it unsafe."""
+    """A callback for one write, called once: with its offset and None, or with the error that leaves it unsafe."""
 
     def __call__(self, offset: int, error: Error | None, /) -> None: ...
 
 
 def stored_changes(pages: Pages) -> int:
-    """Return the number of changes in a database: the last one stored it, in the record of a log or by itself."""
+    """Return the number of changes in a database. Each change stores it, in the record of a log or by itself."""
     return max(read_count(pages.get(CHANGES)), *(read_log_changes(value) for _, value in pages.scan(LOG)), 0)
 
 
@@ -68,7 +68,7 @@ class Durability:
             self._thread.start()
 
     def written(self, log: LogState | None, offset: int, done: WriteCallback | None) -> bool:
-        """Note a write. Return whether it is safe already; then the caller has to call *done*."""
+        """Record a write. Return whether it is already safe; if so, the caller must call *done*."""
         self.changes += 1
         if self._thread and self._unsafe_since is None:
             self._unsafe_since = time.perf_counter()
@@ -81,14 +81,14 @@ class Durability:
         return not self.waits
 
     def grew(self, log: LogState) -> None:
-        """Show readers the new end of a log as soon as the write before counts as safe."""
+        """Show readers the new end of a log as soon as the latest write counts as safe."""
         if self.waits:
             self._grown[log] = log.end
         else:
             log.show(log.end)
 
     def sync(self) -> None:
-        """Sync all earlier writes to disk, and report to those who wait for them."""
+        """Sync all earlier writes to disk, and report to the callers that wait for them."""
         with self.syncing:
             with self._lock:
                 grown, self._grown = self._grown, {}
@@ -133,15 +133,15 @@ class Durability:
         self._witness.write(changes)
 
     def _fail(self, cause: Exception) -> Error:
-        """Record a failed sync for good: a second try may succeed though data is lost."""
+        """Record a failed sync permanently: a retry might succeed although data is lost."""
         self.failure = OutcomeUnknown("the disk failed during a sync; writes may be lost", fix="Open the store again")
         self.failure.__cause__ = cause
         return self.failure
 
     def _put_off(self, cause: Exception, grown: dict[LogState, int], waiting: list[tuple[WriteCallback, int]]) -> bool:
-        """Return whether a sync failed because the disk is full; then those who wait do so until there is space again.
+        """Return whether a sync failed because the disk is full. If so, its callers wait until there is space again.
 
-        RocksDB reports the full disk only once, which may be to a writer.
+        RocksDB reports the full disk only once, and possibly to a writer.
         """
         if self._stopping.is_set():
             return False
@@ -159,13 +159,13 @@ class Durability:
             self._dirty.wait(None)
             if self._interval:
                 self._stopping.wait(self._interval)
-                self._dirty.wait(0)  # this sync covers what was written meanwhile
+                self._dirty.wait(0)  # this sync also covers the writes of that interval
             self.sync()
             if self._stopping.is_set():
                 return
 
     def stop(self, timeout: float | None) -> bool:
-        """Sync what is left and end the committer. Return whether that finished in time."""
+        """Sync the remaining writes and end the committer. Return whether that finished in time."""
         self._stopping.set()
         self._dirty.ring()
         if self._thread:

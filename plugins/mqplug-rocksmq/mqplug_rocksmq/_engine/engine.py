@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _REOPEN_FIX: Final = "Fix the disk, then open the store again"
-_MAX_BUSY_S: Final = 10.0  # that a change waits for a sync or compaction before RocksDB is reopened
+_MAX_BUSY_S: Final = 10.0  # how long a change waits for a sync or compaction before RocksDB is reopened
 _BUSY_POLL_S: Final = 0.005
 _STOPPED_POLL_S: Final = 0.01
 
@@ -77,7 +77,7 @@ class _MemoryRollback:
 
 
 class Engine:
-    """Owns the native objects of an open store. All but ``pages.sync`` and ``pages.compact`` runs under ``lock``."""
+    """Owns RocksDB's objects of an open store. All but ``pages.sync`` and ``pages.compact`` runs under ``lock``."""
 
     def __init__(self, path: Path, sync: Sync, interval: float, tuning: Tuning) -> None:
         self.lock = threading.Lock()
@@ -130,8 +130,8 @@ class Engine:
         return found
 
     def opened(self) -> None:
-        """Record that the store is in use. This comes last, because a crash during opening changes nothing."""
-        if not self.host_died:  # else giving up the leases has recorded it
+        """Record that the store is in use. This comes last, so that a crash during opening changes nothing."""
+        if not self.host_died:  # otherwise skipping the leased offsets has recorded it
             self.witness.write(self._known)
         if not self.disk_space.short:
             self.disk_space.tend()
@@ -144,7 +144,7 @@ class Engine:
             raise Closed("the store is closed because its disk failed", fix=_REOPEN_FIX) from self.durability.failure
 
     def changes(self, *, frees: bool = False) -> Changes:
-        """Return an empty set of changes. Call it under the lock, before you read any state that the changes depend on.
+        """Return an empty set of changes. Call it under the lock, before reading any state that the changes depend on.
 
         Raises ``StorageFull`` while the disk is full. With space again, the store resumes from its stored state.
         With *frees*, for changes that free space or are small but necessary, the space of the ballast may be used.
@@ -157,7 +157,7 @@ class Engine:
         return self.pages.changes()
 
     def _resume(self, *, frees: bool) -> None:
-        """Reopen RocksDB, which refuses writes after a full disk, if there is space for that."""
+        """Reopen RocksDB, which refuses writes once the disk was full, if there is space for that."""
         if not self.disk_space.to_send():
             if not frees:
                 raise self.disk_space.full()
@@ -189,7 +189,7 @@ class Engine:
             raise
 
     def _wait_until_usable(self, timeout: float | None) -> None:
-        """If RocksDB has to be reopened, wait until no sync or compaction prevents that."""
+        """If RocksDB must be reopened, wait until no sync or compaction prevents that."""
         if self.durability.full is None:
             return
         deadline = Deadline(_MAX_BUSY_S if timeout is None else min(timeout, _MAX_BUSY_S))
@@ -204,7 +204,7 @@ class Engine:
 
     @contextmanager
     def compacting(self) -> Iterator[None]:
-        """Hold what a compaction needs. If the disk is full, it may use the space of the ballast."""
+        """Hold the locks that a compaction needs. If the disk is full, it may use the space of the ballast."""
         self._wait_until_usable(None)
         with self.maintaining:
             with self.lock:
@@ -218,7 +218,7 @@ class Engine:
                 if self.pages.stuck:
                     raise self.disk_space.full()
                 if self.disk_space.short:
-                    self.pages.flush()  # else a few small values would keep the write-ahead log
+                    self.pages.flush()  # otherwise a few small values would keep the whole write-ahead log
             finally:
                 if lent:
                     with self.lock:
@@ -234,7 +234,7 @@ class Engine:
                 self.pages.flush()
 
     def _open_anew(self) -> None:
-        """Reopen RocksDB though it refused no write. The ballast returns later: RocksDB compacts first."""
+        """Reopen RocksDB although it refused no write. The ballast is restored later, after RocksDB has compacted."""
         with self.durability.syncing, self.lock:
             self.check()
             if not self.disk_space.to_open():
@@ -258,13 +258,13 @@ class Engine:
     ) -> bool:
         """Apply changes under the lock, with the record of a *log* that grew by them.
 
-        Return whether they are safe already; then the caller has to call *done*.
+        Return whether they are already safe; if so, the caller must call *done*.
         """
         self._apply(changes, log)
         return self.durability.written(log, offset, done)
 
     def _apply(self, changes: Changes, log: LogState | None = None) -> None:
-        # RocksDB's own sequence number may fall back when the newest change leaves no trace in its files.
+        # RocksDB's own sequence number may go back when the newest change leaves no trace in its files.
         count = self.durability.changes + 1
         if log:
             changes.put(log.key, log.value(count))
@@ -304,7 +304,7 @@ class Engine:
         return result
 
     def retried(self, write: Callable[[], T], timeout: float | None) -> T:
-        """Call *write*, and call it again when RocksDB takes writes that it did not take before."""
+        """Call *write*. If RocksDB has stopped writes, call it again once they are accepted."""
         deadline = Deadline(timeout)
         while True:
             try:
@@ -312,11 +312,11 @@ class Engine:
             except WritesStopped as error:
                 if not self.await_writes(deadline):
                     raise Timeout(
-                        f"RocksDB took no writes for {timeout:.3g} s, and nothing was stored", fix=error.fix
+                        f"RocksDB accepted no writes for {timeout:.3g} s, and nothing was stored", fix=error.fix
                     ) from error
 
     def await_writes(self, deadline: Deadline) -> bool:
-        """Return as soon as RocksDB takes writes; False if it does not in time."""
+        """Return True as soon as RocksDB accepts writes, or False if it does not in time."""
         while True:
             with self.lock:
                 self.check()
@@ -369,7 +369,7 @@ class Engine:
             try:
                 self.pages.close()
             except Error as error:
-                # Whatever is not in a table is in the log. Other disk errors were reported when they occurred.
+                # The write-ahead log has what no table has. Other disk errors were reported when they occurred.
                 if usable and not isinstance(error, StorageFull):
                     raise
             finally:

@@ -11,7 +11,7 @@ from typing import Final
 from mqplug import AccessDenied, AlreadyOpen, Closed, ConnectError, Corrupt, Error, StorageFull
 
 CANCELLED: Final = "Shutdown in progress"
-"""How RocksDB's error begins for background work that was cancelled."""
+"""The beginning of RocksDB's error for cancelled background work."""
 OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE)
 _KINDS: Final = {
     errno.EACCES: AccessDenied, errno.EPERM: AccessDenied, errno.EROFS: AccessDenied,
@@ -23,10 +23,10 @@ _DISK_FULL_TEXTS: Final = ("No space left", "Disk quota exceeded", "File too lar
 
 
 class WritesStopped(StorageFull):
-    """RocksDB takes no writes until its background threads have moved earlier ones to tables. Nothing was written."""
+    """RocksDB accepts no writes until its background threads have moved earlier ones to tables. Nothing was written."""
 
     def __init__(self) -> None:
-        super().__init__("RocksDB takes no writes at the moment", fix="Look at the disk of the store, and try again")
+        super().__init__("RocksDB accepts no writes at the moment", fix="Check the disk of the store, then try again")
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def translated_errors() -> Iterator[None]:
 
 
 def translate(error: Exception) -> Error:
-    """Return the typed error for an error of RocksDB, by its text."""
+    """Return the typed error for a RocksDB error, chosen by its text."""
     text = str(error)
     if type(error).__name__ == "DbClosedError":
         return Closed("the store is closed")
@@ -52,7 +52,7 @@ def translate(error: Exception) -> Error:
     if "Permission denied" in text or "Read-only file system" in text:
         return AccessDenied(f"the files of the store are not writable: {text}", fix="Check their permissions")
     if "No such file or directory" in text:
-        return Corrupt(f"the database lacks a file: {text}", fix="Run mqplug rocksmq repair, or restore a backup")
+        return Corrupt(f"a database file is missing: {text}", fix="Run mqplug rocksmq repair, or restore a backup")
     if "Too many open files" in text:
         return out_of_files(error)
     if "While lock file" in text and "No locks available" in text:
@@ -65,15 +65,15 @@ def translate(error: Exception) -> Error:
 
 
 def may_be_damage(error: Error) -> bool:
-    """Return whether an error may be due to the files of a store, and not to what this process may do with them."""
+    """Return whether damaged files may have caused an error, rather than permissions, limits or a full disk."""
     return not (isinstance(error, _CIRCUMSTANCES) or error.message.startswith(_OUT_OF_FILES_TEXT))
 
 
 def out_of_files(error: Exception) -> Error:
-    """Return the error for a process that may open no more files."""
+    """Return the error for a process that has reached its limit of open files."""
     return Error(
         f"{_OUT_OF_FILES_TEXT}: {error}",
-        fix="Raise its limit (ulimit -n), or close what it does not need",
+        fix="Raise its limit (ulimit -n), or close files that it does not need",
         backend="rocksmq",
     )
 
@@ -89,7 +89,7 @@ def cannot_lock(reason: object) -> ConnectError:
 
 
 def cannot_open(path: Path, error: OSError) -> Error:
-    """Return the error for a store that the system does not let this process open."""
+    """Return the error for a store that the operating system refuses to open."""
     if error.errno in OUT_OF_FILES:
         return out_of_files(error)
     where = "" if error.filename is None else f": {error.filename}"

@@ -35,7 +35,7 @@ class OwnerRecord(NamedTuple):
 class Ownership:
     """The right to open a store, held until ``release``.
 
-    With *reading*, a store on a read-only file system can be held too. If it has no owner file, there is no owner.
+    With *reading*, a store on a read-only file system can be held too. Without an owner file, it has no owner.
     """
 
     def __init__(self, path: Path, *, reading: bool = False) -> None:
@@ -78,7 +78,7 @@ class Ownership:
 
 
 def read_owner(path: Path) -> OwnerRecord | None:
-    """Return the record of the present or last owner of a store, or None if there is none."""
+    """Return the record of the current or last owner of a store, or None without one."""
     try:
         said = json.loads(read_own(path / OWNER))
         socket = said["socket"]

@@ -1,9 +1,9 @@
-"""RocksDB as pages and small values: the only module, beside tuning, that imports rocksdict.
+"""RocksDB as pages and small values: the only module, besides tuning, that imports rocksdict.
 
 It avoids five traps of rocksdict. Iterators are made, used and dropped inside one call, because a live one keeps the
 database open after ``close``. They have no bounds, because rocksdict frees those too early. Their status is checked,
 because they end silently on an error. Raw mode is enforced, because rocksdict does not check it. And a store's writes
-do not wait for RocksDB's background threads, because rocksdict holds the interpreter's lock meanwhile.
+do not wait for RocksDB's background threads, because rocksdict would hold the interpreter's lock during that wait.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Pages:
         self.reopen()
 
     def reopen(self) -> None:
-        """Close and open the database: RocksDB resumes in no other way after a disk error."""
+        """Close and open the database: the only way in which RocksDB resumes after a disk error."""
         self.close()
         _begin_threads(self._path.parent)
         try:
@@ -93,7 +93,7 @@ class Pages:
         self._open = True
 
     def _prepared(self) -> Path:
-        """Check the files that RocksDB would damage, or read forever. Return the directory to open."""
+        """Refuse files that RocksDB would damage, or read forever. Return the directory to open."""
         _check_raw_mode(self._path)
         expect_readable_records(self._path)
         if self._read_only and self._path.is_dir() and not writable(self._path):
@@ -102,7 +102,7 @@ class Pages:
         return self._path
 
     def be_impatient(self) -> None:
-        """Have no write wait in RocksDB, which would stop the whole process: it raises ``WritesStopped``."""
+        """Make writes raise ``WritesStopped`` instead of waiting in RocksDB, which would stop the whole process."""
         self._patient, self._write_options = False, _AT_ONCE
 
     def changes(self) -> Changes:
@@ -112,7 +112,7 @@ class Pages:
     def write(self, changes: Changes) -> None:
         """Apply all changes or none. They survive the death of the process, and after ``sync`` that of the host.
 
-        After ``be_impatient``, raise ``WritesStopped`` if RocksDB would let it wait. Before another try, ask
+        After ``be_impatient``, raise ``WritesStopped`` if the write would have to wait. Before a retry, call
         ``takes_writes``.
         """
         options, self._write_options = self._write_options, _SLOWED if self._patient else _AT_ONCE
@@ -122,7 +122,7 @@ class Pages:
             raise translate(error) from error
 
     def takes_writes(self) -> bool:
-        """Return whether RocksDB takes another write. If it slows writes down, the next one waits for as long."""
+        """Return whether RocksDB accepts another write. If it slows writes down, the next one waits that long."""
         stopped = self.number_property("rocksdb.is-write-stopped")
         full = [self.number_property("rocksdb.num-immutable-mem-table", family) for family in ("data", "meta")]
         if stopped or full[0] >= DATA_BUFFER_COUNT - 1 or full[1] >= META_BUFFER_COUNT - 1:  # or the next one may stop
@@ -131,7 +131,7 @@ class Pages:
         return True
 
     def sync(self) -> None:
-        """Wait until all earlier writes are on disk. Other threads may write meanwhile."""
+        """Wait until all earlier writes are on disk. Other threads may write during that wait."""
         with translated_errors():
             self._db.flush_wal(True)
 
@@ -194,7 +194,7 @@ class Pages:
             self._data.ingest_external_file([str(path) for path in paths], options)
 
     def compact(self, segment: int, start: int, stop: int) -> None:
-        """Free the disk space of dropped pages. Other threads may run meanwhile."""
+        """Free the disk space of dropped pages. Other threads continue to run."""
         with translated_errors():
             self._data.compact_range(page_key(segment, start), page_key(segment, stop))
 
@@ -205,14 +205,14 @@ class Pages:
         return sorted(table for table in found if len(table.first) == len(table.last) == PAGE_KEY_BYTES)
 
     def merge(self, first: bytes, last: bytes) -> None:
-        """Rewrite the tables between two keys as few larger ones. Other threads may run meanwhile."""
+        """Rewrite the tables between two keys as a few larger ones. Other threads continue to run."""
         options = CompactOptions()
         options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
         with translated_errors():
             self._data.compact_range(first, last, options)
 
     def read_until_error(self, family: str, start: bytes, most: int) -> tuple[list[tuple[bytes, bytes]], Error | None]:
-        """Return a column family's entries from *start* on, up to *most* bytes, and the error that ended that early."""
+        """Return a column family's entries from *start* on, up to *most* bytes, and the error that cut them short."""
         found: list[tuple[bytes, bytes]] = []
         try:
             cursor = self._family(family).iter()
@@ -230,12 +230,12 @@ class Pages:
         return {"data": self._data, "meta": self._meta, "default": self._db}[name]
 
     def number_property(self, name: str, family: str = "data") -> int:
-        """Return a RocksDB property that is a number."""
+        """Return a numeric RocksDB property."""
         with translated_errors():
             return int(self._family(family).property_int_value(name) or 0)
 
     def text_property(self, name: str, family: str = "data") -> str:
-        """Return a RocksDB property that is a text."""
+        """Return a textual RocksDB property."""
         with translated_errors():
             return str(self._family(family).property_value(name) or "")
 
@@ -245,7 +245,7 @@ class Pages:
             Checkpoint(self._db).create_checkpoint(str(path))
 
     def compact_all(self) -> None:
-        """Compact everything. Other threads may run meanwhile."""
+        """Compact everything. Other threads continue to run."""
         with translated_errors():
             for family in (self._db, self._data, self._meta):
                 family.flush(True)
@@ -255,7 +255,7 @@ class Pages:
     def stuck(self) -> bool:
         """Whether RocksDB's background work failed for lack of space, and stopped until the database is reopened.
 
-        RocksDB does not report that: a compaction then returns as if it were done.
+        RocksDB does not report this: a compaction then returns as if it had succeeded.
         """
         with translated_errors():
             return bool(self._db.property_int_value("rocksdb.background-errors"))  # a count over all column families
@@ -263,9 +263,9 @@ class Pages:
     def cancel(self) -> None:
         """Cancel running compactions. Nothing can be flushed or compacted afterwards.
 
-        Another thread may be closing the database to open it again: then none run.
+        Does nothing while another thread closes the database to reopen it: no compaction runs then.
         """
-        with suppress(Closed), translated_errors(), suppress(RuntimeError):  # the latter while it is being closed
+        with suppress(Closed), translated_errors(), suppress(RuntimeError):  # RuntimeError while it is being closed
             self._db.cancel_all_background(True)
 
     def flush(self) -> None:
@@ -293,7 +293,7 @@ class Pages:
             try:
                 handle.close()
             except Exception as error:  # noqa: BLE001 - RocksDB's errors have no other type
-                if not str(error).startswith(CANCELLED):  # what was not moved into a table is in the log
+                if not str(error).startswith(CANCELLED):  # writes that are in no table are in the write-ahead log
                     failures.append(translate(error))
         del self._data, self._meta
         if failures:
@@ -301,10 +301,10 @@ class Pages:
 
 
 def rebuild_database(path: Path, families: Sequence[str]) -> None:
-    """Let RocksDB rebuild its list of files from those that it finds.
+    """Make RocksDB rebuild its list of files from the files on disk.
 
-    RocksDB numbers column families in the order of their creation, which is that of *families*. It skips what the
-    write-ahead log holds for a family without a table, so each gets an empty one.
+    RocksDB numbers column families in the order of their creation, here the order of *families*. It skips the
+    write-ahead log's records of a family without a table, so each family gets an empty one.
     """
     with translated_errors():
         _add_empty_tables(path, families)
@@ -316,7 +316,7 @@ def _add_empty_tables(path: Path, families: Sequence[str]) -> None:
     db = Rdict(str(made), _DEFAULT_TUNING.options())
     for name in families:
         family = db.create_column_family(name, _DEFAULT_TUNING.options())
-        family.delete(b"")  # of no key that is in use: RocksDB writes no table of nothing
+        family.delete(b"")  # an unused key: RocksDB writes no table without entries
         family.flush(True)
         family.close()
     db.close()
@@ -361,7 +361,7 @@ class Changes:
         self.batch.put(key, value, self._families["meta"])
 
     def put_copied(self, key: bytes, value: bytes) -> None:
-        """Store a small value, and a copy in the column family "default": other files, which are damaged apart."""
+        """Store a small value, and a copy in the column family "default", which is in other files."""
         self.put(key, value)
         self.batch.put(key, value)
 
@@ -408,8 +408,8 @@ def refuse_after_fork(store: Path) -> None:
     """
     if _began_in not in {None, os.getpid()}:
         raise ForkedClient(
-            f"this process cannot own the store {store}: it was forked from a process that had opened a store, so that"
-            " RocksDB's threads are missing in it",
+            f"this process cannot own the store {store}: it was forked from a process that had opened a store, so"
+            " RocksDB's threads are missing",
             fix="Connect in the parent only after it has forked, start workers by spawn instead of fork, or have"
             f" another process own the store, for instance mqplug rocksmq serve {store}",
             backend="rocksmq",
@@ -417,7 +417,7 @@ def refuse_after_fork(store: Path) -> None:
 
 
 def _links_to(database: Path) -> TemporaryDirectory[str]:
-    """Return a directory of links to the files of a database that cannot be written: rocksdict writes files to read."""
+    """Return a directory of links to the files of a read-only database: rocksdict writes files even to read."""
     links = TemporaryDirectory(prefix="mqplug-")
     for file in database.iterdir():
         if not file.name.startswith(("LOG", "LOCK", "rocksdict-config")):
@@ -426,13 +426,13 @@ def _links_to(database: Path) -> TemporaryDirectory[str]:
 
 
 def _check_raw_mode(path: Path) -> None:
-    """Raise ``Corrupt`` for a database that rocksdict would open in its other mode, and damage."""
+    """Raise ``Corrupt`` for a database that rocksdict would open in its other mode, and so damage."""
     config = path / "rocksdict-config.json"
     try:
         raw = not config.exists() or json.loads(config.read_text())["raw_mode"]
     except (ValueError, KeyError, TypeError):
-        # rocksdict rewrites this file in place, so a killed process leaves a part of it. It is not needed.
-        with suppress(OSError):  # on a read-only file system, which rocksdict does not see
+        # rocksdict rewrites this file in place, so a killed process may leave a part of it. The file is not needed.
+        with suppress(OSError):  # on a read-only file system, where rocksdict opens links to the other files
             config.unlink()
         return
     if not raw:
@@ -448,7 +448,7 @@ def _exit_without_joining() -> None:
     It would crash the child even if every database was closed before the fork.
     """
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "on_exit"):  # without it, children have to exit with os._exit
+    if hasattr(libc, "on_exit"):  # without it, children must exit with os._exit
         libc.on_exit(libc._exit, None)
 
 

@@ -4,9 +4,9 @@ Links and everything but regular files are refused. Otherwise a user who can wri
 make its owner write into any of the owner's files. The check is made on the opened file, so nothing can be swapped in
 between.
 
-The kinds of the records in RocksDB's write-ahead log and list of files are checked before RocksDB reads them. It reads
-forever, with Python's lock held, if one flipped bit makes a record one of the kinds that only reused log files have. No
-store reuses log files.
+The kinds of the records in RocksDB's write-ahead log and list of files are checked before RocksDB reads them. It loops
+forever, holding the interpreter's lock, if a flipped bit turns a record into a kind that only recycled log files have.
+No store recycles log files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mqplug_rocksmq._engine.errors import OUT_OF_FILES, out_of_files
 
 _SAFE_FLAGS: Final = (
     os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)  # the last: a pipe answers at once, instead of waiting
+)  # O_NONBLOCK: opening a pipe returns at once instead of waiting
 _MAX_READ_BYTES: Final = 64 << 10  # these files are small
 _FILE_KINDS: Final = (
     (stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
@@ -36,7 +36,7 @@ _FILE_KINDS: Final = (
 _BLOCK_BYTES: Final = 32 << 10  # a record does not cross the end of a block
 _HEADER: Final = Struct("<IHB")  # checksum, length, kind
 _OF_REUSED_FILES: Final = {5, 6, 7, 8, 11, 131}
-_NO_KIND: Final = 255  # of which RocksDB drops the record
+_NO_KIND: Final = 255  # RocksDB drops records of this kind
 
 
 def open_own(path: Path, flags: int) -> int:
@@ -69,7 +69,7 @@ def create_own(path: Path) -> int:
 
 
 def entries_of(directory: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a directory of a store, none if it is missing."""
+    """Return the entries of a directory of a store; an empty list if it is missing."""
     try:
         with os.scandir(directory) as entries:
             return list(entries)
@@ -80,7 +80,7 @@ def entries_of(directory: Path) -> list[os.DirEntry[str]]:
 
 
 def expect_descriptors(wanted: int) -> None:
-    """Raise an error unless this process may open that many more files."""
+    """Raise an error unless this process can open *wanted* more files."""
     opened: list[int] = []
     try:
         while len(opened) < wanted:
@@ -93,7 +93,7 @@ def expect_descriptors(wanted: int) -> None:
 
 
 def writable(directory: Path) -> bool:
-    """Return whether this process may write into a directory, which may be on a read-only file system."""
+    """Return whether this process can write into a directory. It cannot on a read-only file system."""
     return os.access(directory, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
@@ -117,13 +117,13 @@ def expect_unshared(directory: Path) -> None:
     who = "belongs to another user" if not mine else f"can be written by {'all' if open_to_all else 'other'} users"
     raise ConfigError(
         f"the directory {directory} {who}, so others could make this program write into other files",
-        fix="Run chmod go-w on it, or name a new directory inside it, which is created for this user alone",
+        fix="Run chmod go-w on it, or name a new directory inside it, which is created for this user only",
         backend="rocksmq",
     )
 
 
 def _is_private(group: int, user: int) -> bool:
-    """Return whether a group belongs to one user alone, as many systems create by default."""
+    """Return whether a group belongs to a single user, as many systems create by default."""
     try:
         found, name = grp.getgrgid(group), pwd.getpwuid(user).pw_name
     except KeyError:
@@ -141,7 +141,7 @@ def _expect_own(path: Path, found: os.stat_result) -> None:
 
 
 def _other_kind(path: Path, error: OSError) -> Exception:
-    """Return the error that names what is in the place of a file, if that prevented opening it."""
+    """Return the error for a path that cannot be opened because it is not a regular file, else *error* itself."""
     if error.errno in OUT_OF_FILES:
         return out_of_files(error)
     if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
@@ -155,7 +155,7 @@ def _other_kind(path: Path, error: OSError) -> Exception:
 def _kind(found: os.stat_result) -> str:
     if stat.S_ISLNK(found.st_mode):
         return "a link"
-    return next((name for fits, name in _FILE_KINDS if fits(found.st_mode)), "no file")
+    return next((name for fits, name in _FILE_KINDS if fits(found.st_mode)), "not a file")
 
 
 def _refused(path: Path, what: str) -> ConfigError:
@@ -177,7 +177,7 @@ def expect_readable_records(database: Path) -> None:
 
 
 def readable_records(raw: bytes) -> bytes:
-    """Return the content of a file with records that RocksDB drops instead of those that it would read forever."""
+    """Return a file's content with the records that RocksDB would read forever changed into ones that it drops."""
     readable = bytearray(raw)
     for at in _endless(raw):
         readable[at] = _NO_KIND
@@ -185,7 +185,7 @@ def readable_records(raw: bytes) -> bytes:
 
 
 def _endless(raw: bytes) -> Iterator[int]:
-    """Yield where the kinds of such records are."""
+    """Yield the position of the kind of each record that RocksDB would read forever."""
     size, end, header, of_reused = _HEADER.size, len(raw), _HEADER.unpack_from, _OF_REUSED_FILES
     at = 0
     block = _BLOCK_BYTES

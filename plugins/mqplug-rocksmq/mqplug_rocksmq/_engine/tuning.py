@@ -25,7 +25,7 @@ RecoveryMode = Literal["strict", "lenient"]
 
 @attrs.frozen
 class Tuning:
-    """The memory that a store may use beside the interpreter's, its disk limit (None: unlimited), and its compression.
+    """The memory that a store may use besides the interpreter's, its disk limit (None: unlimited), and its compression.
 
     Each of six write buffers takes a sixteenth of the memory, the block cache an eighth. Table files are not mapped
     into memory: compressed blocks are copied anyway, so reading them is no faster. Uncompressed ones would be read
@@ -58,7 +58,7 @@ class Tuning:
         """The bytes of messages that may be kept.
 
         The rest is for the ballast, the write-ahead log and compactions, which rewrite tables before they remove the
-        old ones: that is everything in a small store, and a gigabyte in a large one.
+        old ones: all tables of a small store, and a gigabyte of a large one.
         """
         if self.disk is None:
             return None
@@ -91,7 +91,7 @@ class Tuning:
 
 
 def tuning_of(settings: RocksMQSettings) -> Tuning:
-    """Return how RocksDB is set up for a store with these settings."""
+    """Return RocksDB's tuning for a store with these settings."""
     return Tuning(settings.memory_max_bytes, settings.disk_max_bytes, settings.compression, settings.ballast_max_bytes)
 
 

@@ -35,7 +35,7 @@ class WitnessRecord(NamedTuple):
 
     @property
     def host_ended(self) -> bool:
-        """Whether the host may have ended since, and with it the memory that files are written from."""
+        """Whether the host may have died or restarted since, losing file data that was only in its memory."""
         return self.boot != _boot_id() or not self.boot
 
     @property
