@@ -72,7 +72,7 @@ def test_the_disk_cap_of_stages(open_store: OpenStore) -> None:
     store = open_store(sync="os", disk_max_bytes=64 << 20)
     new_log(store)
     waiting_files: list[mqplug.Staged] = []
-    with pytest.raises(StorageFull, match="staged already"):
+    with pytest.raises(StorageFull, match="already staged"):
         waiting_files.extend(staged(store, [os.urandom(1 << 20)] * 4) for _ in range(100))
     assert take(store, *waiting_files).messages == 4 * len(waiting_files)
     staged(store, [b"x"])

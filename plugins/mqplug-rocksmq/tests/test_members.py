@@ -107,7 +107,7 @@ def test_added_partitions_have_a_place_in_every_group(mq: mqplug.Client, path: P
 @pytest.mark.parametrize("count", [1, 2])
 def test_partitions_only_grow(mq: mqplug.Client, count: int) -> None:
     """As many as there are, or fewer, is an error that changes nothing."""
-    with pytest.raises(ValueError, match="has 2 partitions already"):
+    with pytest.raises(ValueError, match="already has 2 partitions"):
         administer(mq, AddPartitions("orders", count))
     assert len(mq.partitions("orders")) == 2
     with pytest.raises(mqplug.TopicNotFound):

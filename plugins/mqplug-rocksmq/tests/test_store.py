@@ -213,7 +213,7 @@ def test_topics(open_store: OpenStore) -> None:
     with pytest.raises(TopicExists):
         store.topics.create("a", 2, TopicRetention(), 30)
     assert store.topics.grow("a", 3, 30).logs[:2] == first.logs
-    with pytest.raises(ValueError, match="has 3 partitions already"):
+    with pytest.raises(ValueError, match="already has 3 partitions"):
         store.topics.grow("a", 1, 30)
     store.topics.retain("a", {"size": 5}, 30)
     store.topics.retain("a", {"milliseconds": None}, 30)

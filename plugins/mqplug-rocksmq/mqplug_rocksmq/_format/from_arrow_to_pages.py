@@ -18,7 +18,7 @@ ARROW_COLUMNS: Final = ("timestamp", "key", "value", "headers")
 def arrow_page_bodies(arrays: Mapping[str, pa.Array], now: int) -> list[PageBody]:
     """Return messages as page bodies of a suitable size. Messages without a timestamp get *now*.
 
-    The arrays are those of ``mqplug.spi.Run.arrow``. All but the values may be missing.
+    The arrays come from ``mqplug.spi.Run.arrow``. All but the values may be missing.
     """
     values = arrays["value"]
     first, last = _data_range(values)
@@ -74,7 +74,7 @@ def _headers(writer: PageWriter, lists: pa.Array | None) -> None:
 
 
 def _data_range(array: pa.Array) -> tuple[int, int]:
-    """Return where the data of an array begins and ends, by its offsets."""
+    """Return where the data of an array begins and ends, from its offsets."""
     starts = memoryview(array.buffers()[1]).cast("q" if _is_large(array) else "i")
     return starts[array.offset], starts[array.offset + len(array)]
 

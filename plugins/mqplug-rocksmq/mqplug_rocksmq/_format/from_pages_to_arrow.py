@@ -45,7 +45,7 @@ class ArrowSlice(Protocol):
 
 
 def joined_columns(parts: Sequence[ArrowSlice], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Return the named columns, as far as pages have them, joined over all parts."""
+    """Return those of the named columns that pages have, each joined over all parts."""
     pages = [(part, part.as_page()) for part in parts]
     columns: dict[str, pa.Array] = {}
     for name in names:

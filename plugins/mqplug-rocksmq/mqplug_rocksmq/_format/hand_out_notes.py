@@ -1,4 +1,4 @@
-"""Hand-outs as stored: notes of which messages of a shared log went to members or were put off, and their journal."""
+"""Stored hand-outs: notes of the messages of a shared log that went to members or were put off, and their journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBER: Final = Struct(">Q")
 _LENGTH: Final = Struct(">H")
 _ONE_SPAN: Final = Struct("<IQIIQ")
 TOKEN_BYTES: Final = 8
-_HEAD: Final = Struct(f"<III{TOKEN_BYTES}s")  # the token last: a record that was not finished has none
+_HEAD: Final = Struct(f"<III{TOKEN_BYTES}s")  # the token comes last, so an unfinished record has none
 _AFTER_CRC_AT: Final = 4
 
 
@@ -55,7 +55,7 @@ def note_value(note: HandOutNote) -> bytes:
 
 
 def span_value(first: int, size: int, attempts: int, *, elsewhere: bool) -> bytes:
-    """Encode a note of one span that is due at once, which most are."""
+    """Encode a note of one span that is due at once, as most are."""
     return _ONE_SPAN.pack(_ELSEWHERE_FLAG * elsewhere, first, size, attempts, 0)
 
 
@@ -80,21 +80,21 @@ def spans_of(handed: Iterable[tuple[int, int, int]]) -> tuple[HandOutSpan, ...]:
 
 
 class JournalContent(NamedTuple):
-    """The notes in a journal by their keys, and the byte where a damaged record begins (None: there is none)."""
+    """The notes in a journal by their keys, and the byte at which a damaged record begins (None: no damage)."""
 
     notes: dict[bytes, bytes]
     damaged: int | None
 
 
 def encode_record(token: bytes, key: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """Encode a note as the head of a record, which is to be written last, and the body after it."""
+    """Encode a note as the head of a record, which must be written last, and the body after it."""
     body = key + value
     checksum = crc32c(body, crc32c(_HEAD.pack(0, len(key), len(value), token)[_AFTER_CRC_AT:]))
     return _HEAD.pack(checksum, len(key), len(value), token), body
 
 
 def read_journal(raw: bytes, token: bytes) -> JournalContent:
-    """Decode the records up to the first that is not sound or has another token."""
+    """Decode the records up to the first one that is damaged or has another token."""
     notes: dict[bytes, bytes] = {}
     at = 0
     while (start := at + _HEAD.size) <= len(raw):

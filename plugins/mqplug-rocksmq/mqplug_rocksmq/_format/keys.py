@@ -29,7 +29,7 @@ TRANSACTION: Final = b"e"
 STEP_MARK: Final = b"m"
 
 NOT_UNDERSTOOD: Final = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, error)
-"""The exceptions of decoding a damaged small value."""
+"""The exceptions that decoding a damaged small value may raise."""
 
 _PAGE_KEY: Final = Struct(">IQ")
 PAGE_KEY_BYTES: Final = _PAGE_KEY.size
@@ -207,7 +207,7 @@ def transaction_key(name: str) -> bytes:
 
 
 def step_mark_key(log: int, name: str) -> bytes:
-    """Return the key of the mark of a transaction name in a topic; *log* is that of its first partition."""
+    """Return the key of a transaction name's mark in a topic. *log* is the number of the topic's first log."""
     return log_key(log, STEP_MARK) + name.encode()
 
 

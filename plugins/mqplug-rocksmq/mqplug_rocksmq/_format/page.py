@@ -57,7 +57,7 @@ _TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
 class PageColumns(NamedTuple):
     """Messages to store, as columns of equal length; None is a column without values.
 
-    ``ends``, if known, has the end of each value when all are joined. It requires that no value is None.
+    ``ends``, if known, holds where each value ends when all are joined. Then no value may be None.
     """
 
     times: Sequence[int]
@@ -181,7 +181,7 @@ class PageWriter:
         return max(times)
 
     def binary(self, column: Sequence[bytes | None] | None, ends: Sequence[int] | None = None) -> None:
-        """Add a column that may contain None. *ends*, if known, has the end of each item."""
+        """Add a column that may contain None. *ends*, if known, holds where each item ends."""
         if column is None:
             return self.absent(3)
         try:
@@ -228,7 +228,7 @@ def message_count(page: bytes) -> int:
 
 
 def end_before(page: bytes) -> int:
-    """Return the end of the page before, as in a page's header, without verifying the page."""
+    """Return the end of the previous page from a page's header, without verifying the page."""
     return int.from_bytes(page[_BEFORE_AT : _BEFORE_AT + 8], "little")
 
 
@@ -288,7 +288,7 @@ class Page:
             raise Corrupt("a column of a page has values without offsets")
 
     def _ascend(self, number: int, count: int, data: int | None = None) -> int:
-        """Return the last of *count* offsets. They have to ascend from 0 to the length of buffer *data*."""
+        """Return the last of *count* offsets. They must ascend from 0 to the length of buffer *data*."""
         offsets = self._offsets(number, count)
         if offsets[0] or offsets != sorted(offsets) or (data is not None and offsets[-1] != self._length(data)):
             raise Corrupt(f"the offsets in buffer {number} of a page are invalid")
@@ -331,7 +331,7 @@ class Page:
         return _PLACE.unpack_from(self.raw, _DIRECTORY_AT + number * _PLACE.size)[1]  # type: ignore[no-any-return]
 
     def places(self, first: int, end: int) -> list[tuple[int, int]]:
-        """Return the start and length of the buffers *first* up to *end*. Raise ``Corrupt`` if one is not inside."""
+        """Return the start and length of the buffers *first* up to *end*. Raise ``Corrupt`` if one leaves the page."""
         directory = self.raw[_DIRECTORY_AT + first * _PLACE.size : _DIRECTORY_AT + end * _PLACE.size]
         places = list(_PLACE.iter_unpack(directory))
         for start, length in places:
@@ -386,7 +386,7 @@ def is_full(messages: int, size: int) -> bool:
 def page_rows(count: int, size: int) -> list[slice]:
     """Return the rows of each page, for *count* messages with *size* bytes of values in all."""
     if not count:
-        raise ValueError("there are no messages to store")
+        raise ValueError("no messages to store")
     if size > MAX_APPEND_BYTES:
         raise MessageTooLarge(f"one append of {size} bytes exceeds the limit of {MAX_APPEND_BYTES} bytes")
     step = max(1, min(MAX_PAGE_MESSAGES, MAX_PAGE_BYTES * count // max(size, 1)))

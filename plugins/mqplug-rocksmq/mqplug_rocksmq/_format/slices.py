@@ -46,7 +46,7 @@ class Slice(NamedTuple):
         return self.base + self.stop
 
     def as_page(self) -> Page:
-        """Return the page, of which the slice is the messages ``start`` up to ``stop``."""
+        """Return the page whose messages ``start`` up to ``stop`` are the slice."""
         return self.page if isinstance(self.page, Page) else self.page.as_page()
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ def _item(raw: bytes, at: int, size: int, start: int, length: int) -> bytes:
 
 
 def gather_single_pages(found: Sequence[tuple[int, bytes]], at: int) -> SinglePages | None:
-    """Return the run of single pages from this index on, or None if the first is not one."""
+    """Return the run of single pages from this index on, or None if the first page is not single."""
     first, raw = found[at]
     if not raw.startswith(_SINGLE_BEGIN):
         return None

@@ -24,7 +24,7 @@ _SENT: Final = Struct("<QIQ")
 
 
 class Origin(NamedTuple):
-    """The producer and sequence number of a send. ``again``: it may be stored already."""
+    """The producer and sequence number of a send. ``again``: it may already be stored."""
 
     producer: bytes  # 16 bytes
     sequence: int
@@ -50,7 +50,7 @@ class Origin(NamedTuple):
 class OnceRequest(NamedTuple):
     """A request of another process that must be done once: its name is recorded together with its effect.
 
-    ``again``: it may be done already.
+    ``again``: it may already be done.
     """
 
     name: bytes  # 16 bytes
@@ -58,7 +58,7 @@ class OnceRequest(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The key of its record, which is removed like that of a producer that does not return."""
+        """The key of its record, which is removed like the record of a producer that does not return."""
         return ORIGIN + self.name + _SLOT.pack(0)
 
     def note(self, changes: Changes) -> None:
@@ -84,12 +84,12 @@ class Deduplication:
             return self._engine.pages.get(request.key) is not None
 
     def join(self, producer: bytes) -> None:
-        """Note that a producer connected."""
+        """Record that a producer connected."""
         with self._lock:
             self._present[producer] = self._present.get(producer, 0) + 1
 
     def leave(self, producer: bytes, *, for_good: bool) -> None:
-        """Note that a producer disconnected. *for_good*: it will not repeat any send."""
+        """Record that a producer disconnected. *for_good*: it will not repeat any send."""
         with self._lock:
             self._present[producer] = self._present.get(producer, 1) - 1
             if self._present[producer]:
@@ -99,7 +99,7 @@ class Deduplication:
             self._forget([producer])
 
     def forget_absent(self) -> None:
-        """Forget the producers that were absent at the previous call as well."""
+        """Forget the producers that are absent now and were absent at the previous call."""
         with self._engine.lock:
             self._engine.check()
             found = self._engine.pages.scan(ORIGIN)

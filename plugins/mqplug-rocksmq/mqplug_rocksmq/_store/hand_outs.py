@@ -1,15 +1,15 @@
 """Hand-outs of a shared log on disk, so that delivery counts survive the death of all processes.
 
-Each hand-out is a note. It goes to the store's journal before its messages go to the member, and is dropped when they
-were handed out again, or when the acks of all of them are stored. Notes are not synced: the operating system has them,
-so they outlive their process.
+Each hand-out is a note. It goes to the store's journal before its messages go to the member. It is dropped once they
+are handed out again or the acks of all of them are stored. Notes are not synced: the operating system holds them, so
+they outlive their process.
 
 The journal is a small mapped file for new notes, which are folded into RocksDB together. A note in it outlives its
 process just as one in RocksDB does, at a fraction of the cost. Most notes no longer count when the file is full, and
-never reach RocksDB. Each fold stores a new token with the notes: a record in the file counts if its token is that one.
+never reach RocksDB. Each fold stores a new token with the notes: a record in the file counts only if it has that token.
 
 All blocks of the file are allocated first, because writing to a mapped file on a full disk kills the process. On file
-systems that may need more space to write there again, and while there is no space for the file, each note is folded at
+systems that may need new space to rewrite a block, and while there is no space for the file, each note is folded at
 once.
 """
 
@@ -51,12 +51,12 @@ from mqplug_rocksmq._format.keys import JOURNAL, after_prefix, log_of
 from mqplug_rocksmq._store.topics import AddChanges, TopicTable
 
 JOURNAL_BYTES: Final = 64 << 10
-RECLAIM_GRACE_S: Final = 1.0  # in which members in other processes find a new owner and report what they hold
+RECLAIM_GRACE_S: Final = 1.0  # for members in other processes to find a new owner and report their messages
 _IN_PLACE_TYPES: Final = frozenset({0xEF53, 0x58465342, 0x01021994})  # ext2 to ext4, XFS, tmpfs
 
 
 class _StoredNote:
-    """A note on disk, the number of messages for which it is the last one, and whether any others were acked."""
+    """A note on disk, the number of messages whose latest note it is, and whether any of its others were acked."""
 
     __slots__ = ("acked", "key", "left")
 
@@ -75,11 +75,11 @@ class HandOuts:
         self._group = group
         self._keys = notes_key(log, group)
         self._next = 0
-        self._last: dict[int, _StoredNote] = {}  # the last note of each message, by offset
+        self._last: dict[int, _StoredNote] = {}  # the latest note of each message, by offset
         self._over: list[bytes] = []  # the keys of notes that no longer count once the acks are stored
 
     def recall(self) -> dict[Numbers, Recalled]:
-        """Return the messages that stored notes say were handed out or put off."""
+        """Return the messages that were handed out or put off, according to the stored notes."""
         now, grace = clock.now_ms(), max(0.0, self._journal.opened + RECLAIM_GRACE_S - monotonic())
         known: dict[Numbers, Recalled] = {}
         for note in map(read_note, self._journal.notes(self._keys)):
@@ -104,7 +104,7 @@ class HandOuts:
         self._journal.write(plan)
 
     def take(self, leases: Sequence[Lease], *, elsewhere: bool) -> None:
-        """Note that these messages go to a member, which may be in another process."""
+        """Record that these messages go to a member, which may be in another process."""
         offsets = [at[0] for at, _ in leases]
         first, count, attempts = offsets[0], len(offsets), leases[0].attempt
         if count == 1 or (offsets[-1] - first == count - 1 and all(each == attempts for _, each in leases)):
@@ -115,17 +115,14 @@ class HandOuts:
         self._journal.note(key, value, replaced)
 
     def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
-        """Note that messages came back: (offset, delivery count, seconds until the next delivery) of each."""
+        """Record returned messages, each as (offset, delivery count, seconds until the next delivery)."""
         now = clock.now_ms()
         later = [(offset, attempts, now + _ms(delay)) for offset, attempts, delay in sorted(returned)]
         key, replaced = self._next_key([offset for offset, _, _ in later])
         self._journal.note(key, note_value(HandOutNote(spans_of(later))), replaced)
 
     def _next_key(self, offsets: Sequence[int]) -> tuple[bytes, list[bytes]]:
-        """Return the key of the next note, which is the last one of these messages from now on.
-
-        Return also the keys of the notes that it replaces.
-        """
+        """Return the key of the next note, from now the latest of these messages, and the keys of those it replaces."""
         replaced: list[bytes] = []
         if not self._last.keys().isdisjoint(offsets):
             for note in self._taken_out(offsets):
@@ -143,16 +140,16 @@ class HandOuts:
         self._over += [note.key for note in self._taken_out(offsets, acked=True)]
 
     def take_over(self) -> list[bytes]:
-        """Return the keys of the notes that no longer count once the acks so far are stored."""
+        """Return the keys of the notes that no longer count once the current acks are stored."""
         over, self._over = self._over, []
         return over
 
     def give_back(self, keys: Iterable[bytes]) -> None:
-        """Keep notes until the next acks are stored: these were not."""
+        """Keep notes until the next acks are stored, because storing the current ones failed."""
         self._over += keys
 
     def _taken_out(self, offsets: Iterable[int], *, acked: bool = False) -> list[_StoredNote]:
-        """Take out messages. Return the notes that are left without any."""
+        """Remove messages from their notes. Return the notes that have none left."""
         empty = []
         for note in map(self._last.pop, offsets, repeat(None)):
             if note is not None:
@@ -188,7 +185,7 @@ class HandOutJournal:
         self._end = 0  # of the records in the file
 
     def recover(self) -> None:
-        """Fold what an earlier process left in the file."""
+        """Fold the notes that an earlier process left in the file."""
         with suppress(FileNotFoundError):
             raw = read_own(self._path)
             if token := self._engine.pages.get(JOURNAL):
@@ -196,7 +193,10 @@ class HandOutJournal:
         self.fold()
 
     def note(self, key: bytes, value: bytes, replaced: Iterable[bytes] = ()) -> None:
-        """Store a note so that it outlives the process, and forget those that it replaces. A full disk omits it."""
+        """Store a note so that it outlives the process, and forget the notes that it replaces.
+
+        While the disk is full, the note stays in memory.
+        """
         with self._lock:  # a fold sees both or neither
             self._drop(replaced)
             self._unfolded[key] = value
@@ -219,7 +219,7 @@ class HandOutJournal:
         self._over += [key for key in keys if self._unfolded.pop(key, None) is None]
 
     def notes(self, prefix: bytes) -> list[bytes]:
-        """Return the notes under a prefix in the order of their keys. New ones go to the file from now on."""
+        """Return the notes under a prefix in the order of their keys. Afterwards, new notes go to the file."""
         with self._lock:
             self._fold()
             if self._file is None:
@@ -284,7 +284,7 @@ class HandOutJournal:
     # ending --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Fold, and close the file. What cannot be folded stays in it."""
+        """Fold, and close the file. Notes that cannot be folded stay in it."""
         with suppress(Error):
             self.fold()
         with self._lock:
@@ -302,7 +302,7 @@ class HandOutJournal:
 
 
 def _mapped(path: Path) -> mmap.mmap | None:
-    """Map the file, which is created if necessary. Return None where the disk may have to be written to elsewhere."""
+    """Map the file, and create it if necessary. Return None on a file system that does not write in place."""
     descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
         if not writes_in_place(descriptor):
@@ -315,7 +315,7 @@ def _mapped(path: Path) -> mmap.mmap | None:
 
 
 def writes_in_place(descriptor: int) -> bool:
-    """Return whether a file system needs no space to write again to what it has allocated."""
+    """Return whether a file system rewrites allocated blocks without needing new space."""
     if sys.platform != "linux":
         return False
     answer = ctypes.create_string_buffer(256)  # more than a struct statfs, which begins with the type

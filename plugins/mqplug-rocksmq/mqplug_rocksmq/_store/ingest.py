@@ -1,4 +1,4 @@
-"""Ingestion of staged files: all or none, and once, even if the process is killed.
+"""Ingestion of staged files: all or none, and only once, even if the process is killed.
 
 It takes three durable steps. An intent records what will be ingested. RocksDB ingests the files, all or none, into
 segments that no log uses. One write makes them the next messages of their logs, records the batch for its writer, and
@@ -70,7 +70,7 @@ class Intent(NamedTuple):
 
     @property
     def value(self) -> bytes:
-        """The intent as stored."""
+        """The stored form of the intent."""
         return json_value({"writer": self.writer, "number": self.number, "files": files_to_json(self.files)})
 
     @classmethod
@@ -103,7 +103,7 @@ class Ingestion:
     ) -> IngestOutcome:
         """Ingest files, unless this or a larger number of the writer has been ingested."""
         deadline = Deadline(timeout)
-        with self._alone(deadline):
+        with self._exclusively(deadline):
             self._finish(deadline)
             if known := self._known(writer, number):
                 self._staging.remove(file.segment for file in files)
@@ -117,7 +117,7 @@ class Ingestion:
         """Return the number of a new segment, for a file to stage."""
         if self._most is not None and self._staging.size() > self._most:
             raise StorageFull(
-                f"more than {self._most} bytes are staged already, and disk_max_bytes leaves no space for more",
+                f"more than {self._most} bytes are already staged, and disk_max_bytes leaves no space for more",
                 fix="Ingest or discard the staged messages, or raise disk_max_bytes",
             )
         return self._topics.reserve(timeout)
@@ -126,25 +126,25 @@ class Ingestion:
         """Finish the ingest that an earlier owner did not complete."""
         try:
             deadline = Deadline(None)
-            with self._alone(deadline):
+            with self._exclusively(deadline):
                 self._finish(deadline)
         except StorageFull:
             _log.warning(
-                "the disk is full: a staged batch whose ingest was interrupted is ingested once there is space"
+                "the disk is full: a staged batch whose ingest was interrupted will be ingested once there is space"
             )
 
     def discard(self, files: Sequence[StagedFile], timeout: float | None = None) -> None:
         """Remove staged files, unless they were ingested. An interrupted ingest of them is undone."""
         deadline = Deadline(timeout)
         segments = {file.segment for file in files}
-        with self._alone(deadline):
+        with self._exclusively(deadline):
             intent = self._intent()
             if intent and segments & {file.segment for file in intent.files}:
                 self._undo()
             self._staging.remove(segments)
 
     @contextmanager
-    def _alone(self, deadline: Deadline) -> Iterator[None]:
+    def _exclusively(self, deadline: Deadline) -> Iterator[None]:
         if not self._busy.acquire(timeout=deadline.remaining(threading.TIMEOUT_MAX)):
             raise Timeout("another ingest did not finish in time", fix=_INGEST_AGAIN, backend="rocksmq")
         try:
@@ -152,7 +152,7 @@ class Ingestion:
         finally:
             self._busy.release()
 
-    # what was ingested before ----------------------------------------------------------------------------
+    # earlier batches --------------------------------------------------------------------------------------
 
     def _known(self, writer: str, number: int) -> IngestOutcome | None:
         with self._engine.lock:
@@ -185,14 +185,14 @@ class Ingestion:
     def _ingest(self, intent: Intent, deadline: Deadline) -> IngestOutcome:
         self._safely(lambda changes: changes.put(INTENT, intent.value), deadline)
         try:
-            return self._go_on(intent, deadline)
+            return self._complete(intent, deadline)
         except Timeout:
             raise  # the next ingest resumes
         except Error as error:
             self._undo_after(error)
             raise
 
-    def _go_on(self, intent: Intent, deadline: Deadline) -> IngestOutcome:
+    def _complete(self, intent: Intent, deadline: Deadline) -> IngestOutcome:
         self._ingest_files(intent)
         logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
         taken = self._safely(lambda changes: self._place(changes, intent, logs), deadline, logs.values())
@@ -220,7 +220,7 @@ class Ingestion:
     def _place(self, changes: Changes, intent: Intent, logs: Mapping[int, LogState]) -> IngestOutcome:
         placed: dict[int, tuple[int, int]] = {}
         for number in logs:
-            self._topics.log(number)  # raises if the log was deleted meanwhile
+            self._topics.log(number)  # raises if the log has been deleted
         for segment, run in intent.runs:
             log = logs[run.log]
             first, _ = placed.get(run.log, (log.next, 0))
@@ -243,7 +243,7 @@ class Ingestion:
         if intent is None:
             return
         try:
-            self._go_on(intent, deadline)
+            self._complete(intent, deadline)
         except (StorageFull, Timeout):
             raise
         except Error as error:
@@ -263,7 +263,7 @@ class Ingestion:
             self._undo()
         except Error as worse:
             raise OutcomeUnknown(
-                f"{error.message}; the batch may be ingested later, or not", fix=_INGEST_AGAIN
+                f"{error.message}; the batch may or may not be ingested later", fix=_INGEST_AGAIN
             ) from worse
 
     def _undo(self) -> None:
@@ -284,7 +284,7 @@ class Ingestion:
         *,
         frees: bool = False,
     ) -> T:
-        """Apply changes, by which some logs grow, and sync them in every mode."""
+        """Apply changes, which may make logs grow, and sync them in every mode."""
         return self._engine.retried(lambda: self._apply(plan, deadline, grown, frees=frees), deadline.timeout_left())
 
     def _apply(self, plan: Callable[[Changes], T], deadline: Deadline, grown: Iterable[LogState], *, frees: bool) -> T:

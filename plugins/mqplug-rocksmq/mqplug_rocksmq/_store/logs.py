@@ -41,7 +41,7 @@ _SCAN_VALUES: Final = 1000
 
 
 def append_page(changes: Changes, log: LogState, body: PageBody) -> None:
-    """Add a page to the changes, as the next one of its log. The log's record is still to be added."""
+    """Add a page to the changes, as the next one of its log. The caller then adds the log's record."""
     now, page = clock.now_ms(), body.seal(log.end)
     log.newest = max(log.newest, body.newest)
     if log.needs_mark(log.newest, now):
@@ -55,7 +55,7 @@ def append_page(changes: Changes, log: LogState, body: PageBody) -> None:
 
 
 def lease_offsets(log: LogState) -> bool:
-    """Lease more offsets if the appended messages need them. Return whether that has to be on disk before their use."""
+    """Lease more offsets if the appended messages need them. Return True if so: it must be on disk before their use."""
     leasing = log.next > log.leased
     if leasing:
         log.leased = log.next + LEASE_OFFSETS
@@ -73,7 +73,7 @@ class BelowRetained(Exception):
 def read_log(engine: Engine, log: LogState, offset: int, max_messages: int, max_bytes: int) -> list[Slice]:
     """Return visible messages from *offset* on: at least one if there is one.
 
-    Raises ``BelowRetained`` if retention removed the message at *offset*, or did so meanwhile.
+    Raises ``BelowRetained`` if retention removed the message at *offset*, before or during the read.
     """
     visible = log.visible
     found: FoundPages = []
@@ -152,9 +152,9 @@ def _hole(log: LogState, start: int, stop: int) -> Corrupt:
 
 
 def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice]:
-    """Yield the messages from *offset* up to *end*, except those that retention removes meanwhile.
+    """Yield the messages from *offset* up to *end*, except those that retention removes on the way.
 
-    The first read fetches one page, which most searches need; later ones fetch more and more.
+    The first read fetches one page, which is enough for most searches. Later reads fetch more and more.
     """
     size = 1
     while offset < end:
@@ -169,7 +169,7 @@ def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice
 
 
 def first_at(engine: Engine, log: LogState, time: int) -> int:
-    """Return the offset of the first retained message with this timestamp or a later one, else the high."""
+    """Return the offset of the first retained message with this timestamp or a later one, else the high watermark."""
     high, low = log.visible, log.low
     with engine.lock:
         engine.check()
@@ -242,7 +242,7 @@ def _next_run(pages: Pages, log: int, offset: int) -> IngestedRun | None:
 
 
 def end_of_run(pages: Pages, run: IngestedRun) -> int:
-    """Return the end of the last page that is present of a run, or 0."""
+    """Return the end of a run's last existing page, or 0."""
     walk = _PageGatherer(lambda *_: False)
     walk.run(pages, run, run.end - 1)
     return walk.end
@@ -265,15 +265,15 @@ class FoundInRuns(NamedTuple):
 
     found: FoundPages
     befores: dict[int, int]
-    """For each page of a run, the end of the page before it in the log. The page itself has that of its segment."""
+    """For each page of a run, the end of the page before it in the log. The page itself has the end in its segment."""
     run: IngestedRun | None
-    """The run in which the read ended: the next one may begin there."""
+    """The run in which the read ended, where the next read may begin."""
 
 
 def read_with_runs(
     pages: Pages, log: int, offset: int, more: WantsMore | None = None, known: IngestedRun | None = None
 ) -> FoundInRuns:
-    """Do what ``Pages.read`` does for a log with ingested runs. *known* saves a lookup if it contains *offset*."""
+    """Read like ``Pages.read``, but from a log with ingested runs. *known* saves a lookup if it contains *offset*."""
     walk = _PageGatherer(more or (lambda *_: False))
     run = known if known and known.base <= offset < known.end else last_ingested_run(pages, log, offset)
     if run and offset < run.end:
@@ -311,7 +311,7 @@ class _PageGatherer:
             self.end = base + message_count(page)
 
     def stretch(self, pages: Pages, segment: int, offset: int, part: tuple[int, int], shift: int = 0) -> None:
-        """Add the pages of a segment from *offset* on, as far as they begin in this *part* of the log.
+        """Add the pages of a segment from *offset* on that begin in this *part* of the log.
 
         The offset 0 in the segment is the offset *shift* in the log.
         """

@@ -1,7 +1,7 @@
 """Retention: drops messages beyond the limits of age and size, and frees their disk space.
 
 Age counts from when a message was stored, not from its timestamp: a restored archive is not old. Pages are dropped
-whole, and the time index, which has an entry every second and every megabyte, says which.
+whole. The time index, which has an entry every second and every megabyte, determines which.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MAX_STEPS_AHEAD: Final = 4  # of new messages before writers wait for old ones 
 _MAX_WRITER_WAIT_S: Final = 10.0
 _RETRY_S: Final = 0.5  # until space is freed again after a full disk prevented it; doubled each time
 _MIN_MARGIN_BYTES: Final = 1 << 20
-_MIN_LOG_BYTES: Final = 256 << 10  # of the write-ahead log, that are not worth a table
+_MIN_LOG_BYTES: Final = 256 << 10  # a smaller write-ahead log is not worth a table
 _log = logging.getLogger("mqplug.rocksmq")
 
 
@@ -66,9 +66,9 @@ class RetentionWorker:
         self._budget, self._step = tuning.budget_bytes, tuning.step_bytes
         self._oversized = OversizedLogs()
         self._grown = 0
-        self._max_log_bytes = tuning.memory // 16  # a write buffer: fewer would cut its table in pieces
+        self._max_log_bytes = tuning.memory // 16  # one write buffer: a smaller limit would split its table
         self._promised = False
-        self._round_at = 0.0  # now, for what the last opener left undone
+        self._round_at = 0.0  # at once, for the work that the last opener left undone
         self._kept_to = threading.Condition()
         self._work = threading.Event()
         self._ending = threading.Event()
@@ -85,7 +85,7 @@ class RetentionWorker:
         self.wake()
 
     def free_soon(self) -> None:
-        """Free the disk space of what a caller has dropped, in the write-ahead log too, before the store closes."""
+        """Free the disk space of dropped messages, in the write-ahead log too, before the store closes."""
         self._promised = True
         self.wake()
 
@@ -152,7 +152,7 @@ class RetentionWorker:
                 self.trim(log, offset, None)
 
     def grew(self, size: int, *logs: LogState) -> None:
-        """Note that *logs* grew by *size* bytes. Wake the thread if a limit is exceeded; wait for it if by far."""
+        """Record that *logs* grew by *size* bytes. Wake the thread if a limit is exceeded; if by far, wait for it."""
         if self._oversized.grew(logs):
             self.wake()
         if self._budget is None:
@@ -232,7 +232,7 @@ class RetentionWorker:
                 self._catch_up()
 
     def _round(self) -> None:
-        """Check all logs if the interval is over or much was written, else the oversized ones. Then free space."""
+        """Check all logs if the interval has passed or much was written, else the oversized ones. Then free space."""
         with self._kept_to:
             grown = self._grown
         self._staging.sweep()
@@ -288,7 +288,7 @@ class OversizedLogs:
         return found
 
     def check(self, logs: Iterable[LogState]) -> None:
-        """Have these logs checked, whatever their size."""
+        """Schedule a check of these logs, whatever their size."""
         self._waiting.extend(logs)
 
     def take(self) -> Iterator[LogState]:
@@ -297,7 +297,7 @@ class OversizedLogs:
             yield self._waiting.popleft()
 
     def examined(self, log: LogState, dropped: int, limit: int | None) -> None:
-        """Note that a log was checked. *dropped* of its bytes are gone; it may keep *limit* (None: unlimited)."""
+        """Record that a log was checked: *dropped* of its bytes are gone, and it may keep *limit* (None: unlimited)."""
         margin = inf if limit is None else limit + max(_MIN_MARGIN_BYTES, limit // 8)
         self._too_large[log.number] = dropped + margin
 
@@ -309,14 +309,14 @@ class OversizedLogs:
 
 
 class _Cut(NamedTuple):
-    """The offset at which a log is to begin, and the bytes ever stored before it."""
+    """The offset at which a log should begin, and the bytes ever stored before it."""
 
     offset: int
     size: int
 
 
 def _cut(log: LogState, marks: Iterator[TimeMark], retention: TopicRetention, now: int) -> _Cut:
-    """Return the cut before which no messages have to be kept."""
+    """Return the cut before which no messages need to be kept."""
     oldest = -1 if retention.milliseconds is None else now - retention.milliseconds - MARK_INTERVAL_MS
     excess = -1 if retention.size is None else log.size - retention.size
     cut, aged, mark = _Cut(log.low, 0), True, None
@@ -366,7 +366,7 @@ def _marked_parts(log: LogState, marks: Iterator[TimeMark]) -> Iterator[_MarkedP
 
 
 def merge_small_tables(engine: Engine) -> None:
-    """Merge each long run of small tables. Others may read and write meanwhile."""
+    """Merge each long run of small tables, while reads and writes continue."""
     with engine.lock:
         engine.check()
         tables = engine.pages.tables()

@@ -1,9 +1,9 @@
 """Staged files: table files that writers in any process leave for the owner, and descriptions of their messages.
 
-The directory ``staging`` of a store has them. A file is named after its segment. The owner reserves the segment's
+They are in the store's directory ``staging``. A file is named after its segment. The owner reserves the segment's
 number, and never reuses it. The file appears under that name once it is complete and on disk. Its writer describes
-which messages it has, so that the owner can ingest it without reading it. The owner removes files that were not
-ingested within a day.
+its messages, so that the owner can ingest it without reading it. The owner removes files that were not ingested
+within a day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mqplug_rocksmq._engine.rocks import write_table
 from mqplug_rocksmq._engine.store_files import entries_of, refuse_links
 from mqplug_rocksmq._settings import BACKEND
 
-STAGED_KEPT_S: Final = 24 * 3600.0  # the first task of a long job may finish that long before the job
+STAGED_KEPT_S: Final = 24 * 3600.0  # the first task of a long job may finish that long before the job does
 _UNFINISHED_KEPT_S: Final = 3600.0
 _CHECKSUM_READ_BYTES: Final = 256 << 10
 
@@ -69,7 +69,7 @@ def staged(store: str, topic: str, files: Sequence[StagedFile]) -> Staged:
 
 
 def files_of(store: str, several: Iterable[Staged]) -> list[StagedFile]:
-    """Return the files of staged batches. Raise ``ConfigError`` for those of another store."""
+    """Return the files of staged batches. Raise ``ConfigError`` for a batch of another store."""
     found = []
     for each in several:
         if (each.backend, each.cluster) != (BACKEND, store):
@@ -82,7 +82,7 @@ def files_of(store: str, several: Iterable[Staged]) -> list[StagedFile]:
         except (ValueError, TypeError, RecursionError) as error:
             raise ConfigError(f"the staged messages cannot be decoded: {each!r}", fix="Stage them again") from error
     if len({file.segment for file in found}) < len(found):
-        raise ValueError("a staged file is given twice")
+        raise ValueError("a staged file appears twice")
     return found
 
 
@@ -106,7 +106,7 @@ def _file(segment: int, size: int, checksum: int, said: Any) -> StagedFile:
         start += messages
     _check_numbers(segment, size, checksum)
     if not runs or not 0 <= segment < 1 << 32:
-        raise ValueError("a staged file without messages or without a valid segment")
+        raise ValueError("a staged file has no messages, or no valid segment")
     return StagedFile(segment, size, checksum, tuple(runs))
 
 
@@ -204,7 +204,7 @@ def _unusable(path: Path, why: str) -> Corrupt:
 def checksum_of(path: Path) -> int:
     """Return the crc32c of a file."""
     found = 0
-    piece = memoryview(bytearray(_CHECKSUM_READ_BYTES))  # one for all: reading into new memory takes twice as long
+    piece = memoryview(bytearray(_CHECKSUM_READ_BYTES))  # reused: reading into new memory takes twice as long
     with path.open("rb", buffering=0) as file:
         while count := file.readinto(piece):
             found = crc32c(piece[:count], found)

@@ -23,7 +23,7 @@ class PartitionStatistics:
 
 @attrs.frozen
 class GroupStatistics:
-    """A group in one partition: its position, the number of messages not acked, and of those acked after it."""
+    """A group in one partition: its position, the number of unacked messages, and of acked ones after the position."""
 
     group: str
     topic: str

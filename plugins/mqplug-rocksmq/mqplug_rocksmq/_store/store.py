@@ -47,7 +47,7 @@ from mqplug_rocksmq._store.staging import StagingDirectory
 from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicTable, no_changes
 from mqplug_rocksmq._store.transactions import Transactions
 
-_DESCRIPTORS: Final = 24  # that opening takes, and the first tables
+_DESCRIPTORS: Final = 24  # for opening a store and its first tables
 
 
 class Store:
@@ -104,7 +104,7 @@ class Store:
         return identity.id
 
     def _store_format(self, named: str) -> None:
-        """Raise the database to the newest format, before anything is written that an older program misreads."""
+        """Upgrade the database to the newest format, before anything is written that an older program would misread."""
 
         def plan(changes: Changes) -> None:
             changes.put(STORE, json_value({"format": STORE_FORMAT, "id": named}))
@@ -130,7 +130,7 @@ class Store:
     ) -> int:
         """Store page bodies in a log, as ``append`` does. A send repeated under the same *origin* is stored once.
 
-        Raise ``WritesStopped`` instead of waiting until RocksDB takes writes.
+        Raise ``WritesStopped`` instead of waiting until RocksDB accepts writes.
         """
         receipt = done or (WriteReceipt() if self.engine.durability.waits else None)
         with self.engine.lock, self.engine.rollback:
@@ -182,7 +182,7 @@ class Store:
         return first_and_last(self.engine, self.topics.log(number))
 
     def first_at(self, number: int, milliseconds: int) -> int:
-        """Return the offset of the first message with this timestamp or a later one, else the high."""
+        """Return the offset of the first message with this timestamp or a later one, else the high watermark."""
         return first_at(self.engine, self.topics.log(number), milliseconds)
 
     def nth_last(self, number: int, count: int) -> int:
@@ -201,7 +201,7 @@ class Store:
         timeout: float | None = None,
         also: AddChanges = no_changes,
     ) -> Topic:
-        """Change limits of a topic's retention. Messages beyond them are dropped in the background, at once."""
+        """Change limits of a topic's retention. A background thread drops messages beyond them at once."""
         topic = self.topics.retain(name, limits, timeout, also)
         self._retention.recheck(filter(None, map(self.topics.find, topic.logs)))
         return topic
@@ -218,13 +218,13 @@ class Store:
 
     @contextmanager
     def borrow_pages(self) -> Iterator[Pages]:
-        """Hold the lock and yield the pages. Writers wait meanwhile, so do long work in several short parts."""
+        """Hold the lock and yield the pages. Writers wait for it, so do long work in several short parts."""
         with self.engine.lock:
             self.engine.check()
             yield self.engine.pages
 
     def compact(self) -> None:
-        """Enforce retention and compact everything. Reads and writes continue meanwhile."""
+        """Enforce retention and compact everything, while reads and writes continue."""
         self.enforce_retention()
         with self.engine.compacting():
             self.engine.pages.compact_all()

@@ -42,7 +42,7 @@ from mqplug_rocksmq._store.logs import drop_runs, end_of_run, last_ingested_run,
 
 T = TypeVar("T")
 AddChanges = Callable[[Changes], None]
-"""Adds to a set of changes, which is applied as one."""
+"""A function that adds to a set of changes, which is applied atomically."""
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
@@ -68,7 +68,7 @@ class Topic:
 
     @property
     def value(self) -> bytes:
-        """The topic as stored."""
+        """The stored form of the topic."""
         kept = {"milliseconds": self.retention.milliseconds, "size": self.retention.size}
         return json_value({"logs": self.logs, "retention": kept})
 
@@ -126,7 +126,7 @@ class TopicTable:
         self._safely(plan, None)
 
     def _safely(self, plan: Callable[[Changes], T], timeout: float | None) -> T:
-        """Apply changes and sync them in every mode: leases have to be on disk before they are used."""
+        """Apply changes and sync them in every mode: leases must be on disk before they are used."""
         result = self._engine.change(plan, timeout)
         self._engine.durability.sync()
         self._engine.check()
@@ -186,7 +186,7 @@ class TopicTable:
 
         def plan(changes: Changes) -> Topic:
             if name in self._topics:
-                raise TopicExists(f"there is a topic {name!r} already", backend="rocksmq", topic=name)
+                raise TopicExists(f"topic {name!r} already exists", backend="rocksmq", topic=name)
             also(changes)
             return self._grow(changes, Topic(name, (), retention), partitions)
 
@@ -199,7 +199,7 @@ class TopicTable:
             topic = self.get(name)
             there = len(topic.logs)
             if partitions <= there:
-                raise ValueError(f"the topic {name!r} has {there} partitions already; {partitions} is not more")
+                raise ValueError(f"topic {name!r} already has {there} partitions; {partitions} is not more")
             also(changes)
             grown = self._grow(changes, topic, partitions)
             for group in self._groups_of(topic):
@@ -212,7 +212,7 @@ class TopicTable:
     def retain(
         self, name: str, limits: Mapping[str, int | None], timeout: float | None, also: AddChanges = no_changes
     ) -> Topic:
-        """Change these limits of a topic's retention, ``milliseconds`` or ``size``; the others stay."""
+        """Change the given limits of a topic's retention, ``milliseconds`` or ``size``, and keep the others."""
 
         def plan(changes: Changes) -> Topic:
             topic = self.get(name)

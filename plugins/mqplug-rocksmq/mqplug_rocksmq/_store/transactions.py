@@ -1,8 +1,8 @@
 """Transactions: messages of many logs, positions of groups and a mark, stored in one write.
 
 A transaction name has one holder at a time. Each of its transactions has a number, and the name's record has the number
-of the last one that was committed. So a commit that is repeated, to this owner of the store or to the next, is stored
-once, and one whose answer was lost can be looked up.
+of the last committed one. So a commit that is repeated, to this owner of the store or to the next, is stored once, and
+the outcome of a commit whose answer was lost can be looked up.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class StepId(NamedTuple):
-    """A transaction: its name, the holder of the name, and the transaction's number among those of the holder."""
+    """A transaction: its name, the holder of the name, and its number among the holder's transactions."""
 
     name: str
     holder: str
@@ -66,7 +66,7 @@ def _no_check() -> None:
 
 
 class StepContent(NamedTuple):
-    """What a transaction stores. *check* raises if the positions may not be stored any more. It must not block."""
+    """What a transaction stores. *check* raises if the positions may no longer be stored. It must not block."""
 
     parts: Sequence[LogPages] = ()
     positions: Mapping[str, Mapping[int, StoredPosition]] = {}  # by group and log
@@ -78,8 +78,8 @@ class StepContent(NamedTuple):
 class HeldName:
     """The record of a transaction name.
 
-    ``committed`` is the number of the holder's last committed transaction, and ``placed`` where its pages are. Up to
-    the number ``given_up``, no other transaction of the holder can be committed any more.
+    ``committed`` is the number of the holder's last committed transaction, and ``placed`` is where its pages are. No
+    other transaction of the holder with a number up to ``given_up`` can be committed.
     """
 
     holder: str
@@ -89,7 +89,7 @@ class HeldName:
 
     @property
     def value(self) -> bytes:
-        """The record as stored."""
+        """The stored form of the record."""
         return json_value(attrs.asdict(self, recurse=False))
 
     @classmethod
@@ -110,7 +110,7 @@ class _Filled(NamedTuple):
 
 
 class Transactions:
-    """The transactions of a store. Nothing of an open one is here: its messages come with its commit."""
+    """The transactions of a store. It keeps nothing of an open one, whose messages come with its commit."""
 
     def __init__(self, engine: Engine, topics: TopicTable, retention: RetentionWorker) -> None:
         self._engine = engine
@@ -118,7 +118,7 @@ class Transactions:
         self._grew = retention.grew
 
     def hold(self, name: str, holder: str, timeout: float | None) -> None:
-        """Make *holder* the holder of a name. Its former holder can commit nothing more. Repeating it is harmless."""
+        """Make *holder* the holder of a name. The former holder can commit nothing more. Repeating is harmless."""
 
         def plan(changes: Changes) -> None:
             found = self._find(name)
@@ -128,7 +128,7 @@ class Transactions:
         self._engine.change(plan, timeout)
 
     def begin(self, name: str, holder: str, mark: TransactionMark | None) -> TransactionMark | None:
-        """Return this mark, or a higher one of the name and topic, if it was committed. Raise ``Fenced``."""
+        """Return this or a higher mark of the name and topic, if committed. Raise ``Fenced`` for a former holder."""
         with self._engine.lock:
             self._engine.check()
             self._held(name, holder)
@@ -136,7 +136,7 @@ class Transactions:
             return known if known is not None and mark is not None and mark.number <= known.number else None
 
     def give_up(self, step: StepId, timeout: float | None) -> bool:
-        """Return whether a transaction was committed. If not, it cannot be any more, should its commit still arrive."""
+        """Return whether a transaction was committed. If not, it never will be, even if its commit still arrives."""
 
         def plan(changes: Changes) -> bool:
             held = self._held(step.name, step.holder)
@@ -148,9 +148,9 @@ class Transactions:
         return self._engine.change(plan, timeout)
 
     def commit(self, step: StepId, content: StepContent, timeout: float | None) -> Sequence[PlacedPages]:
-        """Commit a transaction, all or nothing. Return where its pages are, in their order.
+        """Commit a transaction, all or nothing. Return where its pages are, in order.
 
-        One that was committed before is not committed again.
+        A transaction that was committed before is not committed again.
         """
         if (placed := self._find_committed(step)) is not None:
             return placed
@@ -183,7 +183,7 @@ class Transactions:
                     engine.durability.sync_locked()
                 engine.disk_space.took(filled.size)
         except BaseException:
-            with engine.lock:  # Ctrl-C may come when everything is stored
+            with engine.lock:  # Ctrl-C may come after everything is stored
                 self._show(filled.logs)
             engine.durability.sync_soon()
             raise
@@ -193,12 +193,12 @@ class Transactions:
         return filled.placed
 
     def _show(self, logs: Iterable[LogState]) -> None:
-        """Show readers what is stored in these logs, as soon as it is safe."""
+        """Show readers the stored messages of these logs as soon as they are safe."""
         for log in logs:
             self._engine.durability.grew(log)
 
     def _fill(self, step: StepId, content: StepContent, changes: Changes) -> _Filled:
-        """Add everything to the changes. Whatever can be refused is refused before memory changes."""
+        """Add everything to the changes. Anything that can be refused is refused before memory changes."""
         held = self._held(step.name, step.holder)
         if held.committed == step.number:
             return _Filled(held.placed)
@@ -248,11 +248,11 @@ class Transactions:
         return None if stored is None else HeldName.read(stored)
 
     def _held(self, name: str, holder: str) -> HeldName:
-        """Return the record of a name. Raise ``Fenced`` unless this is its holder."""
+        """Return the record of a name. Raise ``Fenced`` unless *holder* is its holder."""
         found = self._find(name)
         if found is None or found.holder != holder:
             raise Fenced(
                 f"another client has taken over the transaction name {name!r}",
-                fix="Give each program that runs at the same time a name of its own", backend="rocksmq",
+                fix="Give each program that runs at the same time its own name", backend="rocksmq",
             )  # fmt: skip
         return found
