@@ -447,10 +447,10 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStor
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "file").touch()
-    with pytest.raises(ConfigError, match="something at"):
+    with pytest.raises(ConfigError, match="not an empty directory"):
         back_up_store(store, taken)
     back_up_store(store, tmp_path / "backup")
-    with pytest.raises(ConfigError, match="something at"):
+    with pytest.raises(ConfigError, match="not an empty directory"):
         restore_backup(tmp_path / "backup", path)
     with pytest.raises(ConfigError, match="is not a backup"):
         restore_backup(taken, tmp_path / "new")

@@ -202,7 +202,7 @@ def test_backup_to_where_something_is(either: Path, tmp_path: Path) -> None:
     """`backup` refuses to write to where something is, whoever has the store open."""
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
-    with pytest.raises(mqplug.ConfigError, match="something at"):
+    with pytest.raises(mqplug.ConfigError, match="not an empty directory"):
         run("backup", either, tmp_path / "taken")
 
 

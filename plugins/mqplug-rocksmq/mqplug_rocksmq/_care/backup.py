@@ -41,12 +41,12 @@ def back_up_store(store: Store, to: Path) -> None:
 
 @contextmanager
 def appearing_directory(path: Path) -> Iterator[Path]:
-    """Yield a directory to fill, which gets this path in the end: all of it appears, or nothing."""
+    """Yield a directory to fill, which is renamed to this path at the end, so that it appears whole or not at all."""
     if path.is_symlink() and not path.exists():
         raise ConfigError(f"{path} is a link to nothing", fix="Name a directory to create")
     path = path.resolve()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ConfigError(f"there is something at {path} already", fix="Name a path that does not exist")
+        raise ConfigError(f"{path} already exists and is not an empty directory", fix="Name a path that does not exist")
     building = path.with_name(f".{path.name}.{os.getpid()}")
     path.parent.mkdir(parents=True, exist_ok=True)
     building.mkdir(mode=0o700)
@@ -60,7 +60,7 @@ def appearing_directory(path: Path) -> Iterator[Path]:
 
 
 def _describe(path: Path, identity: Identity, changes: int) -> None:
-    """Write the files that are not RocksDB's."""
+    """Write the files that RocksDB does not write."""
     write_identity(path, identity)
     witness = Witness(path / WITNESS, cautious=False)
     witness.write(changes, clean=True)
@@ -75,7 +75,7 @@ def _put_on_disk(path: Path) -> None:
 
 
 def restore_backup(backup: Path, path: Path) -> None:
-    """Copy a backup to a path that does not exist, and check everything in it first."""
+    """Copy a backup to a new path, which appears once everything in the copy is checked."""
     if not (backup / DATABASE).is_dir() or read_identity(backup) is None:
         raise ConfigError(f"{backup} is not a backup", fix="Name a directory that mqplug rocksmq backup created")
     for directory in (backup, backup / DATABASE):

@@ -55,7 +55,7 @@ def check_name(path: Path, report: SurveyReport) -> None:
 
 
 def check_journal(path: Path, report: SurveyReport) -> None:
-    """Check the journal of hand-outs, which may only be incomplete if the host ended."""
+    """Check the journal of hand-outs, which may be incomplete only if the host died."""
     recorded = read_witness(path / WITNESS)
     try:
         raw = read_own(path / HAND_OUTS)
@@ -81,7 +81,7 @@ def inspect_directory(path: Path) -> SurveyReport:
     except Error:
         if report.sound:
             raise
-        return report  # which has the reason
+        return report  # it has the reason
     survey_pages(path, pages, report)
     return report
 
@@ -95,7 +95,7 @@ def survey_pages(path: Path, pages: Pages, report: SurveyReport, sink: SoundData
 
 
 def open_leniently(database: Path, report: SurveyReport) -> Pages:
-    """Open a database for reading, if necessary without the damaged part of its write-ahead log. Report that."""
+    """Open a database for reading, if necessary without the damaged part of its write-ahead log. Report the damage."""
     try:
         return Pages(database, read_only=True)
     except Error as error:

@@ -37,11 +37,11 @@ _STALLS: Final = re.compile(r"total-(delays|stops): (\d+)")
 
 
 BorrowPages = Callable[[], AbstractContextManager[Pages]]
-"""Lends the pages for one part of a scan. Writers wait meanwhile, so each part is short."""
+"""A function that lends the pages for one part of a scan. Writers wait for it, so each part is short."""
 
 
 def closed_statistics(path: Path) -> RocksMQStatistics:
-    """Return the statistics of a closed store. The caller has to keep others from opening it."""
+    """Return the statistics of a closed store. The caller must prevent other processes from opening it."""
     identity = read_identity(path)
     pages = Pages(path / DATABASE, read_only=True)
     try:
@@ -59,7 +59,7 @@ def statistics(store: Store) -> RocksMQStatistics:
 
 
 def _counted(path: Path, store: str, borrow: BorrowPages, **known: Any) -> RocksMQStatistics:
-    """Collect statistics. Others may write meanwhile: each partition is counted at one instant."""
+    """Collect statistics while others may write. Each partition is counted at one instant."""
     partitions = dict(_partitions(borrow))
     with borrow() as pages:
         delays, stops = _stalls(pages)
@@ -88,7 +88,7 @@ def _scan_parts(borrow: BorrowPages, prefix: bytes) -> Iterator[tuple[Pages, lis
         if len(piece) < SCAN_VALUES:
             return
         start = piece[-1][0] + b"\0"
-        sleep(SCAN_PAUSE_S)  # else this thread takes the lock again before a waiting one wakes up
+        sleep(SCAN_PAUSE_S)  # otherwise this thread takes the lock again before a waiting one wakes up
 
 
 def _partitions(borrow: BorrowPages) -> Iterator[tuple[int, PartitionStatistics]]:
@@ -145,7 +145,7 @@ def disk_used(path: Path) -> int:
 
 
 def _sizes(path: Path) -> dict[str, Any]:
-    """Return the bytes of the database's files by kind. RocksDB may remove some meanwhile."""
+    """Return the bytes of the database's files by kind. RocksDB may remove files during the count."""
     sizes = {"disk": 0, "tables": 0, "log": 0}
     for entry in os.scandir(path / DATABASE):
         with contextlib.suppress(FileNotFoundError):

@@ -16,7 +16,7 @@ _KEY_BYTES: Final = 24  # of the keys that are tried: the resolution of the sear
 
 @attrs.frozen
 class Finding:
-    """One defect of a store. If messages are missing, they are those from *start* up to *stop*, exclusive."""
+    """One defect of a store. Missing messages are at the offsets from *start* up to *stop*, exclusive."""
 
     what: str
     topic: str | None = None
@@ -78,7 +78,7 @@ def read_around_damage(
 
 
 def _beyond(pages: Pages, family: str, start: bytes) -> bytes | None:
-    """Return the first key from which on entries can be read again, or None."""
+    """Return the first key from which entries can be read again, or None."""
     low, high = int.from_bytes(start[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0"), "big") + 1, 1 << 8 * _KEY_BYTES
     while low < high:
         middle = (low + high) // 2

@@ -1,6 +1,6 @@
 """The chain of a log's pages: which are sound, and which messages are missing between them.
 
-The pages of ingested runs are resealed as pages of their log, which a repair makes them.
+The pages of ingested runs are resealed as pages of their log, as a repair stores them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PageChain:
         self._lost = 0
 
     def take(self, base: int, raw: bytes) -> bytes | None:
-        """Return a page as it can be kept, or None if it cannot."""
+        """Return the page in the form in which to keep it, or None if it cannot be kept."""
         page = self._verified(base, raw)
         if page is None:
             return None
@@ -44,7 +44,7 @@ class PageChain:
         if base + page.count <= self._low:  # trimmed, but not dropped yet
             return None
         if self.pages and base < self._end:
-            self._complain(f"the page at {base} begins before {self._end}, where the one before it ends")
+            self._complain(f"the page at {base} begins before {self._end}, where the previous page ends")
             return None
         kept = raw if self._follows(page, self._end) else reseal(raw, self._end)
         self._complain_all(self._index.take(base, page, len(raw)))
@@ -67,7 +67,7 @@ class PageChain:
             self._lose(end, page.before)
             return False
         if page.before < end and self.pages:
-            self._complain(f"a page follows {page.before}, but the one before it ends at {end}")
+            self._complain(f"a page follows {page.before}, but the previous page ends at {end}")
             return False
         return True
 
@@ -78,7 +78,7 @@ class PageChain:
         elif self._end is not None and self._end < self._record.end:
             self._lose(self._end, self._record.end)
         elif self._end != self._record.end:
-            self._complain(f"it was recorded to end at {self._record.end}, and ends at {self._end}")
+            self._complain(f"it was recorded to end at {self._record.end}, but ends at {self._end}")
 
     @property
     def record(self) -> LogRecord:
@@ -136,7 +136,7 @@ class _Index:
         mark = self._known.get(base)
         if mark is None and needed:
             yield f"the time index lacks the page at {base}"
-            # The time of storing is unknown: assume now, or retention would drop the page too early.
+            # The time at which it was stored is unknown: assume now, or retention would drop the page too early.
             self.kept.append(TimeMark(self.newest, base, self.size, clock.now_ms()))
         elif mark is not None:
             if mark.time < self.newest:
@@ -170,5 +170,5 @@ def _moved(raw: bytes, run: IngestedRun, at: int) -> bytes:
     try:
         before = Page(raw).before
     except Corrupt:
-        return raw  # the survey finds that too
+        return raw  # the survey reports the damage
     return reseal(raw, run.before if at == run.start else before + run.base - run.start)

@@ -1,10 +1,10 @@
 """Repair of a store: copies everything sound into a new database, which replaces the damaged one.
 
-The damaged database is only read. By default it is kept beside the new one, in a directory that is a store itself.
+The damaged database is only read. By default it is kept beside the new one, in a directory that is itself a store.
 The store does not change until the new database is complete and on disk. If the program dies between the two renames
 that replace it, the next repair completes them.
 
-If CURRENT or MANIFEST is damaged, RocksDB's list of its files is restored: the tables and the log are complete then.
+If CURRENT or MANIFEST is damaged, RocksDB's list of its files is restored: the tables and the log are still complete.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _repair_name(path: Path, report: SurveyReport) -> None:
 
 
 def _repair_journal(path: Path, report: SurveyReport) -> None:
-    """Remove a damaged journal of hand-outs. The attempts that were only noted in it are forgotten."""
+    """Remove a damaged journal of hand-outs. The attempts noted only in it are lost."""
     found = len(report.findings)
     check_journal(path, report)
     if len(report.findings) > found:
@@ -140,12 +140,12 @@ def _open_damaged(path: Path, report: SurveyReport) -> Pages:
     try:
         return open_leniently(path / DATABASE, report)
     except Error as error:
-        report.add(f"nor can it be opened without its write-ahead log: {error.message}")
+        report.add(f"it cannot be opened without its write-ahead log either: {error.message}")
     return open_without_list(path / DATABASE, path / _WORKING)
 
 
 def _swap_databases(path: Path, damaged: Path | None) -> None:
-    """Replace the database by the new one. The old one moves to *damaged*, with its witness and identity."""
+    """Replace the database with the new one. The old one moves to *damaged*, with its witness and identity."""
     if damaged is not None:
         damaged.mkdir()
         for name in (WITNESS, IDENTITY):
@@ -236,7 +236,7 @@ def open_without_list(database: Path, working: Path) -> Pages:
     Raise the last error if nothing can be restored.
     """
     manifests = list(database.glob("MANIFEST-*"))
-    if len(manifests) == 1:  # of several the newest may be incomplete
+    if len(manifests) == 1:  # of several, the newest may be incomplete
         _copy_database(database, working)
         (working / "CURRENT").write_text(f"{manifests[0].name}\n")
         with suppress(Error):
@@ -262,7 +262,7 @@ def _open_copy(working: Path) -> Pages:
 
 
 def _family_orders(database: Path) -> Sequence[tuple[str, ...]]:
-    """Return the order in which the column families were created; all that are possible if it is not recorded."""
+    """Return the order in which the column families were created, or all possible orders if none is recorded."""
     recorded = {tuple(_FAMILY.findall(file.read_text(errors="replace"))) for file in database.glob("OPTIONS-*")}
     return [order for order in _ORDERS if order in recorded] or _ORDERS
 

@@ -70,7 +70,7 @@ class LogName(NamedTuple):
 
 @attrs.define
 class SmallValues:
-    """All small values of a store. *other* has those that need no decoding."""
+    """All small values of a store. ``other`` has the values that are kept as they are stored."""
 
     store: str | None = None
     format: int = 0
@@ -100,7 +100,7 @@ class SmallValues:
         copies = SmallValues()
         copies._take_all(pages, "default", "copies of topics", report)
         for name in copies.topics.keys() - self.topics.keys():
-            report.add("the record of this topic is missing, but for its copy", name)
+            report.add("the record of this topic is missing, and only its copy is left", name)
         if self.format >= _FIRST_FORMAT_WITH_COPIES:
             for name in self.topics.keys() - copies.topics.keys():
                 report.add("the copy of this topic's record is missing", name)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> None:
     """Read everything in the store at PATH, and report damage. The exit code is 1 if there is any.
 
-    If a process has the store open, a copy as of now is read, which consists of links beside it. A store on a
+    If a process has the store open, a current snapshot is read, which consists of links beside it. A store on a
     read-only file system is read in place.
     """
     from mqplug_rocksmq._care.check import check_store
@@ -57,14 +57,14 @@ def _of_open(path: Path, timeout: float) -> SurveyReport:
 
 @click.command()
 @path_argument
-@click.option("--backup/--no-backup", default=True, show_default=True, help="Keep the damaged database beside it.")
+@click.option("--backup/--no-backup", default=True, show_default=True, help="Keep the damaged database.")
 @print_json_option
 @click.pass_context
 def repair(context: click.Context, path: Path, backup: bool, as_json: bool) -> None:
     """Salvage the sound parts of the damaged store at PATH, and report exactly which messages are gone.
 
-    No process may have the store open. The sound parts are copied, so that as much disk space must be free. Ids stay:
-    readers skip missing messages like a gap. The exit code is 0 if the store is sound afterwards.
+    No process may have the store open. The sound parts are copied, so as much disk space must be free. Messages keep
+    their ids: readers skip missing messages like a gap. The exit code is 0 if the store is sound afterwards.
     """
     from mqplug_rocksmq._care.check import check_store
     from mqplug_rocksmq._care.repair import repair_store
@@ -115,8 +115,8 @@ _target = click.argument("target", type=click.Path(path_type=Path))
 def backup(path: Path, target: Path, timeout: float) -> None:
     """Copy the store at PATH, as it is at one moment, into the new directory TARGET.
 
-    Others may write meanwhile. On the same file system the copy consists of links, and takes little time and space.
-    Copy it elsewhere to be safe from a broken disk.
+    Programs can write at the same time. On the same file system the copy consists of links, and takes little time and
+    space. Copy it to another disk to survive the loss of this one.
     """
     path, target = existing_store(path), target.absolute()
     if ask_owner(path, {"call": "backup", "path": str(target)}, timeout) is None:
@@ -140,7 +140,7 @@ def _back_up_closed(path: Path, target: Path) -> None:
 @click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_target
 def restore(source: Path, target: Path) -> None:
-    """Copy the backup SOURCE to TARGET, where nothing may exist, and check it."""
+    """Copy the backup SOURCE to the new directory TARGET, and check it."""
     from mqplug_rocksmq._care.backup import restore_backup
 
     restore_backup(source, target.absolute())

@@ -1,4 +1,4 @@
-"""What the commands share: options and arguments, tables for people, JSON for programs."""
+"""Shared parts of the commands: options and arguments, tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def show_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 def sized(count: float) -> str:
-    """Return a number of bytes for people to read."""
+    """Return a human-readable number of bytes."""
     for unit in _UNITS:
         if count < 1024 or unit == _UNITS[-1]:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -63,7 +63,7 @@ def sized(count: float) -> str:
 
 
 def timed(seconds: float) -> str:
-    """Return a duration for people to read."""
+    """Return a human-readable duration."""
     for factor, unit in ((1, "s"), (1e3, "ms")):
         if seconds * factor >= 1:
             return f"{seconds * factor:.1f} {unit}"

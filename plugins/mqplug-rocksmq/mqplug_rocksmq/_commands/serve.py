@@ -1,4 +1,4 @@
-"""``mqplug rocksmq serve``, which tells a service manager such as systemd when programs can use the store."""
+"""``mqplug rocksmq serve``, which notifies a service manager such as systemd when programs can use the store."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _WAIT_ROUND_S = 0.5
 @click.option(
     "--disk-max-bytes", type=click.IntRange(min=MIN_DISK_BYTES), help="The most disk space that the store may use."
 )
-@click.option("--wait", is_flag=True, help="If another program has the store open, wait until that ends.")
+@click.option("--wait", is_flag=True, help="If another program has the store open, wait until it ends.")
 def serve(path: Path, sync: Sync, disk_max_bytes: int | None, wait: bool) -> None:
     """Hold the store at PATH open for other programs, until SIGINT or SIGTERM. Create it if it is missing.
 
-    Programs use the store by the same path with or without this command. It spares short-lived programs the time to
-    open the store, and answers steadily where a program that owned the store would be busy with its own work.
+    Programs use the store by the same path with or without this command. It saves short-lived programs the time to
+    open the store, and answers steadily, while a program that owned the store might be busy with its own work.
     """
     from mqplug_rocksmq._processes.owner import close_store
 
     settings = RocksMQSettings(path=str(path), sync=sync, disk_max_bytes=disk_max_bytes)
-    # Blocked in all threads: otherwise another thread would sometimes take them, and the wait below would not end.
+    # Blocked in all threads: otherwise another thread might receive them, and the wait below would not end.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     try:
         store = _open(path, settings, wait=wait)
@@ -70,7 +70,7 @@ def _open(path: Path, settings: RocksMQSettings, *, wait: bool) -> Store | None:
         except AlreadyOpen as taken:
             if not wait:
                 raise
-            if not announced:  # programs can use the store all the same
+            if not announced:  # programs can use the store nevertheless
                 click.echo(f"waiting: {taken.message}")
                 notify_service_manager("READY=1", f"STATUS=waiting: {taken.message}")
                 announced = True

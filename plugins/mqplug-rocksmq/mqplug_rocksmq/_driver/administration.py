@@ -39,7 +39,7 @@ from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicRetention, no_c
 
 
 def administer(store: Store, action: Action, timeout: float, request: OnceRequest | None = None) -> Any:
-    """Carry out one action. One with a *request* is not repeated if it was done already."""
+    """Carry out one action. One with a *request* is not repeated if it was already done."""
     also = request.note if request else no_changes
     if store.deduplication.has_done(request):
         return _done(store, action)
@@ -83,7 +83,7 @@ def administer(store: Store, action: Action, timeout: float, request: OnceReques
 
 
 def _done(store: Store, action: Action) -> Any:
-    """Return the answer to an action that was done before, whose answer was lost."""
+    """Return the answer to an action that was done before, but whose answer was lost."""
     if isinstance(action, CreateTopic | AlterTopic | AddPartitions):
         return _info(store.id, store.topics.get(action.topic))
     return True
@@ -142,7 +142,7 @@ def _ingested(store: Store, taken: IngestOutcome) -> Ingested:
 
 
 def _limits(seconds: float | None, size: int | None) -> dict[str, int | None]:
-    """Return the limits that are given, as a store keeps them: an age in milliseconds, None for ever."""
+    """Return the given limits as a store keeps them: an age in milliseconds, or None for no limit."""
     limits: dict[str, int | None] = {}
     if size is not None:
         if size < 0:

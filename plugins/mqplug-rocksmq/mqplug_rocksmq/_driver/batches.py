@@ -1,4 +1,4 @@
-"""Batches of stored messages for consumers. Each column is decoded when it is asked for.
+"""Batches of stored messages for consumers. Each column is decoded on demand.
 
 Members of a shared group take single messages of the same pages: each page is read and decoded once for all of them.
 """
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 T = TypeVar("T")
-_ARROW_PAGE_MESSAGES: Final = 32  # smaller pages become Arrow faster by way of the lists of all
+_ARROW_PAGE_MESSAGES: Final = 32  # smaller pages are converted to Arrow faster through lists
 _CACHE_BYTES: Final = 4 << 20
-_PAGE_OVERHEAD_BYTES: Final = 500  # of memory that a page takes beside its bytes, about
+_PAGE_OVERHEAD_BYTES: Final = 500  # approximate memory that a page takes besides its bytes
 
 
 class SliceColumns:
@@ -73,7 +73,7 @@ class SliceColumns:
         return None
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Return columns that the pages hold as Arrow, without a copy for a single page; none of small pages."""
+        """Return the pages' columns as Arrow, without a copy for a single page. Small pages return an empty dict."""
         if sum(map(len, self._slices)) < _ARROW_PAGE_MESSAGES * len(self._slices):
             return {}
         from mqplug_rocksmq._format.from_pages_to_arrow import joined_columns
@@ -91,7 +91,7 @@ class PageBatch(Batch):
 
 
 def next_batch(log: Log, ahead: deque[Slice], most: int) -> PageBatch:
-    """Take the whole pages that have up to *most* messages together, or a part of the first if that has more."""
+    """Take whole pages of up to *most* messages together, or a part of the first page if it has more."""
     first = ahead.popleft()
     if (size := len(first)) > most:
         base, page, start, stop = first
@@ -104,7 +104,7 @@ def next_batch(log: Log, ahead: deque[Slice], most: int) -> PageBatch:
 
 
 class CachedPage:
-    """A page whose columns are decoded once each, however few of its messages are wanted at a time."""
+    """A page whose columns are each decoded once, however few of its messages are wanted at a time."""
 
     def __init__(self, base: int, page: Page | SinglePages) -> None:
         self.base = base
@@ -134,7 +134,7 @@ class CachedPage:
 
 
 class PageCache:
-    """The pages of one log that were read last. Not thread-safe."""
+    """The most recently read pages of one log. Not thread-safe."""
 
     def __init__(self, store: Store, number: int, *, with_keys: bool) -> None:
         self._store = store
@@ -169,13 +169,13 @@ class PageCache:
             if page is None or offset >= page.end:
                 page = self._page_at(offset)
                 if page is None or offset < page.base:
-                    raise Corrupt(f"the message {offset}, which was there, is missing from the store")
+                    raise Corrupt(f"the message {offset} was in the store, but is now missing")
                 rows.append((page, []))
             rows[-1][1].append(offset - page.base)
         return rows
 
     def _page_at(self, offset: int) -> CachedPage | None:
-        """Return the page with this message, or the next page where there is none."""
+        """Return the page with this message, or else the next page, if any."""
         index = bisect_right(self._bases, offset) - 1
         if index >= 0 and offset < (known := self._pages[self._bases[index]]).end:
             return known

@@ -49,7 +49,7 @@ from mqplug_rocksmq._store.transactions import StepId
 class StoreConnection(OffsetArithmetic):
     """A connection to an open store.
 
-    ``_processes.forwarding`` lists the operations that other processes may ask for. Each takes its timeout last.
+    ``_processes.requests`` lists the operations that other processes may request. Each takes its timeout last.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class StoreConnection(OffsetArithmetic):
         return self.store.id
 
     def health(self, timeout: float) -> None:
-        """Return if the store can be used."""
+        """Raise an error unless the store can be used."""
         self.store.check()
 
     def unwrap(self, kind: type[Any]) -> Any | None:
@@ -97,7 +97,7 @@ class StoreConnection(OffsetArithmetic):
     def open_consumer(
         self, options: ConsumerOptions, listener: Listener, timeout: float, context: JoinContext = NEW_MEMBER
     ) -> LogConsumer:
-        """Open a consumer. Store where its group starts in logs that the group does not know yet."""
+        """Open a consumer. Store the group's start in logs where it has no position yet."""
         if options.group is None:
             return LogConsumer(self.store, self._start_positions(options, options.logs), context.elsewhere)
         present = members_of(self.store, options.group)
@@ -130,7 +130,7 @@ class StoreConnection(OffsetArithmetic):
             )
 
     def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Settle messages that a member got from a previous owner process. Doing it twice does no harm."""
+        """Settle messages that a member got from a previous owner process. A repeated call is harmless."""
         present = members_of(self.store, group)
         with present.still(timeout), present.changing:
             if len(present.roster) and present.roster.mode != mode:
@@ -167,7 +167,8 @@ class StoreConnection(OffsetArithmetic):
     ) -> None:
         """Store positions that a member could not store with a previous owner process.
 
-        A log counts only if no other member got it meanwhile: the group's position must be one of those in ``since``.
+        A position is stored only if no member holds the log now, and the group's position is still one of those in
+        ``since``, or already the new one.
         """
         present = members_of(self.store, group)
         with present.still(timeout):
@@ -182,7 +183,7 @@ class StoreConnection(OffsetArithmetic):
                 self.store.groups.store(group, places, timeout)
         for log in positions:
             if log_number(self.store.id, log) not in places:
-                raise NotAssigned(f"another member of the group {group!r} got {log!r} meanwhile", topic=log.topic)
+                raise NotAssigned(f"another member of the group {group!r} has got {log!r} since", topic=log.topic)
 
     def _stored(self, positions: Mapping[Log, GroupPosition]) -> dict[int, Any]:
         return {log_number(self.store.id, log): stored_position(position) for log, position in positions.items()}
@@ -222,7 +223,7 @@ class StoreConnection(OffsetArithmetic):
         return {log: _bounds(log, self.store.bounds(log_number(self.store.id, log))) for log in logs}
 
     def administer(self, action: Action, timeout: float, request: OnceRequest | None = None) -> Any:
-        """Carry out an action. One with a *request* is not repeated if it was done already."""
+        """Carry out an action. One with a *request* is not repeated if it was already done."""
         return administer(self.store, action, timeout, request)
 
 

@@ -1,4 +1,4 @@
-"""Consumers: one reads logs from given positions on, one is a member of a group and holds a share of its logs."""
+"""Consumers: one reads logs from given positions on, the other is a group member that holds a share of the logs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mqplug_rocksmq._store.store import Store
 
 THIS_HOST: Final = socket.gethostname()  # all processes of a store are on one host
 _READ_AHEAD_MESSAGES: Final = 1000
-_FEW_LOGS: Final = 4  # of which several pages are read at once: of more they would take too much memory
+_FEW_LOGS: Final = 4  # several pages are read at once of so few: of more logs they would take too much memory
 _REVOKE_COMMIT_S: Final = 5.0  # for storing the positions of logs that go to another member
 
 
 class JoinContext(NamedTuple):
-    """The messages a joining member still has from a previous owner, and the bell that wakes one of another process.
+    """The messages that a joining member still has from a previous owner, and the bell of a member in another process.
 
-    ``process`` is the id of its process on this host, None where the system does not report it.
+    ``process`` is the id of its process on this host, or None where the system does not report it.
     """
 
     holding: Mapping[Log, Sequence[Numbers]] = {}
@@ -34,7 +34,7 @@ class JoinContext(NamedTuple):
     process: int | None = None
 
     def new_name(self) -> str:
-        """Return a new name for the member, by which an operator finds its process."""
+        """Return a new name for the member, which identifies its process to an operator."""
         return member_name(os.getpid() if self.elsewhere is None else self.process)
 
 
@@ -86,15 +86,15 @@ class LogConsumer(ConsumerDriver):
         return batches
 
     def wait(self, timeout: float) -> None:
-        """Wait until there may be messages. An append since the last read ends it at once."""
+        """Wait until there may be messages. An append since the last read ends the wait at once."""
         self._bell.wait(self._max_wait(timeout))
 
     def _max_wait(self, timeout: float) -> float:
-        """Return how long to wait if nothing happens meanwhile."""
+        """Return how long to wait if nothing ends the wait earlier."""
         return timeout
 
     def read(self, most: int) -> list[Batch]:
-        """Return messages that are there, as a poll does. No log changes hands."""
+        """Return available messages, as a poll does. No log is assigned or revoked."""
         batches: list[Batch] = []
         for log in self._active():
             if batches and (ahead := self._ahead.get(log)) and len(ahead[0]) > most:
@@ -123,7 +123,7 @@ class LogConsumer(ConsumerDriver):
         return [log for log in self._offsets if log not in self._paused]
 
     def _fetch(self, log: Log, most: int) -> deque[Slice] | None:
-        # A consumer that reads on is read ahead for; one that has just sought may want a single message.
+        # Read ahead for a consumer that continues to read. After a seek, it may want a single message.
         wanted = max(most, self._read_ahead) if log in self._ahead else most
         try:
             slices = self._store.read(self._numbers[log], self._offsets[log], wanted)
@@ -186,14 +186,14 @@ class GroupConsumer(LogConsumer):
         self._groups = store.groups
         self._group = group
         self._listener = listener
-        self._terms: dict[Log, int] = {}  # for each held log, how many times this member has got any by then
+        self._terms: dict[Log, int] = {}  # for each held log, the number of the assignment that brought it
         self._taken = 0
         self._seat = roster.join(options.logs, self._bell.ring, options.mode, name=context.new_name(), host=THIS_HOST)
 
     def tend(self, timeout: float) -> None:
         leaving, taken = self._seat.changes()
         if leaving:
-            for log in leaving:  # before the listener says what to store: no transaction may store more after that
+            for log in leaving:  # before the listener is asked: afterwards no transaction may store more positions
                 self._terms.pop(log, None)
             self.commit(self._listener.revoked(leaving), max(timeout, _REVOKE_COMMIT_S))
             self._release(leaving)
@@ -206,7 +206,7 @@ class GroupConsumer(LogConsumer):
             self._listener.assigned(stored)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        """Share these logs with the other members. In new ones the group begins at the first message."""
+        """Share these logs with the other members. In new logs the group begins at the first message."""
         numbers = {log: log_number(self._store.id, log) for log in options.logs}
         new = [log for log, number in numbers.items() if self._groups.position(self._group, number) is None]
         if new:
@@ -218,7 +218,7 @@ class GroupConsumer(LogConsumer):
         self._seat.want(options.logs)
 
     def membership(self) -> Membership:
-        """Return what proves to a transaction that this member still holds its logs."""
+        """Return proof for a transaction that this member still holds its logs."""
         return Membership(self, dict(self._terms))
 
     def holds_since(self, terms: Mapping[Log, int], logs: Iterable[Log]) -> bool:
@@ -251,7 +251,7 @@ class GroupConsumer(LogConsumer):
 
 
 class Membership(NamedTuple):
-    """A member of a group, and what it held at a time. ``terms`` tell a log from one that it lost and got back."""
+    """A member of a group, and its logs at one moment. ``terms`` reveal a log that was lost and got back since."""
 
     consumer: GroupConsumer
     terms: Mapping[Log, int]

@@ -32,12 +32,12 @@ class GroupMembers:
 
     @contextmanager
     def joining(self, mode: Mode, timeout: float) -> Iterator[None]:
-        """Within, one member joins. Raise ``ConsumerBusy`` if the members' mode does not allow it."""
+        """Keep the group unchanged while one member joins. Raise ``ConsumerBusy`` if the members' mode forbids it."""
         with self.still(timeout):
             if len(self.roster) and (mode == "exclusive" or mode != self.roster.mode):
                 raise ConsumerBusy(
-                    f"the group {self.group!r} has {len(self.roster)} members in mode {self.roster.mode!r}, so that"
-                    f" none can join in mode {mode!r}",
+                    f"the group {self.group!r} has {len(self.roster)} members in mode {self.roster.mode!r}, so no"
+                    f" consumer can join in mode {mode!r}",
                     fix="Close the other consumers first",
                 )
             yield
@@ -55,7 +55,7 @@ class GroupMembers:
 
     @contextmanager
     def absent(self, timeout: float) -> Iterator[None]:
-        """Within, no member can join. Raise ``ConsumerBusy`` if the group has members."""
+        """Prevent members from joining. Raise ``ConsumerBusy`` if the group has members."""
         with self.still(timeout):
             if len(self.roster):
                 raise ConsumerBusy(
@@ -65,7 +65,7 @@ class GroupMembers:
 
     @contextmanager
     def still(self, timeout: float) -> Iterator[None]:
-        """Within, no member can join, and nothing else changes the group from outside."""
+        """Keep the group unchanged: no member joins, and no other caller changes it."""
         if not self._settled.acquire(timeout=max(0.0, timeout)):
             raise Timeout(f"the group {self.group!r} was being joined or changed for {timeout:g} s")
         try:
@@ -91,13 +91,13 @@ def member_counts(store: Store) -> Mapping[str, int]:
 
 
 def add_partitions_to_members(store: Store, known: Log, added: Iterable[Log]) -> None:
-    """Assign the new partitions of a topic among the members that read it."""
+    """Distribute the new partitions of a topic among the members that read it."""
     for each in list(_groups.get(store, {}).values()):
         each.roster.extend(known, added)
 
 
 class SharedMember(GroupConsumer):
-    """Takes messages that no other member has. Waits also for messages that become free again."""
+    """A member that takes messages that no other member has. It also waits for messages that become free again."""
 
     def __init__(
         self, store: Store, present: GroupMembers, options: ConsumerOptions, listener: Listener, context: JoinContext
@@ -125,11 +125,11 @@ class SharedMember(GroupConsumer):
         self._sharing.pass_over(positions, timeout)
 
     def stop_clock(self, log: Log, coordinates: Numbers) -> None:
-        """Keep a message until it is settled."""
+        """Keep a message leased until it is settled."""
         self._sharing.stop_clock(self, log, coordinates)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int:
-        """Store acks and returns, except of messages that this member no longer has. Return how many acks are late."""
+        """Store acks and returns, except for messages that this member no longer has. Return how many acks are late."""
         return self._sharing.settle(self, settled, timeout)
 
     def close(self, timeout: float) -> None:

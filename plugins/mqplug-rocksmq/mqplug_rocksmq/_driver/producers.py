@@ -1,12 +1,12 @@
 """Producers of a store, what they send, and the sinks that they send into.
 
-Sends to one partition are stored as pages and settled as one: single records, or a run.
+Sends to one partition, single records or a run, are stored as pages and settled together.
 
 In ``UnsyncedProducer`` a send is done as soon as it is written. A sender that waits writes in its own thread: another
 thread would gain nothing.
 
 In ``SyncedProducer`` sends wait: for a sync to disk, or for the answer of the owner process. Messages of waiting
-senders are collected while others are in progress, and are stored together afterwards: so many threads share a sync.
+senders are collected while others are in progress, and then stored together, so that many threads share a sync.
 Its sink is the store of this process, or ``ResendingSink`` for the store of another one.
 """
 
@@ -27,9 +27,9 @@ from mqplug_rocksmq._engine.errors import WritesStopped
 from mqplug_rocksmq._format.page import PageBody, PageColumns, encode_single, page_bodies
 from mqplug_rocksmq._store.store import Store
 
-LINGER_S: Final = 0.001  # for which messages that no sender waits for are collected, so that they share pages
-MAX_COLLECTED_MESSAGES: Final = 1000  # that are stored together
-PORTION_BYTES: Final = 1 << 20  # of single sends that are stored together
+LINGER_S: Final = 0.001  # how long messages that no sender waits for are collected, so that they share pages
+MAX_COLLECTED_MESSAGES: Final = 1000  # stored together
+PORTION_BYTES: Final = 1 << 20  # of single sends stored together
 STOPPED_ROUND_S: Final = 0.01
 
 
@@ -62,7 +62,7 @@ class SingleSends:
         self._sendings = sendings
 
     def bodies(self) -> list[PageBody]:
-        """Return them as pages."""
+        """Return the sends as pages."""
         now, sendings = clock.now_ms(), self._sendings
         if len(sendings) == 1 and not sendings[0].headers:
             (one,) = sendings
@@ -74,12 +74,12 @@ class SingleSends:
         return page_bodies(PageColumns(times, values, keyed, headers if any(headers) else None))
 
     def stored(self, log: Log, first: int) -> None:
-        """Report them as stored, from this offset on."""
+        """Report the sends as stored, from this offset on."""
         for offset, sending in enumerate(self._sendings, first):
             sending.stored(log, (offset,))
 
     def give_up(self, error: Error) -> None:
-        """Report them as failed, or their outcome as unknown."""
+        """Report the sends as failed, or their outcome as unknown."""
         for sending in self._sendings:
             _give_up(sending, error)
 
@@ -93,7 +93,7 @@ class RunSend:
         self._run = run
 
     def bodies(self) -> list[PageBody]:
-        """Return it as pages."""
+        """Return the batch as pages."""
         if arrays := self._run.arrow(("timestamp", "key", "value", "headers")):
             from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
 
@@ -101,7 +101,7 @@ class RunSend:
         return page_bodies(self.columns())
 
     def columns(self) -> PageColumns:
-        """Return it as columns."""
+        """Return the batch as columns."""
         now, run = clock.now_ms(), self._run
         times = [now] * len(run)
         if run.timestamps is not None:
@@ -109,11 +109,11 @@ class RunSend:
         return PageColumns(times, run.values, run.keys, run.headers, _ends(run))
 
     def stored(self, log: Log, first: int) -> None:
-        """Report it as stored, from this offset on."""
+        """Report the batch as stored, from this offset on."""
         self._run.stored(log, OffsetRange(range(first, first + len(self._run))))
 
     def give_up(self, error: Error) -> None:
-        """Report it as failed, or its outcome as unknown."""
+        """Report the batch as failed, or its outcome as unknown."""
         _give_up(self._run, error)
 
 
@@ -153,7 +153,7 @@ def _give_up(sent: Sending | Run, error: Error) -> None:
 
 
 class SendCallback(Protocol):
-    """Called once: with the log and the first offset of stored messages, or with an error."""
+    """A callback for one send, called once: with the log and first offset of its stored messages, or with an error."""
 
     def __call__(self, log: Log | None, first: int, error: Error | None, /) -> None: ...
 
@@ -165,13 +165,13 @@ class Sink(Protocol):
         """Store pages, and call *settled* later. If this raises, nothing is stored, and *settled* is not called."""
 
     def serve(self, timeout: float) -> None:
-        """Wait until pages were settled."""
+        """Wait until pages are settled."""
 
     def ring(self) -> None:
         """End a wait in ``serve``: pages were settled."""
 
     def close(self, timeout: float) -> None:
-        """Release it."""
+        """Release the sink."""
 
 
 class StoreSink:
@@ -208,7 +208,7 @@ class StoreSink:
 
 
 class StoppedSends:
-    """Sends in order. Each raises ``WritesStopped``, and has done nothing then, or settles what it sends."""
+    """Sends in order. Each send settles its messages, or raises ``WritesStopped`` and has done nothing."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -216,7 +216,7 @@ class StoppedSends:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def do(self, send: Callable[[], None]) -> None:
-        """Send now, or behind those that wait. Never called by two threads at once."""
+        """Send now, or after the sends that wait. Only one thread may call at a time."""
         with self._lock:
             if self._waiting:
                 self._waiting.append(send)
@@ -229,7 +229,7 @@ class StoppedSends:
 
     def _send_waiting(self) -> None:
         while True:
-            with suppress(Error):  # a store that is closed meanwhile: the send finds out
+            with suppress(Error):  # if the store has been closed, the send reports it
                 self._store.engine.await_writes(Deadline(None))
             with suppress(WritesStopped):
                 self._waiting[0]()
@@ -239,7 +239,7 @@ class StoppedSends:
                         return
 
     def wait(self, timeout: float) -> bool:
-        """Return False if nothing waits. Else return in a moment."""
+        """Return whether sends wait. If so, pause for a moment first."""
         if self._waiting:
             time.sleep(min(timeout, STOPPED_ROUND_S))
         return bool(self._waiting)
@@ -252,7 +252,7 @@ class SyncedProducer(ProducerDriver):
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._writing = threading.RLock()  # held from the choice of messages until they are stored: none overtakes
+        self._writing = threading.RLock()  # held from the choice of messages until they are stored, to keep their order
         self._counting = threading.Lock()
         self._collected: list[Sending] = []
         self._in_progress = 0
@@ -359,12 +359,12 @@ class UnsyncedProducer(ProducerDriver):
             raise
         except Error as error:
             sends.give_up(error)
-        except Exception as error:  # noqa: BLE001 - a sender that is never told would wait forever
+        except Exception as error:  # noqa: BLE001 - a sender that gets no outcome would wait forever
             sends.give_up(PluginError(f"messages could not be encoded: {error!r}"))
         else:
             sends.stored(log, first)
 
     def pump(self, timeout: float) -> None:
-        """Wait for a write under way in another thread, or for those that RocksDB does not take yet."""
+        """Wait for another thread's write, or for sends that RocksDB does not accept yet."""
         if not self._stopped.wait(timeout) and self._writing.acquire(timeout=timeout):
             self._writing.release()

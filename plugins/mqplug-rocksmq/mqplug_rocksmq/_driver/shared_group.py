@@ -1,7 +1,7 @@
-"""The state of a shared group: the messages that each member has of each log, and the positions of the group.
+"""The state of a shared group: the messages of each log that each member has, and the positions of the group.
 
-Positions are stored before a settlement or a seek is done. Settlements that arrive while another one is being stored
-are stored together, as one. Hand-outs and delays are noted on disk; the rest is in memory.
+Positions are stored before a settlement or a seek returns. Settlements that arrive while another one is being stored
+are stored together. Hand-outs and delays are noted on disk; the rest is in memory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _SharedLog:
 
     @property
     def waits(self) -> bool:
-        """Whether a settlement may free something for others: room, or a key."""
+        """Whether a settlement may free something for other members: room, or a key."""
         return self.leases.is_full or (self.leases.by_key and self.leases.has_waiting)
 
     def settle(self, member: Hashable, settled: Settlement) -> int:
@@ -53,7 +53,7 @@ class _SharedLog:
         before = self.leases.open_messages
         late = self.leases.settle(member, settled)
         acked = settled.acked
-        if before - self.leases.open_messages < len(acked):  # it no longer had some of them
+        if before - len(self.leases) < len(acked):  # the member no longer had some of them
             acked = [at for at in acked if not self.leases.is_open(at)]
         self._note(acked, later)
         return late
@@ -94,7 +94,7 @@ class SharedGroup:
         self._members: dict[Hashable, _MemberEntry] = {}
         self._storing = Lock()
         self._unstored: set[Log] = set()
-        self._also: list[AddChanges] = []  # what is written to disk together with their positions
+        self._also: list[AddChanges] = []  # changes to write together with their positions
         self._changes = self._stored = 0
 
     def join(
@@ -105,9 +105,9 @@ class SharedGroup:
             self._members[member] = _MemberEntry(wake, inf if max_processing is None else max_processing, elsewhere)
 
     def resume(self, member: Hashable, holding: Mapping[Log, Sequence[Numbers]]) -> bool:
-        """Let a member keep the messages it has from a previous owner.
+        """Let a member keep the messages that it has from a previous owner.
 
-        Return False if others have some of them by now. It then keeps none.
+        Return False if other members have some of them by now. The member then keeps none.
         """
         with self._lock:
             entry = self._members[member]
@@ -160,9 +160,9 @@ class SharedGroup:
             raise
 
     def seconds_to_next_free(self, logs: Iterable[Log]) -> float:
-        """Return the seconds until time alone may free a message of these logs.
+        """Return the seconds until a message of these logs may become free by the passing of time.
 
-        Another member may take a message meanwhile. It is free again after that member's ``max_processing`` at the
+        A message that another member takes during that wait is free again after that member's ``max_processing`` at the
         earliest.
         """
         with self._lock:
@@ -244,7 +244,7 @@ class SharedGroup:
     # storing -----------------------------------------------------------------------------------------------
 
     def _changed(self, logs: Collection[Log]) -> int:
-        """Note that the group's positions in these logs have changed. Return how many changes have to be stored."""
+        """Record that the group's positions in these logs have changed. Return the number of changes to be stored."""
         if not logs:
             return 0
         self._unstored.update(logs)
@@ -252,7 +252,7 @@ class SharedGroup:
         return self._changes
 
     def _write(self, change: int, deadline: Deadline) -> None:
-        """Return when this many changes are stored. Another thread's write may have included them."""
+        """Wait until this many changes are stored. Another thread's write may have included them."""
         if change <= self._stored:
             return
         if not self._storing.acquire(timeout=deadline.remaining()):
@@ -264,7 +264,7 @@ class SharedGroup:
             self._storing.release()
 
     def _write_all(self, deadline: Deadline) -> None:
-        """Store all changes so far. One thread at a time."""
+        """Store all changes made until now. Only one thread may call at a time."""
         with self._lock:
             change, logs, self._unstored = self._changes, self._unstored, set()
             also, self._also = self._also, []

@@ -22,7 +22,7 @@ from mqplug_rocksmq._store.staging import StagedFile, StagedMark, StagedRun, Sta
 
 STAGED_FILE_BYTES: Final = 32 << 20  # of memory
 _MARK_BYTES: Final = 1 << 20
-_MESSAGE_OVERHEAD_BYTES: Final = 120  # of memory that a message takes beside its key and value
+_MESSAGE_OVERHEAD_BYTES: Final = 120  # of memory that a message takes besides its key and value
 
 EncodePages = Callable[[], Sequence[PageBody]]
 
@@ -85,13 +85,13 @@ class RocksMQStage(StageDriver):
 
 
 def _pages_of(run: Run) -> EncodePages:
-    if run.arrow(("value",)):  # it may be a small part of a large array, which would be held, too
+    if run.arrow(("value",)):  # holding a small part of a large array would hold the whole array
         return _encoded(RunSend(run).bodies())
     return _held(RunSend(run).columns())
 
 
 def _held(columns: PageColumns) -> EncodePages:
-    """Return what encodes messages later; with headers, which take far more memory than their pages, it is done now."""
+    """Return a function that encodes messages later. With headers, which take far more memory, encode them now."""
     return partial(page_bodies, columns) if columns.headers is None else _encoded(page_bodies(columns))
 
 
@@ -134,7 +134,7 @@ def _joined(parts: Sequence[PageColumns], column: int, empty: Any) -> list[Any] 
 
 
 class _SegmentLayout:
-    """Places pages one after the other in a segment."""
+    """Places pages in a segment, one after the other."""
 
     def __init__(self, segment: int) -> None:
         self._segment = segment
@@ -142,7 +142,7 @@ class _SegmentLayout:
         self.runs: list[StagedRun] = []
 
     def run(self, log: int, held: deque[EncodePages]) -> Iterator[tuple[int, int, bytes]]:
-        """Encode the pages of a log and yield them with their places. What is encoded is held no longer."""
+        """Encode the pages of a log and yield them with their places. Encoded messages are released."""
         start, size, marks = self._end, 0, _Marks()
         while held:
             for body in held.popleft()():
@@ -160,7 +160,7 @@ class _Marks:
         self.found: list[StagedMark] = []
 
     def add(self, at: int, newest: int, size: int) -> None:
-        """Add an entry for a page that needs one: the first, a newer one, or one far behind the last entry."""
+        """Add an entry for a page that needs one: the first, a newer one, or one far after the last entry."""
         last = self.found[-1] if self.found else StagedMark(0, -1, 0)
         if newest > last.time or size - last.size >= _MARK_BYTES:
             self.found.append(StagedMark(at, max(newest, last.time), size))

@@ -26,16 +26,16 @@ from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.transactions import LogPages, StepContent, StepId
 
 MAX_TRANSACTION_BYTES: Final = 64 << 20
-LINGER_S: Final = 1.0  # for which single records are collected: nothing waits for them before the commit
-FEW_RECORDS: Final = 16  # in a run, which share a page with what is sent before and after
-RECORD_BYTES: Final = 64  # that a record takes beside its value, key and headers
+LINGER_S: Final = 1.0  # how long single records are collected: nothing waits for them before the commit
+FEW_RECORDS: Final = 16  # runs of fewer records share a page with the records sent before and after
+RECORD_BYTES: Final = 64  # taken by a record besides its value, key and headers
 
 PlacedParts = Sequence[tuple[Log, int]]
 """The log and first offset of each part of a commit."""
 
 
 class StepCommit(NamedTuple):
-    """A transaction to be committed. *synced*: it has to be on disk then, whatever the settings of the store are."""
+    """A transaction to commit. *synced*: it must then be on disk, whatever the settings of the store are."""
 
     step: StepId
     parts: Sequence[LogPages]
@@ -45,7 +45,7 @@ class StepCommit(NamedTuple):
 
 
 class TransactionDesk(Protocol):
-    """A connection, as far as transactions use it."""
+    """The part of a connection that transactions use."""
 
     def hold_transactions(self, name: str, holder: str, timeout: float) -> None:
         """Make *holder* the holder of a name."""
@@ -57,12 +57,12 @@ class TransactionDesk(Protocol):
         ...
 
     def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error:
-        """Commit. Return the store's error, if it refused. Raise if it is not known what became of the commit."""
+        """Commit. Return the store's error if it refused. Raise if the outcome of the commit is unknown."""
         ...
 
 
-class TransactionalProducer(TransactionDriver):
-    """Sends to any topic of a store, in transactions. Of a record that is accepted, no reader sees anything before."""
+class TransactionalProducer:
+    """Sends to any topic of a store, in transactions. Readers see no record before its transaction is committed."""
 
     linger_s = LINGER_S
 
@@ -130,7 +130,7 @@ class TransactionalProducer(TransactionDriver):
         self._give_up(self._take(), _aborted())
 
     def _take(self) -> list[_BufferedPart]:
-        """End the transaction, and return what it has. Nothing more can be sent in it."""
+        """End the transaction and return its parts. No more records can be sent in it."""
         with self._lock:
             self._open = False
             parts, self._parts, self._size = self._parts, {}, 0
@@ -166,7 +166,7 @@ class TransactionalProducer(TransactionDriver):
         return self._parts.setdefault((topic, partition), _BufferedPart(topic, partition))
 
     def _refuse(self, size: int) -> Error | None:
-        """Return why records of this size cannot be part of the transaction, or None if they are now."""
+        """Return why records of this size cannot be part of the transaction, or None after adding their size."""
         if not self._open:
             return Closed("the transaction has ended", fix="Begin another one", backend=BACKEND)
         if self._size + size > MAX_TRANSACTION_BYTES:
@@ -184,12 +184,12 @@ class TransactionalProducer(TransactionDriver):
             self._settled.wait(timeout)
 
     def close(self, timeout: float) -> None:
-        """Abort. The name keeps its holder, which has gone, until somebody takes it over."""
+        """Abort. The name keeps this holder until another client takes it over."""
         self.abort(timeout)
 
 
 class _BufferedPart:
-    """The records of a transaction for one partition: in pages, and the last ones as they came."""
+    """The records of a transaction for one partition: pages, and the last records, which are not encoded yet."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.place = topic, partition
@@ -214,7 +214,7 @@ class _BufferedPart:
         return self.encode() or self._encode(RunSend(run), len(run))
 
     def encode(self) -> Error | None:
-        """Turn the last records into pages. Return the error of those that cannot be."""
+        """Encode the last records as pages. Return the error of records that cannot be encoded."""
         collected, self._collected, self._collected_bytes = self._collected, [], 0
         return self._encode(SingleSends(collected), len(collected)) if collected else None
 
@@ -244,7 +244,7 @@ class _BufferedPart:
 
 
 def _size(sending: Sending) -> int:
-    """Return about how many bytes a record takes."""
+    """Return the approximate size of a record in bytes."""
     size = RECORD_BYTES + len(sending.value or b"") + len(sending.key or b"")
     return size + sum(len(name) + len(value or b"") for name, value in sending.headers)
 
@@ -258,8 +258,8 @@ def _unknown(cause: BaseException) -> OutcomeUnknown:
         return cause
     reason = cause.message if isinstance(cause, Error) else repr(cause)
     return OutcomeUnknown(
-        f"the transaction may be committed, or not: {reason}",
-        fix="Begin the step again under its number: it is repeated if it was committed", backend=BACKEND,
+        f"the transaction may or may not be committed: {reason}",
+        fix="Begin the step again under its number: if it was committed, it counts as repeated", backend=BACKEND,
     )  # fmt: skip
 
 
@@ -300,6 +300,6 @@ def _check_members(store: Store, moves: Sequence[GroupMove]) -> None:
             continue
         raise NotAssigned(
             f"the member of the group {move.group!r} lost partitions before its transaction was committed",
-            fix="Receive again: the messages come again, to the member that has their partitions now",
+            fix="Receive again: the messages are delivered again, to the member that now has their partitions",
             backend=BACKEND,
         )

@@ -1,4 +1,4 @@
-"""Between mqplug's terms and the store's: logs and their numbers, positions and offsets."""
+"""Translation between mqplug's terms and the store's: logs and their numbers, positions and offsets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def log_at(store: str, topic: str, partition: int, number: int) -> Log:
     return _log(store, topic, partition, number)
 
 
-@lru_cache(maxsize=1024)  # each send asks for one
+@lru_cache(maxsize=1024)  # each send needs one
 def _log(store: str, topic: str, partition: int, number: int) -> Log:
     return Log(BACKEND, store, topic, partition, str(number))
 
@@ -64,8 +64,8 @@ def group_position(log: Log, place: StoredPosition) -> GroupPosition:
     return GroupPosition(position_at(log, place.offset), acked)
 
 
-class OffsetArithmetic(Connection):
-    """A connection's knowledge of ids and positions: what it can tell without asking the store."""
+class OffsetArithmetic(ABC):
+    """A connection's operations on ids and positions that need no request to the store."""
 
     @property
     @abstractmethod
