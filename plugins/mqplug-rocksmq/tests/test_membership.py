@@ -157,6 +157,6 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
         memberships = MemberTokens(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "may hand out what others have acked" in caplog.text
+    assert "may hand out messages that others have acked" in caplog.text
     assert memberships.admit() is None
     memberships.close()

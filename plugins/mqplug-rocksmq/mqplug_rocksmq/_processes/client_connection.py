@@ -1,6 +1,6 @@
 """A connection to the owner of a store: one socket, requests and answers as frames.
 
-A command reaches a store through it: it asks the process that has the store open, or holds a closed store.
+Commands also reach a store here: they ask the process that has the store open, or hold a closed store.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class ClientConnection:
 
     def _greet(self, path: Path, timeout: float) -> FrameHeader:
         try:
-            with suppress(OwnerGone):  # it may have sent its refusal already, and hung up
+            with suppress(OwnerGone):  # the owner may have refused and hung up already
                 self.send_frame({"call": "hello", "protocol": PROTOCOL}, timeout=timeout)
             frame = self.receive_frame(timeout)
         except OwnerGone:
@@ -118,7 +118,7 @@ class ClientConnection:
         return frame[0]
 
     def ask(self, request: FrameHeader, *body: bytes, timeout: float) -> AnswerFrame:
-        """Send a request and wait for its answer. Raise the error in the answer, if it is one."""
+        """Send a request and wait for its answer. Raise the error in the answer, if any."""
         answer = self.exchange(request, *body, timeout=timeout)
         raise_error_in(answer[0])
         return answer
@@ -147,7 +147,7 @@ class ClientConnection:
                 raise OwnerGone from error
 
     def send_frame_nowait(self, request: FrameHeader, *, turn: float = 0.0) -> None:
-        """Send a small frame without waiting, unless another frame is being sent, for longer than *turn*."""
+        """Send a small frame without waiting. Drop it if another frame is being sent for more than *turn* seconds."""
         if self._sending.acquire(timeout=turn):
             try:
                 with suppress(OSError):
@@ -201,13 +201,13 @@ def _no_answer(timeout: float) -> Timeout:
 
 def _not_an_owner(path: Path) -> ConnectError:
     return ConnectError(
-        f"the process that answers at the socket that {path / OWNER} names is no owner of a store",
+        f"the process at the socket that {path / OWNER} names is not the owner of a store",
         fix="End the process that owns the store, and connect again", backend="rocksmq", retryable=False,
     )  # fmt: skip
 
 
 def raise_error_in(header: dict[str, Any]) -> None:
-    """Raise the error in an answer, if it is one."""
+    """Raise the error in an answer, if any."""
     if "error" in header:
         raise error_from_wire(header["error"])
 
@@ -251,7 +251,7 @@ def _ask(address: str, path: Path, request: FrameHeader, timeout: float) -> Fram
 
 @contextmanager
 def hold_closed_store(path: Path) -> Iterator[None]:
-    """Within, no other process can open a store that is closed."""
+    """Prevent other processes from opening a closed store."""
     ownership = Ownership(path, reading=True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The seam's types, errors and batches for the socket: values as JSON, messages as pages.
+"""The driver interface's types, errors and batches for the socket: values as JSON, messages as pages.
 
 Each JSON value has its type's name in front. Only the types listed here are created from received JSON. Nothing is
 pickled. Whole pages are sent as they are stored, other messages as a page of their own.
@@ -40,7 +40,7 @@ _MAX_PAGE_EXCESS = 4  # a page is sent whole if at least one in four of its mess
 
 
 def to_wire(value: Any) -> Any:
-    """Return a value as JSON. Raise ``TypeError`` for types that do not cross the socket."""
+    """Return a value as JSON. Raise ``TypeError`` for types that cannot be sent over the socket."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -60,7 +60,7 @@ def to_wire(value: Any) -> Any:
 
 
 def from_wire(words: Any) -> Any:
-    """Return the value that was sent as *words*. Raise ``ValueError`` if they are none."""
+    """Return the value that was sent as *words*. Raise ``ValueError`` if they are not a valid value."""
     if type(words) in _PLAIN:
         return words
     try:
@@ -111,7 +111,7 @@ _MAKERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
 
 
 def error_to_wire(error: Exception) -> dict[str, Any]:
-    """Return an error as JSON: the other side raises it."""
+    """Return an error as JSON, for the other side to raise."""
     if isinstance(error, Error):
         known = {name: getattr(error, name) for name in _ERROR_FIELDS if hasattr(error, name)}
         return {"kind": type(error).__name__, **{name: to_wire(each) for name, each in known.items()}}
@@ -153,7 +153,7 @@ def _whole(slices: Sequence[Slice]) -> bool:
 
 
 def _as_stored(batch: PageBatch, pages: list[bytes]) -> FrameHeader:
-    found = [bytes(part.as_page().raw) for part in batch.slices]  # of an owner: they are bytes
+    found = [bytes(part.as_page().raw) for part in batch.slices]  # no copies: in an owner, pages are bytes
     slices = [(part.base, part.start, part.stop, len(raw)) for part, raw in zip(batch.slices, found, strict=True)]
     pages += found
     return {"log": to_wire(batch.log), "slices": slices}
@@ -170,7 +170,7 @@ def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> FrameHeader
 
 
 def unpack_batches(headers: Sequence[FrameHeader], body: bytes | memoryview) -> list[Batch]:
-    """Return the batches that were sent. Raise ``Corrupt`` if a page was changed on its way."""
+    """Return the sent batches. Raise ``Corrupt`` if a page was changed in transit."""
     batches: list[Batch] = []
     at = 0
     for header in headers:
@@ -190,11 +190,11 @@ def unpack_batches(headers: Sequence[FrameHeader], body: bytes | memoryview) -> 
 
 def _decoded(log: Log, header: FrameHeader, raw: bytes | memoryview) -> Batch:
     offsets: list[int] = header.get("offsets", [])
-    behind = position_at(log, header["next"])
+    following = position_at(log, header["next"])
     page = Page(raw) if raw else None
     if page is not None and page.count != len(offsets):
         raise Corrupt(f"a batch has {page.count} messages, but {len(offsets)} ids")
-    return Batch(log, behind, len(offsets), PickedColumns(page, offsets, header.get("attempts")))
+    return Batch(log, following, len(offsets), PickedColumns(page, offsets, header.get("attempts")))
 
 
 class PickedColumns:

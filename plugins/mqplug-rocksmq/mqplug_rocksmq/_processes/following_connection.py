@@ -28,8 +28,8 @@ from mqplug_rocksmq._store.store import Store
 UNWRAP_S: Final = 30.0
 
 
-class FollowingConnection(StoreLocator, OffsetArithmetic):
-    """A connection whose producers and consumers go on when the store gets another owner."""
+class FollowingConnection(OffsetArithmetic, StoreLocator):
+    """A connection whose producers and consumers continue when the store gets another owner."""
 
     @property
     def store_id(self) -> str:
@@ -70,7 +70,7 @@ class FollowingConnection(StoreLocator, OffsetArithmetic):
         return TransactionalProducer(self, options.name, timeout, synced=self.settings.sync == "always")
 
     def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error:
-        """Commit a transaction once. If the owner ends before it answers, the next one knows whether it did."""
+        """Commit a transaction once. If the owner ends before it answers, the next one knows the outcome."""
         followed = [
             (move.member.consumer, move.positions)
             for move in commit.moves

@@ -1,4 +1,4 @@
-"""A consumer that goes on where it was when the store gets another owner."""
+"""A consumer that continues where it was when the store gets another owner."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mqplug_rocksmq._processes.owner import StoreAccess, StoreLocator
 from mqplug_rocksmq._processes.remote_store import RemoteConsumer
 from mqplug_rocksmq._processes.requests import RemoteMembership
 
-OWNER_WAIT_S: Final = 10.0  # of looking for an owner; then the consumer raises
-_MAX_LOOK_S: Final = 1.0  # that count from one look for an owner to the next: one may come and go in between
+OWNER_WAIT_S: Final = 10.0  # of searching for an owner; then the consumer raises
+_MAX_LOOK_S: Final = 1.0  # counted at most between two searches: an owner may come and go in between
 REOPEN_S: Final = 1.0
 REJOIN_DELAY_S: Final = 0.4  # all members store their positions before any of them gets a partition again
 
@@ -36,7 +36,7 @@ class FollowingConsumer(ConsumerDriver):
         self._listener = listener
         self._in_hand: dict[Log, set[Numbers]] = {}  # unsettled messages, in a shared mode
         self._acked: dict[Log, set[Numbers]] = {}  # those of them whose clock was stopped
-        self._held: dict[Log, list[GroupPosition]] = {}  # the group's possible positions, as far as this member stored
+        self._held: dict[Log, list[GroupPosition]] = {}  # where the group may be, if only this member stored positions
         self._positions: dict[Log, Position] = {}
         self._paused: set[Log] = set()
         self._away = False
@@ -59,7 +59,7 @@ class FollowingConsumer(ConsumerDriver):
 
     @property
     def still_holds(self) -> Callable[[], bool] | None:
-        """Whether this member still holds its logs. None in a shared mode, which hands out what it takes."""
+        """A check whether this member still holds its logs. None without a group, and in a shared mode."""
         return None if self._options.shares or self._options.group is None else self._inner.still_holds
 
     # polling -----------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class FollowingConsumer(ConsumerDriver):
             self._return(timeout)
 
     def _return(self, timeout: float) -> bool:
-        """Open a consumer at the next owner, if there is one yet. Only called by ``poll`` and ``tend``."""
+        """Open a consumer at the next owner, if there is one yet. Called only by ``poll`` and ``tend``."""
         self._away = True
         began = time.monotonic()
         try:
@@ -139,7 +139,7 @@ class FollowingConsumer(ConsumerDriver):
         return left <= timeout
 
     def _give_up_all(self) -> None:
-        """Give up all logs: membership is lost. Store the acks of those that no other member has got yet."""
+        """Give up all logs, because membership is lost. Store the acks of logs that no other member has got yet."""
         held = sorted(self._held, key=lambda log: (log.topic, log.partition))
         since = dict(self._held)
         positions = self.revoked(held) if held else {}
@@ -184,7 +184,7 @@ class FollowingConsumer(ConsumerDriver):
         self._try(lambda: self._inner.resume(logs))
 
     def _try(self, act: Callable[[], None]) -> bool:
-        """Act on the present consumer. Return False if the owner is gone: the next poll opens another consumer."""
+        """Act on the current consumer. Return False if the owner is gone: the next poll opens another consumer."""
         if not self._away:
             try:
                 act()
@@ -194,7 +194,7 @@ class FollowingConsumer(ConsumerDriver):
         return False
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        """Read these logs from now on. If the owner is gone, so does the consumer that the next poll opens."""
+        """Switch to reading these logs. If the owner is gone, the consumer that the next poll opens reads them."""
         self._options = options
         if options.group is None and isinstance(options.start, Mapping):
             self._positions = {log: self._positions.get(log, options.start[log]) for log in options.logs}
@@ -230,7 +230,7 @@ class FollowingConsumer(ConsumerDriver):
 
     @contextmanager
     def _storing(self, positions: Mapping[Log, GroupPosition]) -> Iterator[None]:
-        """Within, the group may be at these positions or the old ones. Afterwards it is at these."""
+        """Record that the group may be at these positions or the old ones, and then that it is at these."""
         held = self._held
         for log in filter(held.__contains__, positions):
             held[log] = [*held[log], positions[log]]
@@ -239,27 +239,27 @@ class FollowingConsumer(ConsumerDriver):
             held[log] = [positions[log]]
 
     def _restore(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Have the next owner store the group's positions, unless others have moved the group meanwhile."""
+        """Have the next owner store the group's positions, unless others have moved the group since."""
         self._locator.restore_group(group, positions, dict(self._held), timeout)
 
     def membership(self) -> FollowingMembership:
-        """Return what proves to a transaction that this member still holds its logs."""
+        """Return proof for a transaction that this member still holds its logs."""
         inner: Any = self._inner
         return FollowingMembership(self, inner.membership())
 
     def expect_transaction(self, positions: Mapping[Log, GroupPosition]) -> None:
-        """Note that a transaction may store these positions."""
+        """Record that a transaction may store these positions."""
         for log in filter(self._held.__contains__, positions):
             self._held[log] = [*self._held[log], positions[log]]
 
     def note_transaction(self, positions: Mapping[Log, GroupPosition], *, stored: bool) -> None:
-        """Note that a transaction has stored these positions, or certainly has not."""
+        """Record that a transaction has stored these positions, or certainly has not."""
         for log in filter(self._held.__contains__, positions):
             held = self._held[log]
             self._held[log] = [positions[log]] if stored else [each for each in held if each is not positions[log]]
 
     def stop_clock(self, log: Log, coordinates: Numbers) -> None:
-        """Keep a message until it is settled, also at the next owner."""
+        """Keep a message leased until it is settled, also at the next owner."""
         self._acked.setdefault(log, set()).add(coordinates)
         inner: Any = self._inner
         self._try(lambda: inner.stop_clock(log, coordinates))
@@ -292,7 +292,7 @@ class FollowingConsumer(ConsumerDriver):
 
 
 class FollowingMembership(NamedTuple):
-    """A member that follows the store, and its membership with the present owner."""
+    """A member that follows the store, and its membership with the current owner."""
 
     consumer: FollowingConsumer
     present: Membership | RemoteMembership

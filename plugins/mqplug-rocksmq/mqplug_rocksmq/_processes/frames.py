@@ -1,7 +1,7 @@
-"""Frames between processes: a JSON header and raw bytes, both preceded by their lengths; and who is at the other end.
+"""Frames between processes: a JSON header and raw bytes, preceded by their lengths; and the peer's process and user.
 
-This layer never changes, so that programs of different versions can at least find that out. The content of frames has
-a version of its own, ``PROTOCOL``, which both sides send first.
+This layer never changes, so that programs of different versions can at least detect the difference. The content of
+frames has its own version, ``PROTOCOL``, which both sides send first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mqplug import ConnectError
 
 PROTOCOL: Final = 5
 MAX_HEADER: Final = 64 << 20
-LARGE_BODY: Final = 1 << 16  # from here on a frame is worth a piece of memory of its own
+LARGE_BODY: Final = 1 << 16  # frames of this size and more get their own memory
 MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and room for what comes with it
 
 _LENGTHS: Final = Struct("<4sII")
@@ -25,7 +25,7 @@ FrameHeader = dict[str, Any]
 Frame = tuple[FrameHeader, bytes]
 
 
-# Made once: dumps makes one for each call. A header is a tree, with no white space around it.
+# Created once: dumps creates one for each call. A header is a tree without surrounding white space.
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _decode = json.JSONDecoder().raw_decode
 
@@ -75,7 +75,7 @@ class FrameReader:
         held, start = self._joined(), self._at
         magic, header, body = _LENGTHS.unpack_from(held, start)
         if magic != _MAGIC or header > self._max_header or body > self._max_body:
-            raise ConnectError("the other side does not speak the protocol of mqplug-rocksmq, or says too much")
+            raise ConnectError("the other side does not speak mqplug-rocksmq's protocol, or sent too large a frame")
         length = _LENGTHS.size + header + body
         if self._size < length:
             self._wanted = length
@@ -89,7 +89,7 @@ class FrameReader:
         return _object(held[start + _LENGTHS.size : middle]), held[middle : start + length]
 
     def large_frame(self) -> LargeFrame | None:
-        """Return the frame being received if it is large. The rest of its bytes goes into it, and is not fed."""
+        """Return the frame being received if it is large. The caller receives its remaining bytes into it."""
         if self._wanted < LARGE_BODY:
             return None
         large = LargeFrame(self._joined()[self._at :], self._wanted)
@@ -124,7 +124,7 @@ class LargeFrame:
         return self._memory[self._at :]
 
     def received(self, size: int) -> None:
-        """Note that these bytes of the rest have come."""
+        """Record that *size* more bytes of the rest have come."""
         self._at += size
 
     def take(self) -> tuple[FrameHeader, memoryview]:

@@ -2,7 +2,8 @@
 
 A member maps that file into memory, and compares its token before each message that it hands out. The owner of the
 store removes the token before it gives the member's logs to others. A new owner removes all tokens before anything
-else. So a member that was stopped, or has not noticed that the owner is gone, hands out nothing that others have acked.
+else. So a member that was suspended, or has not noticed that the owner is gone, hands out no message that others have
+acked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mqplug_rocksmq._settings import MAX_CLIENT_CONNECTIONS
 _TOKEN_BYTES: Final = 8
 _FILE_BYTES: Final = MAX_CLIENT_CONNECTIONS * _TOKEN_BYTES
 _UNGUARDED: Final = (
-    "store %s: writing the tokens of members failed, so that they may hand out what others have acked meanwhile: %s"
+    "store %s: writing the tokens of members failed, so members may hand out messages that others have acked: %s"
 )
 _log = logging.getLogger("mqplug.rocksmq")
 
@@ -46,7 +47,7 @@ class MemberTokens:
         self._free = list(reversed(range(MAX_CLIENT_CONNECTIONS)))
         self._file: int | None = open_own(path / MEMBERS, os.O_RDWR | os.O_CREAT)
         try:
-            # Written, not mapped: where a disk is full, to write to what is mapped would kill the process.
+            # Written, not mapped: on a full disk, writing to mapped memory would kill the process.
             if os.pread(self._file, _FILE_BYTES, 0) != bytes(_FILE_BYTES):
                 os.pwrite(self._file, bytes(_FILE_BYTES), 0)
         except OSError as error:
@@ -54,7 +55,7 @@ class MemberTokens:
             self.close()
 
     def admit(self) -> MemberToken | None:
-        """Make a token for one more member, or return None where none can be stored."""
+        """Return a token for one more member, or None if it cannot be stored."""
         with self._lock:
             if self._file is None or not self._free:
                 return None
@@ -68,14 +69,14 @@ class MemberTokens:
             return member
 
     def end(self, token: MemberToken) -> None:
-        """Remove the token of a member. When this returns, the member hands out nothing more of its logs."""
+        """Remove the token of a member. Afterwards the member hands out no more messages of its logs."""
         with self._lock:
             if self._file is not None:
                 os.pwrite(self._file, bytes(_TOKEN_BYTES), token.place * _TOKEN_BYTES)
                 self._free.append(token.place)
 
     def close(self) -> None:
-        """Close the file. Its tokens stay until the next owner comes."""
+        """Close the file. Its tokens stay until the next owner removes them."""
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
@@ -88,7 +89,7 @@ class MemberTokens:
 
 
 def token_check(path: Path, token: MemberToken) -> Callable[[], bool]:
-    """Return a check whether a member of this process still holds its logs. It only compares memory."""
+    """Return a function that checks whether a member of this process still holds its logs. It only compares memory."""
     file = open_own(path / MEMBERS, os.O_RDONLY)
     try:
         mapped = memoryview(mmap.mmap(file, _FILE_BYTES, prot=mmap.PROT_READ))

@@ -1,7 +1,7 @@
-"""Who owns the store now: this process, or another one, and who is next when that ends.
+"""The owner of a store: this process or another one, and the next one when that ends.
 
 A process owns the stores that it has open. Its clients of one store share it, and the last of them closes it. A client
-of a store that another process owns finds the owner, again each time that one ends, and may become the owner itself.
+of a store that another process owns finds each next owner, and may become the owner itself.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _OwnedStore:
                 self.server.close()
 
     def abandon(self) -> None:
-        """Release what belongs to the parent, in the child of a fork."""
+        """Release the parent's resources in the child of a fork."""
         self.store.abandon()
         self.member_tokens.abandon()
         self.ownership.release()
@@ -97,7 +97,7 @@ class _OwnedStore:
 
 
 def open_store(path: Path, settings: RocksMQSettings, *, agree: bool = True) -> Store:
-    """Return the store at *path*, owned by this process. Give it back with ``close_store``.
+    """Return the store at *path*, owned by this process. Release it with ``close_store``.
 
     Raise ``AlreadyOpen`` if another process owns it, and ``ForkedClient`` if this one cannot.
     """
@@ -128,7 +128,7 @@ def _check_agreement(store: Store, settings: RocksMQSettings) -> None:
 
 
 def close_store(store: Store, timeout: float | None = None) -> None:
-    """Give a store back. The last user closes it."""
+    """Release a store. The last user closes it."""
     with _lock:
         owned = _open.get(store.path)
         if owned is None or owned.store is not store:
@@ -145,8 +145,8 @@ def open_or_connect(
 ) -> Store | RemoteConnection:
     """Return the store if this process can own it, else a connection to the process that owns it.
 
-    Without *agree* this process may have it open with other settings. *patience*: the seconds until another process
-    owns it, if this one cannot.
+    Without *agree*, this process may have it open with other settings. *patience*: the seconds to wait for another
+    process to own it, if this one cannot.
     """
     deadline, patient = Deadline(timeout), Deadline(min(patience, timeout))
     while True:
@@ -171,7 +171,7 @@ def open_or_connect(
 
 
 def _taken(path: Path, refused: ForkedClient) -> AlreadyOpen:
-    """Return the error of a store whose owner does not serve this process, yet or at all. Without an owner, raise."""
+    """Return the error for a store whose owner does not serve this process. Raise *refused* if there is no owner."""
     try:
         if path.exists():
             Ownership(path).release()
@@ -181,7 +181,7 @@ def _taken(path: Path, refused: ForkedClient) -> AlreadyOpen:
 
 
 def _abandon() -> None:
-    """Make the parent's stores unusable in the child of a fork, and do not inherit their ownership."""
+    """Make the parent's stores unusable in the child of a fork, without inheriting their ownership."""
     global _lock
     _lock = threading.Lock()
     for owned in _open.values():
@@ -203,7 +203,7 @@ atexit.register(_close_forgotten)
 
 
 class StoreAccess(Protocol):
-    """A connection to the store: to that of this process, or to the owner process. Beside the table of operations."""
+    """A connection to this process's store or to the owner process, besides the table of operations."""
 
     def open_consumer(
         self, options: ConsumerOptions, listener: Listener, timeout: float, context: JoinContext
@@ -215,7 +215,7 @@ class StoreAccess(Protocol):
 
 
 class StoreLocator(ForwardingConnection):
-    """Uses the store of another process. When that process ends, uses the next owner's, or becomes the owner."""
+    """Uses the store through its owner process. When that ends, finds the next owner, or becomes the owner."""
 
     def __init__(self, remote: RemoteConnection, settings: RocksMQSettings, capabilities: Capabilities) -> None:
         self.settings = settings
@@ -225,11 +225,11 @@ class StoreLocator(ForwardingConnection):
         self._access: StoreAccess = remote
         self._following = threading.Lock()
         self._process = os.getpid()
-        self._unowned_since: float | None = None  # as far as a process knows that cannot own the store
+        self._unowned_since: float | None = None  # as observed by a process that cannot own the store
 
     @property
     def access(self) -> StoreAccess:
-        """The connection to the store, as far as this process knows."""
+        """The latest known connection to the store."""
         return self._access
 
     def follow(self, gone: StoreAccess, timeout: float) -> StoreAccess:
@@ -263,7 +263,7 @@ class StoreLocator(ForwardingConnection):
         return found
 
     def _open_or_connect(self, timeout: float) -> Store | RemoteConnection:
-        """Own the store, or connect to its owner. A process that cannot own it waits some time for the next owner."""
+        """Own the store, or connect to its owner. A process that cannot own it waits a while for the next owner."""
         since = self._unowned_since or time.monotonic()
         patience = max(0.0, since + FORKED_WAIT_S - time.monotonic())
         try:
@@ -277,7 +277,7 @@ class StoreLocator(ForwardingConnection):
         return found
 
     def at_store(self, act: Callable[[StoreAccess, float], T], timeout: float) -> T:
-        """Do something where the store is open. If the owner ends meanwhile, do it again at the next one."""
+        """Call *act* where the store is open. If the owner ends during the call, call it again at the next owner."""
         deadline = Deadline(timeout)
         access = self._access
         while True:
@@ -286,7 +286,7 @@ class StoreLocator(ForwardingConnection):
             except OwnerGone as gone:
                 if deadline.expired:
                     raise Timeout(
-                        f"the store's owner changed, and {timeout:g} s were over", backend="rocksmq"
+                        f"the store's owner changed, and {timeout:g} s had passed", backend="rocksmq"
                     ) from gone
                 access = self.follow(access, deadline.remaining())
 

@@ -1,6 +1,6 @@
-"""What the owner of a store shares among the connections of client processes: its store, their consumers, and memory.
+"""Parts of a store's owner that the connections of client processes share: its store, their consumers, and memory.
 
-Memory for requests and answers of all client processes together is bounded: first come, first served.
+The memory for requests and answers of all client processes together is bounded: first come, first served.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mqplug_rocksmq._processes.frames import Frame, FrameHeader
 from mqplug_rocksmq._processes.member_tokens import MemberTokens
 from mqplug_rocksmq._store.store import Store
 
-UNCOUNTED_BYTES: Final = 1 << 14  # of a request or an answer that need no share of the allowance
+UNCOUNTED_BYTES: Final = 1 << 14  # requests and answers up to this size need no share of the allowance
 
 
 class ServedObject(Protocol):
-    """A connection's purpose, once it has announced one: a producer's or a consumer's.
+    """The producer or consumer that a connection serves, once its client has opened one.
 
     A connection that is silent for longer than ``silence`` seconds is closed.
     """
@@ -34,18 +34,18 @@ class ServedObject(Protocol):
         """Carry out one request."""
 
     def leave(self, *, for_good: bool) -> None:
-        """End: the connection is closed. *for_good*: by the client."""
+        """End, because the connection is closed. *for_good*: the client closed it."""
 
 
 class ConsumerRegistry:
-    """The consumers of client processes, by the tokens that those know them by."""
+    """The consumers of client processes, by the tokens under which those processes know them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drivers: dict[str, Any] = {}
 
     def add(self, driver: Any) -> str:
-        """Return a token for a consumer. Only its process knows it."""
+        """Add a consumer and return its token, which only its process knows."""
         token = secrets.token_hex(8)
         with self._lock:
             self._drivers[token] = driver
@@ -57,7 +57,7 @@ class ConsumerRegistry:
             return driver
         raise NotAssigned(
             "this member of the group lost its partitions: it did not answer in time", backend="rocksmq",
-            fix="Receive again: the member rejoins, and messages whose acks were not stored come again",
+            fix="Receive again: the member rejoins, and messages whose acks were not stored are delivered again",
         )  # fmt: skip
 
     def find(self, token: str) -> Any | None:
@@ -71,7 +71,7 @@ class ConsumerRegistry:
 
 
 class OwnerServices(Protocol):
-    """The owner of a store, as far as sessions use it."""
+    """The part of a store's owner that sessions use."""
 
     store: Store
     store_connection: StoreConnection
@@ -80,7 +80,7 @@ class OwnerServices(Protocol):
 
 
 class SessionConnection(Protocol):
-    """The connection to the process that a session works for."""
+    """The connection to the process that a session serves."""
 
     @property
     def server(self) -> OwnerServices: ...
@@ -96,13 +96,13 @@ class SessionConnection(Protocol):
 
 
 def release_free_memory() -> None:
-    """Give free memory back to the system where the C library can. It keeps some for each thread otherwise."""
+    """Return free memory to the system where the C library can. Otherwise it keeps some for each thread."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class _WaitingRequest(NamedTuple):
-    """A request that waits for this many bytes. The event is set when it gets them."""
+    """A request that waits for *size* bytes. The event is set when it gets them."""
 
     size: int
     served: Event
@@ -122,7 +122,7 @@ class MemoryAllowance:
         self.used = 0
 
     def take(self, size: int) -> int:
-        """Wait for these bytes, and return how many to give back. A request for more than all of them goes alone."""
+        """Wait for these bytes, and return how many to give back. An oversized request waits for all of them."""
         size = min(size, self._most)
         with self._lock:
             if self._closed or (not self._queue and self.used + size <= self._most):
@@ -146,7 +146,7 @@ class MemoryAllowance:
             served.set()
 
     def close(self) -> None:
-        """Serve all requests at once from now on."""
+        """Serve all waiting and later requests at once."""
         with self._lock:
             self._closed = True
             self._serve()

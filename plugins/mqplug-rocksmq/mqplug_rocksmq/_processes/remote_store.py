@@ -1,4 +1,4 @@
-"""A store that another process owns: operations and consumers are carried out by the owner, over its socket.
+"""A store that another process owns: the owner runs operations and consumers, reached over its socket.
 
 Each call of a consumer is one request and one answer on a connection of its own. The end of the connection ends its
 membership. The owner's events for the listener come before the answer of the poll or tend in which they happen.
@@ -32,10 +32,10 @@ from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 STATISTICS_S = 30.0
-MANY_MESSAGES: Final = 1000  # a program that wants that many reads on
-POLL_AHEAD_MESSAGES: Final = 8000  # which are fetched for it together
+MANY_MESSAGES: Final = 1000  # a program that wants as many is expected to continue reading
+POLL_AHEAD_MESSAGES: Final = 8000  # fetched together for such a program
 SEND_S: Final = 10.0  # for a frame that needs no answer
-STOP_CLOCK_S: Final = 0.1  # that an ack waits for other frames on their way to the owner
+STOP_CLOCK_S: Final = 0.1  # how long an ack waits for another frame being sent to the owner
 
 
 class RemoteConnection(ForwardingConnection):
@@ -60,7 +60,7 @@ class RemoteConnection(ForwardingConnection):
         return connection
 
     def ask(self, call: str, *arguments: Any, timeout: float) -> Any:
-        """Have the owner do something, and return its answer."""
+        """Send a request to the owner, and return its answer."""
         request = {"call": call, "arguments": to_wire(list(arguments)), "timeout": timeout}
         answer = self._exchange(request, timeout=timeout)
         raise_error_in(answer)
@@ -84,7 +84,7 @@ class RemoteConnection(ForwardingConnection):
         return answer
 
     def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error:
-        """Have the owner commit a transaction. Return its error, if it refused."""
+        """Have the owner commit a transaction. Return its error if it refused."""
         request, pages = commit_request(commit, timeout)
         answer = self._exchange(request, *pages, timeout=timeout)
         return read_commit_answer(answer)
@@ -136,7 +136,7 @@ def _address(path: Path) -> str:
     owner = read_owner(path)
     if owner is None or owner.socket is None:
         raise AlreadyOpen(
-            f"the store {path} is open in a process that does not serve others", fix="Close it there",
+            f"the store {path} is open in a process that does not serve other processes", fix="Close it there",
             backend="rocksmq",
         )  # fmt: skip
     return owner.socket
@@ -160,7 +160,7 @@ class RemoteConsumer:
         self._shares = options.shares
         self._asked = 0  # requests sent; each answer names the number of its request
         self._answered = 0
-        self._events: deque[FrameHeader] = deque()  # that came while the listener could not be called
+        self._events: deque[FrameHeader] = deque()  # received while the listener could not be called
         self._here: deque[Batch] = deque()
         self._paused: set[Log] = set()
         self._terms: dict[Log, int] = {}  # as the consumer in the owner process counts them
@@ -189,11 +189,11 @@ class RemoteConsumer:
             self._request({"call": "poll", "most": wanted, "batch": batch, "timeout": timeout}, timeout)
             ready = self._take(most)
         ready = ready or self._take(most)
-        self._check_token()  # this process may have been stopped since the owner answered
+        self._check_token()  # this process may have been suspended since the owner answered
         return ready
 
     def _check_token(self) -> None:
-        """Raise ``OwnerGone`` if others may have this member's logs: it hands out nothing more of them."""
+        """Raise ``OwnerGone`` if others may have this member's logs, so that it hands out no more of their messages."""
         if self.still_holds is not None and not self.still_holds():
             raise OwnerGone
 
@@ -239,7 +239,7 @@ class RemoteConsumer:
         return False
 
     def _take(self, most: int) -> list[Batch]:
-        """Hand out batches that are here, except those of paused logs."""
+        """Hand out fetched batches, except batches of paused logs."""
         taken: list[Batch] = []
         kept: deque[Batch] = deque()
         while self._here and most > 0:
@@ -282,7 +282,7 @@ class RemoteConsumer:
             self._terms.pop(log, None)
 
     def membership(self) -> RemoteMembership:
-        """Return what proves to a transaction that this member still holds its logs."""
+        """Return proof for a transaction that this member still holds its logs."""
         return RemoteMembership(self._token, dict(self._terms))
 
     def _deliver_events(self) -> None:
@@ -311,7 +311,7 @@ class RemoteConsumer:
         self._drop(list(positions))
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        """Read these logs from now on."""
+        """Switch to reading these logs."""
         self._drop(list({batch.log for batch in self._here}.difference(options.logs)))
         self._ask_there({"call": "follow", "options": to_wire(options), "timeout": timeout}, timeout)
 
@@ -333,7 +333,7 @@ class RemoteConsumer:
             self._store.ask("commit", self._token, positions, timeout=timeout)
 
     def stop_clock(self, log: Log, coordinates: Numbers) -> None:
-        """Keep a message until it is settled."""
+        """Keep a message leased until it is settled."""
         request = {"call": "stop_clock", "log": to_wire(log), "coordinates": coordinates}
         self._connection.send_frame_nowait(request, turn=STOP_CLOCK_S)
 

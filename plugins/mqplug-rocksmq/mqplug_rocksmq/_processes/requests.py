@@ -1,9 +1,9 @@
-"""Requests of client processes to the owner of a store: one call each, on the table of operations and beside it.
+"""Requests of client processes to the owner of a store: the operations of a table, and some other calls.
 
 A new operation of ``StoreConnection`` gets one line in the table. All client processes then have it.
 
 The commit of a transaction is one request, which has all pages, positions and the mark of the transaction. A client
-keeps the records of an open transaction itself. They are fewer than a frame may have.
+keeps the records of an open transaction itself. They always fit into one frame.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def _forwarded(
 
 
 class ForwardingConnection(ABC):
-    """Has the operations of a ``StoreConnection`` and forwards each of them."""
+    """A connection that forwards each operation of a ``StoreConnection``."""
 
     @abstractmethod
     def _forward(self, operation: str, arguments: Sequence[Any], timeout: float) -> Any:
-        """Have an operation carried out, and return its result."""
+        """Carry out an operation where the store is open, and return its result."""
 
     begin_transaction = _forwarded(StoreConnection.begin_transaction)
     bounds = _forwarded(StoreConnection.bounds)
@@ -125,7 +125,7 @@ _CARE_REQUESTS: Final[Mapping[str, Callable[[Store, FrameHeader], FrameHeader]]]
 
 
 class RemoteMembership(NamedTuple):
-    """A member of a group whose consumer is in the owner process, and which logs it held at a time."""
+    """A member of a group whose consumer is in the owner process, and the logs that it held at one moment."""
 
     token: str
     terms: Mapping[Log, int]
@@ -149,7 +149,7 @@ def commit_request(commit: StepCommit, timeout: float) -> tuple[FrameHeader, lis
 def _member_words(move: GroupMove) -> list[Any] | None:
     if move.member is None:
         return None
-    # A member of another owner's time is none of this owner's: it has no token that this one knows.
+    # A member that joined at another owner has no token that this owner knows.
     member = move.member if isinstance(move.member, RemoteMembership) else RemoteMembership("", {})
     return [member.token, to_wire({log: term for log, term in member.terms.items() if log in move.positions})]
 

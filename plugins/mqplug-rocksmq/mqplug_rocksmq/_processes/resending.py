@@ -1,8 +1,8 @@
 """A producer's sends to a store of another process: in order, many at once, and again to the next owner.
 
 Each send has a number, which the owner stores together with the pages. A send whose answer was lost can be sent again
-to the next owner: it is stored once, and its answer is the offset that it has. An outlet is the way to one owner: sends
-go out without waiting, outcomes are read when they are asked for. This process may have become the owner itself.
+to the next owner: it is stored once, and the answer is the offset that it already has. An outlet leads to one owner:
+sends go out without waiting, and outcomes are read on demand. This process may have become the owner itself.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ class SendOutcome(NamedTuple):
 
 
 class Outlet(Protocol):
-    """A way to the store's owner."""
+    """A path to the owner of a store."""
 
     access: object | None
     """The connection to the store that this outlet belongs to."""
 
     def send(self, send: NumberedSend) -> bool:
-        """Pass on a send without waiting. Return False if it cannot be taken now. Raise ``OwnerGone`` at the end."""
+        """Pass on a send without waiting. Return False if it cannot go now. Raise ``OwnerGone`` if it has ended."""
         ...
 
     def receive(self, timeout: float) -> list[SendOutcome]:
-        """Return outcomes as soon as there are any. Raise ``OwnerGone`` at the end."""
+        """Return outcomes as soon as there are any, or none at the timeout. Raise ``OwnerGone`` if it has ended."""
         ...
 
     def drop(self) -> None:
         """Release a failed outlet. Its sends go to another one."""
 
     def close(self, timeout: float) -> None:
-        """Release it for good. Unanswered sends are not repeated."""
+        """Release the outlet permanently. Unanswered sends are not repeated."""
 
 
 class StoreOutlet:
@@ -131,7 +131,7 @@ def store_numbered_send(
     log = partition_log(store.id, topic, send.partition)
     sequence = send.sequence
 
-    def done(first: int, error: Error | None, /) -> None:  # it may be called late, and keeps no pages till then
+    def done(first: int, error: Error | None, /) -> None:  # it may be called late, and keeps no pages until then
         settled(SendOutcome(sequence, log, first, error))
 
     origin = Origin(producer, sequence, send.again)
@@ -259,7 +259,7 @@ class ResendingSink:
             self._push()
 
     def _push(self) -> None:
-        """Pass on the sends that may go now. The lock is held."""
+        """Pass on the sends that may go now. The caller holds the lock."""
         try:
             while self._waiting and not self._lost:
                 if self._waiting[0].sequence - next(iter(self._sends)) >= SLOT_COUNT:
@@ -308,7 +308,7 @@ class ResendingSink:
             outlet = self._reopen(self._name, self._outlet, max(timeout, MIN_REOPEN_S))
         except (AlreadyOpen, ConnectError, Timeout):
             return
-        except Error as error:  # the store is damaged, the disk is full: it will have no owner
+        except Error as error:  # a damaged store or a full disk, for instance: no process will own it
             self._give_up(lambda _: True, error)
             raise
         self._outlet.drop()
@@ -320,7 +320,7 @@ class ResendingSink:
             self._push()
 
     def _give_up(self, hopeless: Callable[[NumberedSend], bool], reason: Error | None = None) -> None:
-        """Settle these sends as unknown: owners forget old sends, so that nothing reports whether they were stored."""
+        """Settle these sends as unknown: owners forget old sends, so nothing can report whether they were stored."""
         with self._lock:
             lost = [send for send in self._sends.values() if hopeless(send)]
             self._waiting = deque(send for send in self._waiting if send not in lost)

@@ -1,7 +1,7 @@
 """A client process's consumer in the owner: it lives as long as its connection.
 
-The thread that stores a message can answer a poll that waits here. That saves two changes of threads on the way of a
-message: to wake the poll's own thread, and to give it the interpreter's lock.
+The thread that stores a message can answer a poll that waits here. That saves two thread switches per message: waking
+the poll's own thread, and giving it the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAX_POLL_WAIT_S: Final = 5.0
 REVOKE_ANSWER_S: Final = 30.0
 MAX_ANSWER_BYTES: Final = 1 << 20
 BATCH_MESSAGES: Final = 1000  # in one batch, unless the client's program wants more at a time
-FULL_POLL_MESSAGES: Final = 100  # where fewer came, they were the last ones
+FULL_POLL_MESSAGES: Final = 100  # a read that returns fewer has probably reached the end
 _log = logging.getLogger("mqplug.rocksmq")
 
 
 class PollBell(Bell):
-    """Wakes a poll that waits, as bytes from its client do. *answer* may use the poll's consumer while it waits."""
+    """Wakes a waiting poll, as bytes from its client do. *answer* may use the poll's consumer during that wait."""
 
     __slots__ = ("_answer", "_awake", "_poll", "_ringing", "_rings", "_rung")
 
@@ -60,7 +60,7 @@ class PollBell(Bell):
         try:
             self._poll.poll(None if timeout is None else 1000 * timeout)
         finally:
-            self._awake.acquire()  # once an answer under way is done
+            self._awake.acquire()  # once an answer in progress is done
         with self._ringing:
             rung, self._rung = self._rung, False
             if rung and self._rings is not None:
@@ -68,7 +68,7 @@ class PollBell(Bell):
         return rung
 
     def answer(self) -> bool:
-        """Answer the poll in this thread. Return False if its own thread has to."""
+        """Answer the poll in this thread. Return False if its own thread must do it."""
         if self._awake.acquire(blocking=False):
             try:
                 return self._answer()
@@ -77,7 +77,7 @@ class PollBell(Bell):
         return False
 
     def close(self) -> None:
-        """Release it. It may be rung all the same."""
+        """Release the bell. It may still be rung."""
         with self._ringing:
             if self._rings is not None:
                 os.close(self._rings)
@@ -94,7 +94,7 @@ _held: Final = _HeldRings()
 
 
 def hold_rings() -> None:
-    """Hold the rings of this thread back until ``ring_held``."""
+    """Hold back the rings of this thread until ``ring_held``."""
     _held.bells = []
 
 
@@ -113,7 +113,7 @@ def ring_held() -> None:
 
 
 WaitingPoll = tuple[int, tuple[int, int]]
-"""The number of a poll to be answered, and how many messages it wants: in all, and in one batch."""
+"""The number of an unanswered poll, and how many messages it wants: in all, and in one batch."""
 
 
 class ServedConsumer:
@@ -189,7 +189,7 @@ class ServedConsumer:
         self._connection.send_frame(answer)
 
     def _poll(self, number: int, wanted: tuple[int, int], timeout: float) -> None:
-        """Answer with messages: *wanted* is the most in all, and the most in one batch."""
+        """Answer with messages. *wanted* is the maximum in all, and in one batch."""
         try:
             self.driver.tend(0)
             batches = self._gather(*wanted)
@@ -202,7 +202,7 @@ class ServedConsumer:
             self._wait(number, wanted, min(timeout, MAX_POLL_WAIT_S))
 
     def _wait(self, number: int, wanted: tuple[int, int], timeout: float) -> None:
-        """Answer as soon as messages arrive. Anything from the client meanwhile ends the wait."""
+        """Answer as soon as messages arrive. Anything that the client sends ends the wait."""
         self._waiting = number, wanted
         self.driver.wait(timeout)
         if self._take_waiting() is None:
@@ -220,14 +220,14 @@ class ServedConsumer:
     def _answer_waiting(self) -> bool:
         """Answer the poll that waits from another thread, which must not wait for the client.
 
-        Return False if the session's own thread has to look.
+        Return False if the session's own thread must read or answer.
         """
         if self._waiting is None or self._found is not None:
             return False
         number, wanted = self._waiting
         try:
             batches = self._gather(*wanted)
-        except Exception:  # noqa: BLE001 - the session's own thread meets it too, and reports it
+        except Exception:  # noqa: BLE001 - the session's own thread gets the same error, and reports it
             return False
         if not batches:
             return True
@@ -239,7 +239,7 @@ class ServedConsumer:
             self._waiting = None
             self._connection.send_frame_nowait(header, *pages)
         except Exception:  # noqa: BLE001 - the thread that calls has work of its own
-            self._connection.hang_up()  # these messages come again when the client has connected again
+            self._connection.hang_up()  # these messages are delivered again when the client has reconnected
             _log.exception("store %s: sending messages to a client process failed", self._server.store.path)
         return True
 
@@ -255,7 +255,7 @@ class ServedConsumer:
         self._connection.send_frame({"number": number, "error": error_to_wire(error)})
 
     def _gather(self, most: int, batch: int) -> list[Batch]:
-        """Read, and read more where as many messages came as if there were more."""
+        """Read messages, and continue while the numbers read suggest that there are more."""
         found = [*self.driver.read(min(most, batch))]
         came = count = sum(map(len, found))
         if self._shares or came < FULL_POLL_MESSAGES:
@@ -311,6 +311,6 @@ class ServedConsumer:
 
 
 def _size(batches: Sequence[Batch]) -> int:
-    """Return about how many bytes these are."""
+    """Return the approximate size of these batches in bytes."""
     slices = [part for batch in batches for part in getattr(batch, "slices", ())]
     return sum(part.page.size for part in slices)

@@ -35,7 +35,7 @@ class ServedProducer:
         self._store.deduplication.join(self._producer)
 
     def serve(self, header: FrameHeader, body: bytes) -> None:
-        """Store one send. The answer follows when it is safe."""
+        """Store one send. The answer follows once it is safe."""
         if header["call"] == "close":
             self._sync()
             self.leave(for_good=True)
@@ -65,7 +65,7 @@ class ServedProducer:
             self._answer(outcome)
 
     def _sync(self) -> None:
-        """Put the sends that came together on disk together."""
+        """Sync the sends that came together with a single sync."""
         outcomes, self._unsynced = self._unsynced, []
         if not outcomes:
             return
@@ -99,12 +99,12 @@ def cut_pages(lengths: Sequence[int], body: bytes) -> list[bytes]:
         pages.append(body[at : at + length])
         at += length
     if at != len(body) or not pages:
-        raise ConnectError(f"a send of {len(pages)} pages says that it has {at} bytes, and has {len(body)}")
+        raise ConnectError(f"a send of {len(pages)} pages declares {at} bytes, but has {len(body)}")
     return pages
 
 
 def not_stored(error: Exception) -> Error:
     """Return the error of a send that is certainly not stored."""
     if isinstance(error, Corrupt):
-        return ConnectError(f"a send was changed on its way to the owner process: {error.message}", backend="rocksmq")
+        return ConnectError(f"a send was changed in transit to the owner process: {error.message}", backend="rocksmq")
     return error if isinstance(error, Error) else MessageTooLarge(str(error), backend="rocksmq")

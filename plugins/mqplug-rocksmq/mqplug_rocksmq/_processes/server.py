@@ -39,7 +39,7 @@ from mqplug_rocksmq._settings import PLUGIN_VERSION
 from mqplug_rocksmq._store.store import Store
 
 HELLO_S: Final = 5.0
-SEND_ANSWER_S: Final = 30.0  # in which a client has to read an answer
+SEND_ANSWER_S: Final = 30.0  # in which a client must read an answer
 STALLED_REQUEST_S: Final = 30.0  # of silence in the middle of a large request
 COPIES_PER_REQUEST: Final = 4  # in memory while a request is stored, at most
 _RECEIVE_BYTES: Final = 1 << 18
@@ -112,7 +112,7 @@ class StoreServer:
             connection.start()
 
     def _refuse(self, accepted: socket.socket) -> None:
-        """Refuse one connection too many with a reason, without waiting for the client."""
+        """Refuse a connection above the limit with a reason, without waiting for the client."""
         most = self.store.settings.client_connections_max
         _log.warning(
             "store %s: refused a connection: %d are open already (client_connections_max)", self.store.path, most
@@ -143,7 +143,7 @@ class StoreServer:
                 self.store.deduplication.forget_absent()
 
     def stop_serving(self, timeout: float | None) -> None:
-        """Accept nothing more, and finish pending requests."""
+        """Accept no more requests, and finish the pending ones."""
         self._path.unlink(missing_ok=True)
         with self._lock:
             self.closing = True
@@ -192,7 +192,7 @@ class ServerConnection:
         self.server = server
         self.socket = accepted
         self.process = process_of(accepted)
-        # Not by settimeout: that takes more calls, after each of which a busy interpreter may let us wait.
+        # Not by settimeout, which takes more system calls: after each, a busy interpreter may make this thread wait.
         accepted.settimeout(None)
         self._limit(socket.SO_SNDTIMEO, SEND_ANSWER_S)
         self._sending = threading.Lock()
@@ -234,7 +234,7 @@ class ServerConnection:
                 "store %s: disconnected process %s after a malformed request: %r",
                 self.server.store.path, self.process, error,
             )  # fmt: skip
-        except Exception:  # noqa: BLE001 - whatever one client causes, the others are served
+        except Exception:  # noqa: BLE001 - one client's errors must not affect the others
             _log.exception("store %s: a request of process %s failed", self.server.store.path, self.process)
         finally:
             self._end()
@@ -277,7 +277,7 @@ class ServerConnection:
         self._limit(socket.SO_RCVTIMEO, STALLED_REQUEST_S if self._taken else silence or 0)
 
     def _limit(self, option: int, seconds: float) -> None:
-        """Have the system end a call that takes longer; 0 is no limit."""
+        """Have the system end any call that takes longer; 0 means no limit."""
         whole = int(seconds)
         self.socket.setsockopt(socket.SOL_SOCKET, option, _TIMEVAL.pack(whole, int((seconds - whole) * 1e6)))
 
@@ -329,7 +329,7 @@ class ServerConnection:
         if size <= UNCOUNTED_BYTES:
             self._send(header, *body)
             return
-        self._give_back()  # or two connections with a large request each would wait for each other
+        self._give_back()  # otherwise two connections with a large request each could wait for each other
         taken = self.server.allowance.take(2 * size)
         try:
             self._send(header, *body)
@@ -354,7 +354,7 @@ class ServerConnection:
     # ending ------------------------------------------------------------------------------------------------
 
     def hang_up(self) -> None:
-        """Read nothing more from the client."""
+        """Stop reading from the client."""
         self._hung_up = True
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RD)
