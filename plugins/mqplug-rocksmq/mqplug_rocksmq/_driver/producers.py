@@ -1,4 +1,4 @@
-"""Producers of a store, what they send, and the sinks that they send into.
+"""Producers of a store, their sends, and the sinks that they send into.
 
 Sends to one partition, single records or a run, are stored as pages and settled together.
 

@@ -84,7 +84,7 @@ def _has_name(path: Path, *, sound: bool) -> bool:
 
 
 def make_directory(path: Path) -> None:
-    """Create the directory of a store for this user alone, if it is missing."""
+    """Create the directory of a store for this user only, if it is missing."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 

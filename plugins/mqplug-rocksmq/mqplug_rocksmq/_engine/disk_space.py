@@ -1,6 +1,6 @@
 """Disk space of a store: whether it can accept sends or be opened, and the reserves that a full disk frees.
 
-RocksDB has to write in order to drop messages: it records the drop and rewrites neighbouring data. So a store reserves
+RocksDB must write in order to drop messages: it records the drop and rewrites neighbouring data. So a store reserves
 as much disk space as it uses itself, up to a bound: its ballast. It also reserves inodes, for the files that RocksDB
 creates. With both a store can be opened, trimmed and read on a full disk.
 """

@@ -369,7 +369,7 @@ class Engine:
             try:
                 self.pages.close()
             except Error as error:
-                # The write-ahead log has what no table has. Other disk errors were reported when they occurred.
+                # Writes in no table are in the write-ahead log. Other disk errors were reported when they occurred.
                 if usable and not isinstance(error, StorageFull):
                     raise
             finally:

@@ -31,7 +31,7 @@ class WritesStopped(StorageFull):
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Translate RocksDB's errors into those of mqplug."""
+    """Translate RocksDB's errors into mqplug's errors."""
     try:
         yield
     except Error:

@@ -110,7 +110,7 @@ class Pages:
         return Changes(self._families)
 
     def write(self, changes: Changes) -> None:
-        """Apply all changes or none. They survive the death of the process, and after ``sync`` that of the host.
+        """Apply all changes or none. They survive the death of the process, and after ``sync`` the death of the host.
 
         After ``be_impatient``, raise ``WritesStopped`` if the write would have to wait. Before a retry, call
         ``takes_writes``.

@@ -77,7 +77,7 @@ class Tuning:
         return options
 
     def families(self, recovery: RecoveryMode) -> tuple[Options, dict[str, Options]]:
-        """Return the options of the database, and those of each column family."""
+        """Return the options of the database and of each column family."""
         table, small = _tables(Cache(self.memory // 8))
         data = _options(self, self.memory // 16)
         data.set_max_write_buffer_number(DATA_BUFFER_COUNT)

@@ -2,7 +2,7 @@
 
 RocksDB's recovery cannot distinguish a log that lost its end from a complete one. The witness can: it holds the number
 of changes at the last sync. It also records whether the store was closed cleanly, and the boot id of the host. That
-distinguishes the death of a process, which loses nothing, from that of the host.
+distinguishes the death of a process, which loses nothing, from the death of the host.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ REJOIN_DELAY_S: Final = 0.4  # all members store their positions before any of t
 class FollowingConsumer(ConsumerDriver):
     """Uses a consumer where the store is open. When the owner ends, opens another one at the next owner.
 
-    A reader continues after the last message that it handed out. A member stores what it still can and joins again. A
+    A reader continues after the last message that it handed out. A member stores the acks it can and joins again. A
     member in a shared mode keeps its messages if it comes back in time.
     """
 
@@ -144,7 +144,7 @@ class FollowingConsumer(ConsumerDriver):
         since = dict(self._held)
         positions = self.revoked(held) if held else {}
         if positions and self._options.group is not None and not self._options.shares:
-            with suppress(Error):  # those messages come again
+            with suppress(Error):  # those messages are delivered again
                 self._locator.restore_group(self._options.group, positions, since, REOPEN_S)
 
     def wake(self) -> None:

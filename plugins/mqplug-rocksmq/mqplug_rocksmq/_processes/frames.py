@@ -16,7 +16,7 @@ from mqplug import ConnectError
 PROTOCOL: Final = 5
 MAX_HEADER: Final = 64 << 20
 LARGE_BODY: Final = 1 << 16  # frames of this size and more get their own memory
-MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and room for what comes with it
+MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and room for the rest of its page
 
 _LENGTHS: Final = Struct("<4sII")
 _MAGIC: Final = b"MQF1"

@@ -1,7 +1,7 @@
 """A store that another process owns: the owner runs operations and consumers, reached over its socket.
 
-Each call of a consumer is one request and one answer on a connection of its own. The end of the connection ends its
-membership. The owner's events for the listener come before the answer of the poll or tend in which they happen.
+Each consumer has its own connection, whose end ends its membership. Each of its calls is one request and one answer.
+The owner's events for the listener come before the answer of the poll or tend in which they happen.
 """
 
 from __future__ import annotations

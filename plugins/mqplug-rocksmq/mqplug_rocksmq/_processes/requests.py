@@ -83,7 +83,7 @@ def answer_request(server: OwnerServices, request: FrameHeader, body: bytes) -> 
         if name in OPERATIONS:
             return {"answer": to_wire(getattr(server.store_connection, name)(*arguments, timeout))}
         return {"answer": to_wire(_CALLS[name](server, *arguments, timeout))}
-    except Exception as error:  # noqa: BLE001 - it is raised at the other side
+    except Exception as error:  # noqa: BLE001 - the client raises it
         return {"error": error_to_wire(error)}
 
 

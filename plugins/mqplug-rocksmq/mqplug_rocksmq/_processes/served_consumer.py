@@ -184,7 +184,7 @@ class ServedConsumer:
         answer: FrameHeader = {"number": request["number"]}
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - it is raised at the other side
+        except Exception as error:  # noqa: BLE001 - the client raises it
             answer["error"] = error_to_wire(error)
         self._connection.send_frame(answer)
 
@@ -193,7 +193,7 @@ class ServedConsumer:
         try:
             self.driver.tend(0)
             batches = self._gather(*wanted)
-        except Exception as error:  # noqa: BLE001 - it is raised at the other side
+        except Exception as error:  # noqa: BLE001 - the client raises it
             self._refuse(number, error)
             return
         if batches or timeout <= 0 or self._connection.more_came:
@@ -238,7 +238,7 @@ class ServedConsumer:
                 return False
             self._waiting = None
             self._connection.send_frame_nowait(header, *pages)
-        except Exception:  # noqa: BLE001 - the thread that calls has work of its own
+        except Exception:  # noqa: BLE001 - the calling thread has its own work
             self._connection.hang_up()  # these messages are delivered again when the client has reconnected
             _log.exception("store %s: sending messages to a client process failed", self._server.store.path)
         return True

@@ -1,7 +1,7 @@
 """The server of a store: its owner process serves client processes on this host over a Unix socket.
 
-Each connection of a client process has a thread of its own, which reads requests and answers them. The thread may wait,
-for the disk or for its turn in a group, without holding up others.
+Each connection of a client process has its own thread, which reads requests and answers them. The thread may wait for
+the disk or for its turn in a group without holding up others.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class ServerConnection:
             return
         try:
             self._session = open_session(self, header)
-        except Exception as error:  # noqa: BLE001 - it is raised at the other side
+        except Exception as error:  # noqa: BLE001 - the client raises it
             self.send_frame({"error": error_to_wire(error)})
         else:
             self._limit_silence()

@@ -1,6 +1,6 @@
 """Ingestion of staged files: all or none, and only once, even if the process is killed.
 
-It takes three durable steps. An intent records what will be ingested. RocksDB ingests the files, all or none, into
+It takes three durable steps. An intent records the batch to ingest. RocksDB ingests the files, all or none, into
 segments that no log uses. One write makes them the next messages of their logs, records the batch for its writer, and
 removes the intent. The next opener of the store resumes after the last completed step.
 """

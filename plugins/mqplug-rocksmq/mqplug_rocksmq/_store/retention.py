@@ -278,7 +278,7 @@ class OversizedLogs:
         self._waiting: deque[LogState] = deque()
 
     def grew(self, logs: Iterable[LogState]) -> bool:
-        """Return whether one of these logs, which were written to, has to be checked."""
+        """Return whether one of these logs, which were written to, must be checked."""
         found = False
         for log in logs:
             if log.size >= self._too_large.get(log.number, 0):
