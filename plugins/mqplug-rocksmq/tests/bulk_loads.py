@@ -17,7 +17,7 @@ from mqplug_rocksmq._store.store import Store
 
 
 class Batch:
-    """Messages of one partition, as a stage gets them."""
+    """Messages of one partition, in the form that a stage receives."""
 
     headers = None
 
@@ -36,7 +36,7 @@ class Batch:
 
 
 def stage(store: Store, topic: str = "orders") -> Any:
-    """Open a stage, at the driver's seam."""
+    """Open a stage through the driver interface."""
     found = TopicInfo(topic, topic_logs(store.id, store.topics.get(topic)))
     return RocksMQStage(store.id, store.path, found, store.ingestion.reserve)
 
@@ -54,12 +54,12 @@ def staged(store: Store, *pages: Sequence[bytes | None], topic: str = "orders", 
 
 
 def take(store: Store, *several: Staged, writer: str = "job", number: int = 0) -> IngestOutcome:
-    """Take in what was staged."""
+    """Ingest staged messages."""
     return store.ingestion.ingest(writer, number, files_of(store.id, several), 30)
 
 
 def records(count: int, first: int = 0, **fields: Any) -> list[Record]:
-    """Return so many records with their numbers as keys and values."""
+    """Return *count* records with their numbers as keys and values."""
     return [Record(b"%d" % number, key=b"%d" % number, **fields) for number in range(first, first + count)]
 
 
@@ -80,6 +80,6 @@ def read_all(mq: mqplug.Client, topic: str) -> dict[int, list[bytes | None]]:
 
 
 def waiting(path: Path) -> list[str]:
-    """Return the names of the files that wait to be taken in."""
+    """Return the names of the staged files that are not ingested yet."""
     folder = path / "staging"
     return sorted(each.name for each in folder.iterdir()) if folder.exists() else []

@@ -18,7 +18,7 @@ from mqplug_rocksmq._store.store import Store
 
 @pytest.fixture(scope="session", autouse=True)
 def sockets() -> Iterator[None]:
-    """The sockets of owners that tests kill go with the run. The path has to be short, so it is no tmp_path."""
+    """A directory for the sockets of owners that tests kill, removed with the run. Its path must be short."""
     with tempfile.TemporaryDirectory(prefix="mq-") as folder, pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_RUNTIME_DIR", folder)
         yield
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mapped(tmp_path: Path) -> None:
-    """The journal of hand-outs is in use; there is none on some file systems."""
+    """Skip unless the journal of hand-outs is in use: some file systems have none."""
     with (tmp_path / "probe").open("wb") as file:
         if not writes_in_place(file.fileno()):
             pytest.skip("the file system of the tests may need space to write again to what it has allocated")
@@ -39,7 +39,7 @@ def mapped(tmp_path: Path) -> None:
 
 @pytest.fixture
 def open_store(path: Path) -> Iterator[OpenStore]:
-    """Open the test's store, as often as wanted; what is left open is closed."""
+    """Open the test's store as often as needed, and close it at the end."""
     opened = []
 
     def open_it(**settings: Any) -> Store:
@@ -58,7 +58,7 @@ def store(open_store: OpenStore) -> Store:
 
 @pytest.fixture
 def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
-    """A client of the test's store, with the topics of its module's ``TOPICS``: each with so many partitions."""
+    """A client of the test's store, with the topics and partition counts of its module's ``TOPICS``."""
     with mqplug.connect("rocksmq", path=str(path), sync="os") as client:
         for topic, partitions in request.module.TOPICS.items():
             client.create_topic(topic, partitions=partitions)
@@ -67,7 +67,7 @@ def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
 
 @pytest.fixture
 def shared(path: Path) -> Iterator[Store]:
-    """A store of this process, as clients share it."""
+    """A store of this process, shared by its clients."""
     store = open_shared(path, store_settings(sync="os"))
     yield store
     close_store(store, 10)

@@ -24,7 +24,7 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def owned_elsewhere(path: Path) -> Iterator[tuple[subprocess.Popen[str], mqplug.Client]]:
-    """Another process that owns a store with the topic "orders", and a client here."""
+    """Another process that owns a store with the topic "orders", and a client in this process."""
     with python(HOLDER, path) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -39,7 +39,7 @@ def killed(owner: subprocess.Popen[str]) -> None:
 
 
 def closed(owner: subprocess.Popen[str]) -> None:
-    """Closed in order, by a process that lives on."""
+    """Closed in order, by a process that continues to run."""
     assert owner.stdin is not None
     owner.stdin.write("\n")
     owner.stdin.flush()
@@ -47,15 +47,15 @@ def closed(owner: subprocess.Popen[str]) -> None:
 
 
 def owns(mq: mqplug.Client) -> bool:
-    """Whether the client's process has become the owner."""
+    """Return whether the client's process has become the owner."""
     return isinstance(mq._connection.access, StoreConnection)
 
 
 def take(consumer: mqplug.Consumer, count: int, *, ack: bool = False) -> list[mqplug.Message]:
-    """Receive so many messages, and no more."""
+    """Receive exactly this many messages."""
     taken = []
     while len(taken) < count:
-        message = consumer.receive(25)  # less than the 30 seconds of a session
+        message = consumer.receive(25)  # less than the session timeout of 30 seconds
         assert message is not None, f"{len(taken)} of {count} came"
         taken.append(message)
         if ack:

@@ -1,4 +1,4 @@
-"""Helpers for stores that must not open: they check that nothing was changed."""
+"""Helpers for stores that must not open: they check that nothing is changed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any
 
 import mqplug
 
-QUICK = 20.0  # seconds: less than the timeouts that the tests say
+QUICK = 20.0  # seconds: less than the timeouts in the tests
 
 
 def connect(path: Path | str, timeout: float = 60, **settings: Any) -> mqplug.Client:
-    """Connect. What is refused is refused at once, as soon as a busy machine comes to it."""
+    """Connect, and expect a refusal to come at once, even on a busy machine."""
     return mqplug.connect("rocksmq", path=str(path), timeout=timeout, **settings)
 
 
 def files(path: Path) -> list[tuple[str, int, int]]:
-    """Return what lies in a directory, how large it is, and when it was changed."""
+    """Return the files in a directory with their sizes and modification times."""
     found = [(each, each.lstat()) for each in path.rglob("*")]
     return sorted((str(each.relative_to(path)), about.st_size, about.st_mtime_ns) for each, about in found)
 
 
 @contextmanager
 def untouched(path: Path) -> Iterator[None]:
-    """Nothing below a directory is made, removed or changed."""
+    """Check that nothing below a directory is created, removed or changed."""
     before = files(path)
     yield
     assert files(path) == before
@@ -35,7 +35,7 @@ def untouched(path: Path) -> Iterator[None]:
 
 @contextmanager
 def held(store: Path, owner: object) -> Iterator[None]:
-    """Somebody holds a store, and its file says this about him."""
+    """A store held by another process, whose owner file has this content."""
     with (store / "owner").open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)

@@ -28,7 +28,7 @@ OpenStore = Callable[..., Store]
 
 
 def nightly(*cases: Any) -> list[Any]:
-    """Return parameters for the night: each of one value, or a tuple of several."""
+    """Return parameters for nightly runs: each a single value or a tuple of values."""
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.night) for case in cases]
 
 
@@ -40,7 +40,7 @@ def native(client: mqplug.Client) -> Store:
 
 
 def store_settings(**given: Any) -> RocksMQSettings:
-    """Return settings of a store whose path is given beside them."""
+    """Return the settings of a store whose path is given separately."""
     return RocksMQSettings(path="store", **given)
 
 
@@ -65,23 +65,23 @@ def values(store: Any, log: int, offset: int = 0) -> list[bytes | None]:
 
 
 def extent(store: Any, log: int) -> tuple[int, int]:
-    """Return low and high."""
+    """Return the low and high watermarks."""
     low, high, _ = store.watermarks([log])[0]
     return low, high
 
 
 def tables(path: Path) -> int:
-    """Return the bytes of all tables in a directory, or below it."""
+    """Return the total size of the tables below a directory."""
     size = 0
     for file in path.rglob("*.sst"):
-        with suppress(FileNotFoundError):  # RocksDB removes files while we look
+        with suppress(FileNotFoundError):  # RocksDB removes files during the scan
             size += file.stat().st_size
     return size
 
 
 @contextmanager
 def files_left(count: int) -> Iterator[None]:
-    """Let this process open so many more files: the limit is on their numbers, of which some in between are free."""
+    """Let this process open only *count* more files, by lowering its limit of descriptor numbers."""
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = {int(each.name) for each in Path("/proc/self/fd").iterdir()}
     free = [number for number in range(max(used) + count + 2) if number not in used]
@@ -93,7 +93,7 @@ def files_left(count: int) -> Iterator[None]:
 
 
 def eventually(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     end = monotonic() + seconds
     while not condition():
         assert monotonic() < end, "it did not happen in time"
@@ -101,7 +101,7 @@ def eventually(condition: Callable[[], object], seconds: float = 60) -> None:
 
 
 class Member:
-    """A consumer at the driver's seam: what it holds, and what it was given."""
+    """A consumer at the driver interface, which records its logs and its messages."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Member:
         self.held -= set(logs)
 
     def poll(self, most: int = 1000) -> int:
-        """Poll once; how many messages came."""
+        """Poll once, and return the number of messages."""
         batches = self.driver.poll(most, 0.05)
         for batch in batches:
             self.got.setdefault(batch.log, []).extend(batch.values)
@@ -135,13 +135,13 @@ class Member:
 
 
 def administer(mq: mqplug.Client, action: Action) -> Any:
-    """Carry out an action, at the driver's seam."""
+    """Carry out an action through the driver interface."""
     return mqplug_rocksmq.mqplug_administer(mq._connection, action, 10)
 
 
 @contextmanager
 def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Run code in another process; kill it in the end."""
+    """Run code in another process, and kill it at the end."""
     command = [sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as process:
         try:
@@ -151,7 +151,7 @@ def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def freeze(process: subprocess.Popen[str]) -> None:
-    """Stop a process, and return when all of its threads stand still."""
+    """Stop a process, and return once all of its threads have stopped."""
     process.send_signal(signal.SIGSTOP)
     threads = Path(f"/proc/{process.pid}/task")
     eventually(lambda: all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in threads.glob("*/stat")))
@@ -159,7 +159,7 @@ def freeze(process: subprocess.Popen[str]) -> None:
 
 @contextmanager
 def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Have another process hold a store open; end it in order."""
+    """Have another process hold a store open, and end it in order."""
     command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", str(path), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -173,7 +173,7 @@ def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def in_a_namespace(script: str, *arguments: object, seconds: float = 100) -> str:
-    """Run a shell script as root of a user namespace of its own, where it can mount; return what it prints."""
+    """Run a shell script as root of its own user namespace, where it can mount. Return its output."""
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-euc", script, "sh", *map(str, arguments)]
     if subprocess.run([*command[:4], "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine does not let users make namespaces of their own")
@@ -183,7 +183,7 @@ def in_a_namespace(script: str, *arguments: object, seconds: float = 100) -> str
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    """Return the next line that the process prints."""
+    """Return the next line of the process's output."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 

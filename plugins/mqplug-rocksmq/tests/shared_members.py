@@ -19,7 +19,7 @@ GROUP = "workers"
 
 
 class Sharer:
-    """A member at the driver's seam, of the topic ``jobs``; what it has, with the attempt of each."""
+    """A member of the topic ``jobs`` at the driver interface, with its messages and their attempts."""
 
     def __init__(self, mq: mqplug.Client, mode: Mode = "shared", group: str = GROUP, **options: Any) -> None:
         wanted = ConsumerOptions(logs=mq.partitions("jobs"), group=group, start=EARLIEST, mode=mode, **options)
@@ -40,18 +40,18 @@ class Sharer:
         raise AssertionError("a log that is shared is not lost")
 
     def take(self, most: int = 1, timeout: float = 0) -> list[tuple[int, int]]:
-        """Poll once: offsets and attempts."""
+        """Poll once, and return offsets and attempts."""
         batches = self.driver.poll(most, timeout)
         return [
             (at[0], attempt) for batch in batches for at, attempt in zip(batch.coordinates, batch.attempts, strict=True)
         ]
 
     def values(self, most: int) -> list[bytes | None]:
-        """Poll once: values."""
+        """Poll once, and return values."""
         return [value for batch in self.driver.poll(most, 0) for value in batch.values]
 
     def settle(self, *acked: int, back: Mapping[int, float] | None = None, timeout: float = 10) -> None:
-        """Ack these offsets, and give others back after so many seconds."""
+        """Ack these offsets, and return others with a delay in seconds."""
         returned = [((at,), delay) for at, delay in (back or {}).items()]
         self.driver.settle({self.log: Settlement([(at,) for at in acked], returned)}, timeout)
 
@@ -60,26 +60,26 @@ class Sharer:
 
 
 def jobs(mq: mqplug.Client, count: int, key: Callable[[int], bytes | None] = lambda _: None, **fields: Any) -> None:
-    """Send so many messages, whose values are their numbers."""
+    """Send messages whose values are their numbers."""
     with mq.producer("jobs") as out:
         out.send_many([mqplug.Record(b"%d" % number, key=key(number), **fields) for number in range(count)])
 
 
 def stored(mq: mqplug.Client, group: str = GROUP) -> tuple[int, list[tuple[int, int]]]:
-    """Return where a group stands on disk: the first message not acked, and the acked ranges behind it."""
+    """Return a group's stored position: the first unacked message, and the acked ranges after it."""
     stands = mq.positions("jobs", group=group)[0]
     return stands.position.coordinates[0], [(first[0], last[0]) for first, last in stands.acked]
 
 
 @attrs.define(slots=False)
 class Waiter:
-    """A member that waits for messages on a thread of its own."""
+    """A member that waits for messages in its own thread."""
 
     member: Sharer
     seconds: float = 30.0
     got: list[tuple[int, int]] = attrs.field(factory=list)
     waited: float = 0.0
-    ended: float = 0.0  # when it had something, by the clock
+    ended: float = 0.0  # when it got messages
 
     def __enter__(self) -> Waiter:
         self._thread = threading.Thread(target=self._poll)

@@ -1,4 +1,4 @@
-"""Topics whose retention is changed: in force at once, in every process, and after a kill."""
+"""Changes of a topic's retention: in force at once, in every process, and after a kill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("sync", ["always", "os"])
 def test_a_change_outlives_its_owner(path: Path, sync: str) -> None:
-    """An owner that is killed right after the call returned leaves the change to the next one, in every sync mode."""
+    """If the owner is killed right after the call, the next one has the change, in every sync mode."""
     with python(OWNER, path, sync) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path), sync=sync) as mq:
@@ -39,7 +39,7 @@ def test_a_change_outlives_its_owner(path: Path, sync: str) -> None:
 
 
 def test_a_process_learns_what_another_changed(path: Path) -> None:
-    """A change is what the owner and its clients describe next, whoever made it; messages beyond it go at once."""
+    """The owner and its clients see a change by any of them at once, and excess messages are dropped at once."""
     with python(OWNER, path, "os") as owner, mqplug.connect("rocksmq", path=str(path)) as one:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as other:
@@ -52,7 +52,7 @@ def test_a_process_learns_what_another_changed(path: Path) -> None:
 
 
 def test_a_repeated_change_does_not_undo_a_later_one(path: Path) -> None:
-    """A change that is sent again, because its answer was lost, leaves what was changed after it."""
+    """A change that is sent again because its answer was lost does not undo later changes."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
         store: Any = mq._connection
@@ -63,7 +63,7 @@ def test_a_repeated_change_does_not_undo_a_later_one(path: Path) -> None:
 
 
 def test_a_smaller_limit_is_kept_at_once(open_store: OpenStore) -> None:
-    """A partition that is larger than its new limit is trimmed long before the next round, though nothing is sent."""
+    """A partition above its new limit is trimmed long before the next round, even if nothing is sent."""
     store = open_store(sync="os", retention_interval=100_000)
     log = new_log(store, "orders", size=100 << 20)
     for _ in range(40):
@@ -75,7 +75,7 @@ def test_a_smaller_limit_is_kept_at_once(open_store: OpenStore) -> None:
 
 
 def test_a_larger_limit_spares_what_is_there(open_store: OpenStore) -> None:
-    """A limit that was raised is the one that the next sends are held to."""
+    """After a limit is raised, later sends are held to the new one."""
     store = open_store(sync="os", retention_interval=100_000)
     log = new_log(store, "orders", size=1 << 20)
     put(store, log, b"x")
@@ -87,7 +87,7 @@ def test_a_larger_limit_spares_what_is_there(open_store: OpenStore) -> None:
 
 
 def test_options_are_refused_before_any_io(path: Path) -> None:
-    """A rocksmq topic has no options: the owner is not even asked."""
+    """A rocksmq topic has no options: they are refused without asking the owner."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         with pytest.raises(mqplug.ConfigError, match="no option 'ttl'"):
             mq.alter_topic("never-made", options={"ttl": 1})

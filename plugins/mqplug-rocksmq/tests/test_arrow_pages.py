@@ -1,4 +1,4 @@
-"""Arrow arrays become the very pages that lists become."""
+"""Arrow arrays produce the same pages as lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ record = st.tuples(
 
 
 def arrays_of(records: list[tuple[Any, ...]], kind: Any) -> dict[str, Any]:
-    """Records as the core has them; what no record has is left out, but for the values."""
+    """Return records as the core passes them: columns that no record has are absent, except for values."""
     values, keys, headers, times = (list(column) for column in zip(*records, strict=True))
     pairs = [[{"key": name, "value": value} for name, value in row] for row in headers]
     arrays = {
@@ -37,7 +37,7 @@ def arrays_of(records: list[tuple[Any, ...]], kind: Any) -> dict[str, Any]:
 
 
 def columns_of(records: list[tuple[Any, ...]]) -> PageColumns:
-    """The same as lists."""
+    """Return the same records as lists."""
     values, keys, headers, times = (list(column) for column in zip(*records, strict=True))
     return PageColumns([NOW if each is None else each for each in times], values, keys, headers)
 
@@ -48,7 +48,7 @@ def columns_of(records: list[tuple[Any, ...]]) -> PageColumns:
     st.sampled_from([pa.binary(), pa.large_binary()]),
 )  # fmt: skip
 def test_pages_are_the_same_bytes(records: Any, before: Any, behind: Any, kind: Any) -> None:
-    """A page made of Arrow, also of a slice anywhere in a larger array, has the bytes of one made of lists."""
+    """A page from Arrow has the bytes of one from lists, even from a slice of a larger array."""
     from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
 
     arrays = {
@@ -62,7 +62,7 @@ def test_pages_are_the_same_bytes(records: Any, before: Any, behind: Any, kind: 
 
 
 def test_many_pages() -> None:
-    """What is too much for one page is cut where lists are cut."""
+    """Arrow arrays that need several pages are cut where lists are cut."""
     from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
 
     records = [(bytes([each % 256]) * 700, b"key", [("n", b"%d" % each)], each) for each in range(2500)]
@@ -74,7 +74,7 @@ def test_many_pages() -> None:
 
 @pytest.mark.parametrize("sync", ["always", "os"])
 def test_arrow_is_stored_and_read_as_it_was(tmp_path: Path, sync: str) -> None:
-    """A table goes into the log and comes back as the same Arrow columns, with ids in order."""
+    """A table is stored and read as the same Arrow columns, with ids in order."""
     table = pa.table(
         {
             "value": pa.array([None if each % 7 == 3 else b"%d" % each for each in range(3000)], pa.binary()),
@@ -101,7 +101,7 @@ def test_arrow_is_stored_and_read_as_it_was(tmp_path: Path, sync: str) -> None:
 
 
 def test_without_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has no timestamp gets that of its sending."""
+    """A message without a timestamp gets the time of its send."""
     monkeypatch.setattr(clock, "now_ms", lambda: NOW)
     with mqplug.connect("rocksmq", path=str(tmp_path / "mq")) as mq:
         mq.create_topic("orders")

@@ -1,4 +1,4 @@
-"""Who else answers for a store: sockets that are not ours, owners of another version, and dead ones."""
+"""Other programs at the owner's socket: foreign sockets, owners of another version, and dead owners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 
 @contextmanager
 def answering(store: Path, talk: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Somebody holds a store, and something else answers at its socket."""
+    """A held store with another program at its socket."""
     address = Path(os.environ["XDG_RUNTIME_DIR"], "stranger.sock")
     with socket.socket(socket.AF_UNIX) as listener, held(store, {"pid": 1, "socket": str(address)}):
         listener.bind(str(address))
@@ -49,7 +49,7 @@ def _answer(listener: socket.socket, talk: Callable[[socket.socket], None]) -> N
 def _says(answer: bytes) -> Callable[[socket.socket], None]:
     def talk(connection: socket.socket) -> None:
         connection.sendall(answer)
-        connection.recv(1)  # until the other side has had enough
+        connection.recv(1)  # until the other side hangs up
 
     return talk
 
@@ -66,7 +66,7 @@ def _says(answer: bytes) -> Callable[[socket.socket], None]:
     ],
 )
 def test_a_socket_that_is_not_ours(closed: Path, answer: bytes) -> None:
-    """Where something else answers at the owner's socket, that is said at once, with the file that names it."""
+    """A foreign program at the owner's socket is reported at once, with the file that names the socket."""
     began = monotonic()
     with (
         answering(closed, _says(answer)),
@@ -79,7 +79,7 @@ def test_a_socket_that_is_not_ours(closed: Path, answer: bytes) -> None:
 
 
 def test_a_socket_that_says_nothing(closed: Path) -> None:
-    """Where nobody answers, which an owner that stands still does not either, the timeout ends it."""
+    """If nothing answers, as with a suspended owner, the timeout ends the attempt."""
     ended = threading.Event()
     with answering(closed, lambda _: ended.wait(30) and None), untouched(closed):
         with pytest.raises(mqplug.Timeout, match="did not answer"):
@@ -88,13 +88,13 @@ def test_a_socket_that_says_nothing(closed: Path) -> None:
 
 
 def test_a_socket_that_hangs_up(closed: Path) -> None:
-    """Where everybody is hung up on, as by an owner that is just ending, it is tried until the timeout."""
+    """If every connection is closed at once, as by an ending owner, attempts continue until the timeout."""
     with answering(closed, lambda _: None), untouched(closed), pytest.raises(AlreadyOpen, match="owned by process 1"):
         connect(closed, timeout=2)
 
 
 def test_an_owner_of_an_older_version(closed: Path) -> None:
-    """An owner that speaks an older protocol is named, with both versions, at once."""
+    """An owner with an older protocol is reported at once, with both versions."""
     hello = pack_frame({"id": "x", "protocol": 1, "pid": 1, "version": "0.0.1"})
     began = monotonic()
     with (
@@ -123,14 +123,14 @@ def test_an_owner_of_an_older_version(closed: Path) -> None:
     ],
 )
 def test_an_owner_that_cannot_be_reached(closed: Path, said: object) -> None:
-    """Whatever the file of a live owner says, who cannot reach it gets ``AlreadyOpen`` when the timeout is over."""
+    """A client that cannot reach a live owner gets ``AlreadyOpen`` at the timeout, whatever the owner file contains."""
     with held(closed, said), untouched(closed), pytest.raises(AlreadyOpen, match="is owned by"):
         mqplug.connect("rocksmq", path=str(closed), timeout=2)
 
 
 @pytest.mark.parametrize("said", ["", "[]", '{"pid": 1, "socket": 5}', '{"pid": 1, "socket": "/nowhere"}'])
 def test_a_dead_owner(closed: Path, said: str) -> None:
-    """Whatever a dead owner left in its file, the store opens, and others can reach its new owner."""
+    """Whatever a dead owner left in its file, the store opens, and other processes can reach its new owner."""
     (closed / "owner").write_text(said)
     with connect(closed):
         owner = read_owner(closed)
@@ -140,7 +140,7 @@ def test_a_dead_owner(closed: Path, said: str) -> None:
 
 
 def test_a_stale_socket(closed: Path) -> None:
-    """A socket that a dead owner left behind is replaced, and works."""
+    """A socket left by a dead owner is replaced, and works."""
     with connect(closed):
         owner = read_owner(closed)
     assert owner is not None

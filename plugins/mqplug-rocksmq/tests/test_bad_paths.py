@@ -1,4 +1,4 @@
-"""What is no store, or a damaged or newer one, and who may not open it: typed errors, and nothing is touched."""
+"""Paths that are no store, damaged or newer stores, and missing permissions: typed errors, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from mqplug_rocksmq._engine.errors import translate
 from mqplug_rocksmq._format.keys import STORE, json_value
 from mqplug_rocksmq._store.staging import StagingDirectory
 
-# what is no store --------------------------------------------------------------------------------------------
+# not a store ---------------------------------------------------------------------------------------------------
 
 
 def test_a_file(tmp_path: Path) -> None:
-    """A path that is a file, or lies below one, is refused."""
+    """A path that is a file, or lies below a file, is refused."""
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "file", tmp_path / "file" / "store"):
         with untouched(tmp_path), pytest.raises(ConfigError, match="file is a file; a store is a directory"):
@@ -36,7 +36,7 @@ def test_a_file(tmp_path: Path) -> None:
 
 
 def test_a_link_to_nothing(tmp_path: Path) -> None:
-    """A link that leads nowhere, or in a circle, is refused, and nothing is made where it points."""
+    """A link to nothing, or in a circle, is refused, and nothing is created at its target."""
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     for path in (tmp_path / "link", tmp_path / "circle"):
@@ -45,14 +45,14 @@ def test_a_link_to_nothing(tmp_path: Path) -> None:
 
 
 def test_a_pipe(tmp_path: Path) -> None:
-    """What is neither a file nor a directory is refused, and not opened, which could wait for ever."""
+    """A path that is neither a file nor a directory is refused without opening it, which might wait forever."""
     os.mkfifo(tmp_path / "pipe")
     with untouched(tmp_path), pytest.raises(ConfigError, match="a store is a directory"):
         connect(tmp_path / "pipe")
 
 
 def test_a_directory_of_others(tmp_path: Path) -> None:
-    """A directory that holds other things is refused, and nothing is written into it."""
+    """A directory with other files is refused, and nothing is written into it."""
     (tmp_path / "photos").mkdir()
     with (
         untouched(tmp_path),
@@ -68,7 +68,7 @@ def test_an_empty_directory(tmp_path: Path) -> None:
 
 
 def test_nothing_is_made(tmp_path: Path) -> None:
-    """With ``create=False`` a store that is not there is an error, and is not made."""
+    """With ``create=False`` a missing store is an error, and is not created."""
     with pytest.raises(ConfigError, match="there is no store at"):
         connect(tmp_path / "typo", create=False)
     with pytest.raises(ConfigError, match="there is no store at"):
@@ -81,23 +81,23 @@ def test_nothing_is_made(tmp_path: Path) -> None:
     [("", "is empty"), ("a\0b", "zero byte"), ("~nobody-of-this-name/store", "no such user exists")],
 )
 def test_a_path_that_cannot_be(path: str, complaint: str) -> None:
-    """A path that no directory can have is a wrong setting."""
+    """A path that no directory can have is an invalid setting."""
     with pytest.raises(ConfigError, match=complaint):
         connect(path)
 
 
 def test_a_path_that_is_too_long(tmp_path: Path) -> None:
-    """A path that the file system does not take is ``ConnectError``, with what the system says."""
+    """A path that the file system refuses is a ``ConnectError`` with the system's reason."""
     with untouched(tmp_path), pytest.raises(ConnectError, match="File name too long"):
         connect(tmp_path / ("x" * 300))
 
 
-# what is a damaged or a newer store --------------------------------------------------------------------------
+# damaged and newer stores --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["file", "database"])
 def test_a_newer_format(path: Path, open_store: OpenStore, where: str) -> None:
-    """A store of a newer format is refused with what to update; where its file says so, it is not even touched."""
+    """A store of a newer format is refused, with what to update. If its file shows the format, nothing is changed."""
     store = open_store()
     newer = {"format": STORE_FORMAT + 1, "id": store.id}
     if where == "database":
@@ -125,7 +125,7 @@ def test_a_newer_format(path: Path, open_store: OpenStore, where: str) -> None:
     ],
 )
 def test_a_damaged_name(closed: Path, said: bytes) -> None:
-    """A store whose own file makes no sense is refused before anything is touched."""
+    """A store whose own file is invalid is refused before anything is changed."""
     (closed / IDENTITY).write_bytes(said)
     with untouched(closed), pytest.raises(Corrupt, match=IDENTITY):
         connect(closed)
@@ -133,7 +133,7 @@ def test_a_damaged_name(closed: Path, said: bytes) -> None:
 
 @pytest.mark.parametrize("left", ["nothing", "a file", "an empty directory"])
 def test_a_lost_database(closed: Path, left: str) -> None:
-    """A store whose database is gone is refused, and RocksDB makes no empty one in its place."""
+    """A store without its database is refused, and RocksDB does not create an empty one."""
     shutil.rmtree(closed / "rocksdb")
     if left == "a file":
         (closed / "rocksdb").write_text("x")
@@ -145,7 +145,7 @@ def test_a_lost_database(closed: Path, left: str) -> None:
 
 @pytest.mark.parametrize("name", [IDENTITY, "owner", "witness"])
 def test_a_directory_in_place_of_a_file(closed: Path, name: str) -> None:
-    """Where one of a store's files is a directory, that is named, and no message is touched."""
+    """A directory in place of one of a store's files is named in the error, and the messages are unchanged."""
     (closed / name).unlink()
     (closed / name).mkdir()
     with (
@@ -155,7 +155,7 @@ def test_a_directory_in_place_of_a_file(closed: Path, name: str) -> None:
         connect(closed)
 
 
-# who may not open it -----------------------------------------------------------------------------------------
+# permissions ---------------------------------------------------------------------------------------------------
 
 
 TRY = """
@@ -168,14 +168,14 @@ except mqplug.Error as error:
 
 
 def test_a_read_only_disk(closed: Path) -> None:
-    """A store on a disk that cannot be written is ``AccessDenied``."""
+    """A store on a read-only disk is ``AccessDenied``."""
     script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1"'
     with untouched(closed):
         assert in_a_namespace(script, closed, sys.executable, TRY).startswith("AccessDenied")
 
 
 def test_a_new_store_on_a_read_only_disk(tmp_path: Path) -> None:
-    """A store cannot be made on a disk that cannot be written either."""
+    """A store cannot be created on a read-only disk."""
     script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1/new"'
     assert in_a_namespace(script, tmp_path, sys.executable, TRY).startswith("AccessDenied")
 
@@ -209,19 +209,19 @@ with mqplug.connect("rocksmq", path=str(path / "store")) as mq:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """On a full disk no store is made, and nothing is touched; one that is there opens."""
+    """On a full disk no store is created and nothing is changed; an existing store opens."""
     script = 'mount -t tmpfs -o size=16m tmpfs "$1"; "$2" -c "$3" "$1"'
     said = in_a_namespace(script, tmp_path, sys.executable, FILL).splitlines()
     assert said == ["StorageFull True True", "[b'kept']"]
 
 
 def open_files() -> int:
-    """How many files this process has open."""
+    """Return the number of open files of this process."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def test_too_few_files(path: Path) -> None:
-    """Where a process may open no more files that is said, with what to do; trying again and again leaks none."""
+    """If this process has no descriptors left, the error explains it and gives a fix; repeated attempts leak none."""
     connect(path).close()
     before = open_files()
     for _ in range(5):
@@ -270,13 +270,13 @@ print("served")
 
 @pytest.mark.night
 def test_too_few_files_for_whatever_is_next(path: Path) -> None:
-    """However few files a process may open, every call works or says that; none raises the system's bare error."""
+    """With any number of free descriptors, each call works or reports their lack; no bare OSError is raised."""
     with python(TOO_FEW_LATER, path) as process:
         assert process.communicate(timeout=100)[0].strip() == "served"
 
 
 def test_retention_goes_on_after_too_many_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retention that found no descriptor left goes on when there are some again."""
+    """Retention that ran out of descriptors continues once some are free again."""
     swept, sweep = threading.Semaphore(0), StagingDirectory.sweep
 
     def noticed(staging: StagingDirectory) -> None:
@@ -292,7 +292,7 @@ def test_retention_goes_on_after_too_many_files(path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
 def test_no_locks(path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """A file system that does not lock files is said to be one; nobody is taken for the owner.
+    """A file system that does not lock files is reported, instead of another process as the owner.
 
     The system call fails as it does on NFS without a lock service, which no test can mount.
     """
@@ -324,7 +324,7 @@ os.seteuid(os.getuid())
 
 @pytest.mark.parametrize("mode", [0o000, 0o500, 0o400])
 def test_a_directory_of_another(mode: int) -> None:
-    """A store that this user may not read, enter or write to is ``AccessDenied``, and so is a new one there."""
+    """A store that this user may not read, enter or write is ``AccessDenied``, and so is a new one in that place."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -358,5 +358,5 @@ def test_a_directory_of_another(mode: int) -> None:
     ],
 )
 def test_native_errors(text: str, kind: type[Error]) -> None:
-    """What RocksDB says in words is the right error, whatever the store's path is made of."""
+    """RocksDB's texts become the right errors, whatever the store's path contains."""
     assert type(translate(Exception(text))) is kind

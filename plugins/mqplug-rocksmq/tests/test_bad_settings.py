@@ -1,4 +1,4 @@
-"""What cannot be set: typed errors, before anything is touched."""
+"""Invalid settings: typed errors, before anything is changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from mqplug_rocksmq import RocksMQSettings
     ],
 )
 def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], complaint: str) -> None:
-    """Settings that are impossible, or contradict each other, are refused before anything is made."""
+    """Impossible or contradictory settings are refused before anything is created."""
     with untouched(tmp_path), pytest.raises(ConfigError, match=complaint):
         connect(tmp_path / "new", **settings)
 
@@ -58,13 +58,13 @@ def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], compl
     ],
 )
 def test_urls_that_cannot_be(closed: Path, query: str) -> None:
-    """A setting in a URL that is no such thing is named, before the store is touched."""
+    """An invalid setting in a URL is named before the store is opened."""
     with untouched(closed), pytest.raises(ConfigError, match=f"rocksmq.{query.partition('=')[0]}"):
         mqplug.connect(f"rocksmq://{closed}?{query}")
 
 
 def test_settings_that_differ(path: Path) -> None:
-    """Two clients of one process cannot open one store with different settings; the first goes on."""
+    """Two clients of one process cannot open one store with different settings; the first one continues to work."""
     with connect(path) as first:
         with pytest.raises(ConfigError, match="differs"):
             connect(path, disk_max_bytes=64 << 20)
@@ -72,7 +72,7 @@ def test_settings_that_differ(path: Path) -> None:
 
 
 def test_settings_of_a_guest(path: Path) -> None:
-    """A guest may have other settings than the owner: they hold when it owns the store itself."""
+    """A client process may have other settings than the owner: they apply once it owns the store itself."""
     code = 'mq = mqplug.connect("rocksmq", path=str(path), disk_max_bytes=64 << 20); print(mq.topics())'
     with connect(path) as mq:
         mq.create_topic("orders")
@@ -81,7 +81,7 @@ def test_settings_of_a_guest(path: Path) -> None:
 
 
 def test_it_is_still_the_store(closed: Path) -> None:
-    """After all that was refused a store is what it was."""
+    """After all these refusals the store is unchanged."""
     for settings in ({"disk_max_bytes": 1}, {"sync_interval": 1.0}):
         with suppress(ConfigError):
             connect(closed, **settings)
@@ -92,7 +92,7 @@ def test_it_is_still_the_store(closed: Path) -> None:
 
 
 def test_each_setting_is_documented_with_its_cost() -> None:
-    """The page on operations has a row for each setting but the path, in the order of the class, with its default."""
+    """The operations page has a row for each setting but the path, in the order of the class, with its default."""
     page = (Path(__file__).parents[1] / "docs" / "operations.md").read_text()
     rows = [row.split("|")[1:4] for row in page.partition("\n## Statistics")[0].splitlines() if row.startswith("| `")]
     assert [row[0].strip(" `") for row in rows] == [each.name for each in attrs.fields(RocksMQSettings)][1:]

@@ -1,6 +1,6 @@
-"""The benchmarks of RocksMQ run, and what they write has the shape that is promised. No time is judged here.
+"""The benchmarks of RocksMQ run, and their output has the documented shape. No measured time is judged here.
 
-By day the shortest of them is tried, each night all are.
+By day only the shortest benchmark runs, each night all do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(suite: str, file: Path, *more: str) -> dict[str, Any]:
-    """Run a suite for a glance, and return what it wrote."""
+    """Run a suite briefly, and return its output."""
     program = [sys.executable, "-m", "benchmarks", suite, "--quick", "--rounds", "1", "--json", str(file), *more]
     done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=ROOT, timeout=200)
     assert (done.returncode, done.stderr) == (0, "")
@@ -28,7 +28,7 @@ def run(suite: str, file: Path, *more: str) -> dict[str, Any]:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("suite", ["batches", "bulk", "queue", "sends", "wakeup"])
 def test_contests(suite: str, tmp_path: Path) -> None:
-    """Each contest names its sides in words, has a sample of each, and a ratio for each rival."""
+    """Each contest names its sides, and has a sample of each and a ratio for each rival."""
     found = run(f"rocksmq_{suite}", tmp_path / "found.json")
     assert found["suite"] == f"rocksmq_{suite}"
     assert found["contests"]
@@ -45,7 +45,7 @@ def test_contests(suite: str, tmp_path: Path) -> None:
 @pytest.mark.night
 @pytest.mark.timeout(240)
 def test_curves(tmp_path: Path) -> None:
-    """A curve compares the largest store with each smaller one, and says whether it is flat."""
+    """A curve compares the largest store with each smaller one, and reports whether it is flat."""
     found = run("rocksmq_curves", tmp_path / "found.json")
     assert found["contests"]
     for contest in found["contests"]:
@@ -58,7 +58,7 @@ def test_curves(tmp_path: Path) -> None:
 @pytest.mark.night
 @pytest.mark.timeout(240)
 def test_large(tmp_path: Path) -> None:
-    """The large one says what each step took, that all was read, and whether memory stayed below the ceiling."""
+    """The large benchmark reports each step's time, that everything was read, and whether memory kept to its limit."""
     found = run("rocksmq_large", tmp_path / "found.json", "--gib", "0.02")["findings"]
     values = {each["name"]: each["value"] for each in found}
     assert all(value > 0 for value in values.values())
@@ -71,7 +71,7 @@ def test_large(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(120)
 def test_latencies(tmp_path: Path) -> None:
-    """A contest whose work times each message has percentiles that ascend; tables have a line for each rival."""
+    """A contest that times each message has ascending percentiles, and tables have a row for each rival."""
     page = tmp_path / "page.md"
     found = run("rocksmq_sends", tmp_path / "found.json", "--only", "send, 128 B, 16", "--markdown", str(page))
     for contest in found["contests"]:

@@ -1,4 +1,4 @@
-"""Batches that are staged as files, and taken in with one step."""
+"""Batches that are staged as files and ingested in one step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPICS = {"orders": 4}
 
 
 def test_once_and_for_all(mq: mqplug.Client, path: Path) -> None:
-    """Nobody reads what is staged until it is taken in; then it is there as if it had been sent."""
+    """Readers see staged messages only after the ingest, and then like sent ones."""
     at = 1_700_000_000_000
     batch = [Record(b"v", b"k", [("a", b"1"), ("b", None)], at, 2), Record(None, partition=2), b"bare"]
     found = stage_all(mq, "orders", batch, [Record(b"w", partition=3)])
@@ -38,7 +38,7 @@ def test_once_and_for_all(mq: mqplug.Client, path: Path) -> None:
 
 
 def test_where_it_lies(mq: mqplug.Client) -> None:
-    """An ingest tells the first and the last id in each log, and they are those that readers see."""
+    """An ingest reports the first and last id in each log, as readers see them."""
     with mq.producer("orders") as out:
         out.send_many(records(10))
     done = mq.ingest(stage_all(mq, "orders", records(50, 100)), writer="job", number=0)
@@ -52,7 +52,7 @@ def test_where_it_lies(mq: mqplug.Client) -> None:
 
 
 def test_the_same_partitions(mq: mqplug.Client) -> None:
-    """A key's messages go to the partition that a producer sends them to, in order."""
+    """A key's messages go to the same partition as with a producer, in order."""
     with mq.producer("orders") as out:
         out.send_many(records(200))
     sent = read_all(mq, "orders")
@@ -61,7 +61,7 @@ def test_the_same_partitions(mq: mqplug.Client) -> None:
 
 
 def test_many_stages_at_once(mq: mqplug.Client) -> None:
-    """What several wrote, pickled on its way, is taken in as one, in the order in which it is named."""
+    """Staged batches of several writers, pickled in transit, are ingested as one, in the given order."""
     several = [stage_all(mq, "orders", [Record(b"%d" % number, partition=0)]) for number in range(5)]
     passed_on = pickle.loads(pickle.dumps(several[::-1]))
     assert mq.ingest(passed_on, writer="job", number=0).messages == 5
@@ -69,14 +69,14 @@ def test_many_stages_at_once(mq: mqplug.Client) -> None:
 
 
 def test_nothing_staged(mq: mqplug.Client) -> None:
-    """A stage without messages is taken in too, and sets the mark."""
+    """A stage without messages is ingested too, and sets the mark."""
     empty = stage_all(mq, "orders", [])
     assert (mq.ingest(empty, writer="job", number=0).messages, empty.size) == (0, 0)
     assert mq.ingest(empty, writer="job", number=0).repeated
 
 
 def test_a_number_once(mq: mqplug.Client, path: Path) -> None:
-    """A batch that is written and taken in again appears once; the answer tells where it is."""
+    """A batch that is written and ingested again appears once; the answer has its place."""
     done = mq.ingest(stage_all(mq, "orders", records(20)), writer="job", number=7)
     again = mq.ingest(stage_all(mq, "orders", records(20)), writer="job", number=7)
     assert (again.repeated, again.messages, again.placed) == (True, 20, done.placed)
@@ -88,7 +88,7 @@ def test_a_number_once(mq: mqplug.Client, path: Path) -> None:
 
 
 def test_readers_wake(mq: mqplug.Client) -> None:
-    """A consumer that waits gets what is taken in, and its group goes on from there."""
+    """A waiting consumer gets ingested messages, and its group continues from them."""
     with mq.consumer("orders", group="g") as consumer:
         assert consumer.receive(0) is None
         mq.ingest(stage_all(mq, "orders", records(20)), writer="job", number=0)
@@ -102,7 +102,7 @@ def test_readers_wake(mq: mqplug.Client) -> None:
 
 @pytest.mark.parametrize("sync", ["always", "os"])
 def test_beside_everything_else(path: Path, sync: str) -> None:
-    """Batches that are taken in while others send, trim and read go between what is sent, each whole and in order."""
+    """Batches ingested during sends, trims and reads are stored among the sent messages, each whole and in order."""
     with mqplug.connect("rocksmq", path=str(path), sync=sync) as mq:
         mq.create_topic("orders")
         ended = threading.Event()
@@ -136,7 +136,7 @@ def _send_until(mq: mqplug.Client, ended: threading.Event) -> None:
 
 
 def test_arrow(mq: mqplug.Client) -> None:
-    """What comes as Arrow is staged as it is, to the partitions of its keys, beside records of the usual kind."""
+    """Arrow batches are staged unchanged, to the partitions of their keys, beside other records."""
     pa = pytest.importorskip("pyarrow")
     names = [b"%d" % number for number in range(3000)]
     table = pa.table({"key": pa.array(names, pa.binary()), "value": pa.array([*names[:-1], None], pa.binary())})
@@ -153,7 +153,7 @@ def test_arrow(mq: mqplug.Client) -> None:
 
 @pytest.mark.parametrize("form", ["bytes", "records", "headers", "arrow"])
 def test_the_time_of_a_message(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    """A message without a timestamp has the time at which it was written to the stage, not that of its file."""
+    """A message without a timestamp gets the time at which it was written to the stage, not the time of its file."""
     values = [b"%d" % number for number in range(1500)]
     made: Any = values
     if form == "arrow":
@@ -172,7 +172,7 @@ def test_the_time_of_a_message(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_part_of_a_large_array(mq: mqplug.Client) -> None:
-    """A stage that is given a small part of a large Arrow array does not hold the whole array."""
+    """A stage that gets a small part of a large Arrow array does not hold the whole array."""
     pa = pytest.importorskip("pyarrow")
     before = pa.total_allocated_bytes()
     large = pa.table({"value": pa.array([bytes(100)] * 100_000, pa.binary())})
@@ -185,7 +185,7 @@ def test_a_part_of_a_large_array(mq: mqplug.Client) -> None:
 
 
 def test_leaving_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaving the block before ``finish``, by an error or not, leaves no file; a stage that is over refuses."""
+    """Leaving the block before ``finish``, by an error or not, leaves no file; a finished stage refuses writes."""
     monkeypatch.setattr(stage, "STAGED_FILE_BYTES", 1000)
     with pytest.raises(TypeError, match="str"), mq.stage("orders") as left:
         _write_two(left, path)
@@ -204,7 +204,7 @@ def _write_two(left: mqplug.Stage, path: Path) -> None:
 
 
 def test_discard(mq: mqplug.Client, path: Path) -> None:
-    """What was staged and is not wanted goes; then it cannot be taken in, and to discard it again is nothing."""
+    """Discarded messages are removed and cannot be ingested; discarding again does nothing."""
     unwanted = stage_all(mq, "orders", records(10))
     assert len(waiting(path)) == 1
     mq.discard(unwanted)
@@ -216,7 +216,7 @@ def test_discard(mq: mqplug.Client, path: Path) -> None:
 
 
 def test_what_is_wrong_with_records(mq: mqplug.Client) -> None:
-    """What a producer refuses a stage refuses too, before any of the batch is written, and goes on."""
+    """A stage refuses the same records as a producer, before writing any of the batch, and remains usable."""
     with mq.stage("orders") as open_stage:
         for error, wrong in (
             (TypeError, "text"),
@@ -231,7 +231,7 @@ def test_what_is_wrong_with_records(mq: mqplug.Client) -> None:
 
 
 def test_after_close(path: Path) -> None:
-    """A stage of a client that was closed refuses; what was finished before outlives it."""
+    """A stage of a closed client refuses writes; finished batches outlive it."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
         open_stage = mq.stage("orders")
@@ -244,7 +244,7 @@ def test_after_close(path: Path) -> None:
 
 
 def test_with_await(path: Path) -> None:
-    """Stages are written, taken in and discarded in an event loop too."""
+    """Stages are written, ingested and discarded in an event loop too."""
 
     async def story() -> None:
         async with mqplug.aio.connect("rocksmq", path=str(path)) as mq:

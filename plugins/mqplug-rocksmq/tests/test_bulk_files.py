@@ -1,4 +1,4 @@
-"""The files of stages: what lies in them, what becomes of them, and what is wrong with them."""
+"""Files of stages: their content, their life, and damage to them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from mqplug_rocksmq._store.staging import files_of
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import TopicRetention
 
-# what lies in them -------------------------------------------------------------------------------------------
+# content -------------------------------------------------------------------------------------------------------
 
 
 def test_small_writes_share_pages(store: Store) -> None:
-    """However small the batches that are written, they lie in pages of a good size; columns that some lack are kept."""
+    """Batches of any size end up in pages of a good size, and columns that only some batches have are kept."""
     log = new_log(store)
     open_stage = stage(store)
     for number in range(1200):
@@ -44,7 +44,7 @@ def test_small_writes_share_pages(store: Store) -> None:
 
 
 def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large stage is several files, each with a part of all partitions, and nothing of it is kept in memory."""
+    """A large stage has several files, each with a part of all partitions, and keeps none of them in memory."""
     monkeypatch.setattr("mqplug_rocksmq._driver.stage.STAGED_FILE_BYTES", 100_000)
     store.topics.create("wide", 3, TopicRetention(), 10)
     open_stage = stage(store, "wide")
@@ -59,7 +59,7 @@ def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_files_of_other_partitions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file has only those partitions that something was written for since the one before it."""
+    """A file has only the partitions that were written to since the previous file."""
     monkeypatch.setattr("mqplug_rocksmq._driver.stage.STAGED_FILE_BYTES", 100_000)
     store.topics.create("wide", 2, TopicRetention(), 10)
     open_stage = stage(store, "wide")
@@ -70,11 +70,11 @@ def test_files_of_other_partitions(store: Store, monkeypatch: pytest.MonkeyPatch
     assert {log: end for log, (_, end) in take(store, found).placed.items()} == {0: 2, 1: 1}
 
 
-# what becomes of them ----------------------------------------------------------------------------------------
+# life ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_nobody_takes_in(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that nobody took in for a day is removed, and one that was left unfinished; younger ones stay."""
+    """A file that was not ingested for a day is removed, and so is an unfinished one; younger ones stay."""
     new_log(store)
     young, old = staged(store, [b"a"]), staged(store, [b"b"])
     unfinished = path / "staging" / "99.new"
@@ -90,7 +90,7 @@ def test_what_nobody_takes_in(store: Store, path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_same_files_under_another_number(store: Store) -> None:
-    """What was taken in cannot be taken in again under another number."""
+    """Ingested files cannot be ingested again under another number."""
     log = new_log(store)
     found = staged(store, [b"a"])
     take(store, found, number=0)
@@ -100,7 +100,7 @@ def test_the_same_files_under_another_number(store: Store) -> None:
 
 
 def test_backup(store: Store, path: Path, tmp_path: Path, open_store: OpenStore) -> None:
-    """A backup has what was taken in, and knows its mark."""
+    """A backup has the ingested messages and their mark."""
     log = new_log(store)
     put(store, log, b"a")
     take(store, staged(store, [b"b", b"c"]))
@@ -115,7 +115,7 @@ def test_backup(store: Store, path: Path, tmp_path: Path, open_store: OpenStore)
 
 
 def test_damage_is_found(store: Store, path: Path, open_store: OpenStore) -> None:
-    """A damaged page of what was taken in is ``Corrupt`` to readers, found by a check, and cut out by a repair."""
+    """A damaged page of an ingested file is ``Corrupt`` to readers, found by a check, and cut out by a repair."""
     log = new_log(store)
     put(store, log, b"a")
     take(store, staged(store, [b"b", b"c"], [b"d"], [b"e"]))
@@ -135,7 +135,7 @@ def test_damage_is_found(store: Store, path: Path, open_store: OpenStore) -> Non
 
 
 def test_a_missing_page_is_found(store: Store) -> None:
-    """A page that is missing from what was taken in is a hole, not a gap."""
+    """A missing page of an ingested file is a hole, not a gap."""
     log = new_log(store)
     take(store, staged(store, [b"a"], [b"b"], [b"c"]))
     store.engine.change(lambda changes: changes.drop_pages(1, 1, 2), 10)
@@ -143,7 +143,7 @@ def test_a_missing_page_is_found(store: Store) -> None:
         values(store, log)
 
 
-# what is wrong with them -------------------------------------------------------------------------------------
+# damage --------------------------------------------------------------------------------------------------------
 
 
 def flip(file: Path) -> None:
@@ -154,13 +154,13 @@ def flip(file: Path) -> None:
 
 
 def cut(file: Path) -> None:
-    """Cut its end off."""
+    """Cut off the end of a file."""
     os.truncate(file, file.stat().st_size - 1)
 
 
 @pytest.mark.parametrize("harm", [flip, cut, Path.unlink])
 def test_damaged_files(store: Store, path: Path, harm: Callable[[Path], None]) -> None:
-    """A damaged or missing file is ``Corrupt``; nothing is taken in, and the mark is not set."""
+    """A damaged or missing file is ``Corrupt``; nothing is ingested, and the mark is not set."""
     log = new_log(store)
     good, bad = staged(store, [b"a"]), staged(store, [b"b"])
     harm(path / "staging" / "2.sst")
@@ -172,7 +172,7 @@ def test_damaged_files(store: Store, path: Path, harm: Callable[[Path], None]) -
 
 
 def test_what_was_made_up(store: Store, path: Path) -> None:
-    """What was staged elsewhere, changed, or said twice is refused, and nothing is taken in."""
+    """Batches that were staged elsewhere, changed or given twice are refused, and nothing is ingested."""
     log = new_log(store)
     good = staged(store, [b"a", b"b"])
     swap = {"count": good.detail.replace("[0,0,2,", "[0,0,3,"), "marks": good.detail.replace("[[0,1000,0]]", "[]")}
@@ -208,7 +208,7 @@ spoilt = st.tuples(st.sampled_from("0123456789,[]{}-."), st.integers(0, 60))
 
 @given(words.map(json.dumps) | st.text() | st.lists(spoilt, min_size=1, max_size=3))
 def test_any_words(said: str | list[tuple[str, int]]) -> None:
-    """Whatever says what was staged is understood, or is a ``ConfigError``, or a ``ValueError`` that tells why."""
+    """Any description of staged files is understood, or raises ``ConfigError`` or a ``ValueError`` with the reason."""
     good = "[[1,2000,77,[[0,0,2,300,[[0,5,0],[1,9,150]]]]],[2,2000,77,[[0,0,1,300,[[0,5,0]]]]]]"
     if not isinstance(said, str):
         pieces = list(good)

@@ -1,4 +1,4 @@
-"""Logs of which some parts were staged and taken in, against a list that remembers everything."""
+"""Logs that are partly staged and ingested, compared with a list of all messages."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Model:
         return [b"%d" % (len(self.messages) + number) for number in range(self.random.randint(1, 5))]
 
     def append(self) -> None:
-        """Store a page."""
+        """Append a page."""
         page, time = self.fresh(), self.random.randint(1, 2000)
         put(self.store, self.log, *page, time=time)
         self.messages += [(value, time) for value in page]
 
     def ingest(self) -> None:
-        """Take in one file or two, of some pages."""
+        """Ingest one or two files of several pages."""
         parts = []
         for _ in range(self.random.randint(1, 2)):
             time = self.random.randint(1, 2000)
@@ -50,12 +50,12 @@ class Model:
         self.batches += 1
 
     def trim(self) -> None:
-        """Drop some."""
+        """Drop some messages."""
         self.low = self.random.randint(self.low, min(len(self.messages), self.low + 10))
         self.store.trim(self.log, self.low, 10)
 
     def verify(self) -> None:
-        """Everything that is retained is there, from wherever one looks for it."""
+        """Check that all retained messages are found, from any offset."""
         store, kept = self.store, self.messages[self.low :]
         assert store.watermarks([self.log])[0][:2] == (self.low, len(self.messages))
         for offset in range(self.low, len(self.messages), 3):
@@ -70,7 +70,7 @@ class Model:
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 12))])
 def test_grafted_log(path: Path, open_store: OpenStore, seed: int) -> None:
-    """Whatever is sent, taken in and dropped in whatever order: reading, looking up, reopening and checking agree."""
+    """After any sequence of sends, ingests and trims, reads, look-ups, reopening and checks agree."""
     store = open_store(sync="os")
     model = Model(store, seed)
     for _ in range(8):
@@ -86,7 +86,7 @@ def test_grafted_log(path: Path, open_store: OpenStore, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, *nightly(1, 2)])
 def test_rebuilt_log(path: Path, open_store: OpenStore, seed: int) -> None:
-    """A repair makes what was taken in the log's own, message for message."""
+    """A repair stores ingested messages in the log's own segment, message for message."""
     model = Model(open_store(sync="os"), seed)
     for _ in range(10):
         for action in (model.append, model.ingest, model.trim):

@@ -1,4 +1,4 @@
-"""Batches that are staged by one process and taken in by another, and processes that are killed meanwhile."""
+"""Batches that one process stages and another ingests, and kills in between."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._format.keys import INTENT
 
-# killed at each step -------------------------------------------------------------------------------------------
+# kills at each step ---------------------------------------------------------------------------------------------
 
 STEPS = """
 from bulk_loads import staged, take
@@ -63,7 +63,7 @@ take(store, *several)
     [("staged", False), *((step, True) for step in ("intended", "ingesting", "linked", "ingested", "placed"))],
 )
 def test_killed(path: Path, open_store: OpenStore, step: str, kept: bool, sync: str) -> None:
-    """Whenever the owner is killed, the next one has all of a batch or nothing, and never twice."""
+    """Whenever the owner is killed, the next one has all of a batch or none of it, and never twice."""
     with python(STEPS, path, step, sync) as process:
         assert process.wait(30) == -signal.SIGKILL
     assert check_store(path).sound
@@ -79,7 +79,7 @@ def test_killed(path: Path, open_store: OpenStore, step: str, kept: bool, sync: 
 
 
 def test_killed_and_the_files_are_gone(path: Path, open_store: OpenStore) -> None:
-    """A batch that was begun, and whose files are gone since, is given up; the store opens, and it can come again."""
+    """A begun batch whose files are gone is given up; the store opens, and the batch can be staged again."""
     with python(STEPS, path, "ingesting", "os") as process:
         assert process.wait(30) == -signal.SIGKILL
     (path / "staging" / "2.sst").unlink()
@@ -101,7 +101,7 @@ with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
 
 @pytest.mark.parametrize("lives", [2, *nightly(6)])
 def test_killed_at_any_time(path: Path, lives: int) -> None:
-    """A writer that is killed again and again, and goes on with the batch it did not hear of, writes each once."""
+    """A writer that is killed again and again, and resumes with its unconfirmed batch, writes each batch once."""
     following = 0
     for life in range(lives):
         with python(INGESTER, path, following) as process:
@@ -121,7 +121,7 @@ def test_killed_at_any_time(path: Path, lives: int) -> None:
 
 
 def test_a_guest(path: Path) -> None:
-    """A process that does not own the store stages, takes in and discards like the owner."""
+    """A process that does not own the store stages, ingests and discards like the owner."""
     with serving(path), mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders", partitions=2)
         found = stage_all(mq, "orders", records(5000))
@@ -145,7 +145,7 @@ print(pickle.dumps(found).hex(), flush=True)
 
 
 def test_many_writers(path: Path) -> None:
-    """What several processes staged that are gone since is taken in as one."""
+    """Batches staged by several processes that have ended are ingested as one."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
         several = []
@@ -176,7 +176,7 @@ sys.stdin.read()
     ["Ingestion._check", "StagingDirectory.remove", *nightly("Ingestion._ingest_files", "Ingestion._place")],
 )
 def test_the_owner_dies(path: Path, step: str) -> None:
-    """An owner that is killed while it takes in does not keep a guest from having its batch taken in, once."""
+    """A client process's batch is ingested once, even if the owner is killed during the ingest."""
     with python(OWNER, path, step) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -189,7 +189,7 @@ def test_the_owner_dies(path: Path, step: str) -> None:
 
 
 def test_a_stage_outlives_the_owner(path: Path) -> None:
-    """A stage goes on when the store gets another owner, and what was staged before is taken in by that."""
+    """A stage continues when the store gets another owner, which ingests the earlier files."""
     with python(OWNER, path) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -214,7 +214,7 @@ with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
 
 
 def test_owners_die_one_after_the_other(path: Path) -> None:
-    """Writers whose owner is killed at any time, and who own the store then until they are, lose and repeat nothing."""
+    """Writers lose and repeat nothing while each owner, a writer itself, is killed at a random time."""
     heard: dict[str, int] = {}
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
@@ -222,7 +222,7 @@ def test_owners_die_one_after_the_other(path: Path) -> None:
         writers = [(name, present.enter_context(python(HEIR, path, name))) for name in "abcd"]
         for number, (name, writer) in enumerate(writers):
             for other, alive in writers[number:]:
-                heard[other] = int(line(alive))  # it goes on, whoever was killed before
+                heard[other] = int(line(alive))  # it continues, whichever owner was killed before
             time.sleep(random.Random(number).random() * 0.1)
             writer.kill()
             assert writer.stdout is not None
@@ -262,6 +262,6 @@ with mqplug.connect("rocksmq", path=str(path / "store"), sync="os") as mq:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """A stage for which the disk has no room is ``StorageFull`` and leaves nothing; with room again all goes on."""
+    """A stage on a full disk is ``StorageFull`` and leaves nothing; once there is space, it works again."""
     script = 'mount -t tmpfs -o size=64m tmpfs "$1"; "$2" -c "$3" "$1"'
     assert in_a_namespace(script, tmp_path, sys.executable, FULL).splitlines() == ["True True", "True"]

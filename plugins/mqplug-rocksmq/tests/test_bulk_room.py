@@ -1,4 +1,4 @@
-"""The room that staged batches take, and what happens where there is none, or no time."""
+"""The disk space of staged batches, and ingests without space or time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mqplug_rocksmq._store.store import Store
 TOPICS = {"orders": 4}
 
 
-# the room that they take -------------------------------------------------------------------------------------
+# disk space ----------------------------------------------------------------------------------------------------
 
 
 def test_room_comes_back(store: Store, path: Path) -> None:
-    """The room of what was taken in comes back: of batches that were trimmed, of all when the topic is deleted."""
+    """The space of ingested batches is freed: of trimmed ones, and of all when the topic is deleted."""
     log = new_log(store)
     for number in range(3):
         take(store, staged(store, *[[os.urandom(100_000)] * 3 for _ in range(20)]), number=number)
@@ -40,7 +40,7 @@ def test_room_comes_back(store: Store, path: Path) -> None:
 
 
 def test_retention(open_store: OpenStore) -> None:
-    """What was taken in counts for ``retention_bytes``, and goes by age from when it was taken in."""
+    """Ingested messages count towards ``retention_bytes``, and their age starts at the ingest."""
     store = open_store(sync="os")
     log = new_log(store, size=3 << 20, milliseconds=60_000)
     for number in range(4):
@@ -55,7 +55,7 @@ def test_retention(open_store: OpenStore) -> None:
 
 
 def test_the_disk_cap(path: Path, open_store: OpenStore) -> None:
-    """What was taken in counts for ``disk_max_bytes``: the oldest messages go."""
+    """Ingested messages count towards ``disk_max_bytes``: the oldest messages are dropped."""
     store = open_store(sync="os", disk_max_bytes=64 << 20)
     log = new_log(store)
     for number in range(12):
@@ -68,7 +68,7 @@ def test_the_disk_cap(path: Path, open_store: OpenStore) -> None:
 
 
 def test_the_disk_cap_of_stages(open_store: OpenStore) -> None:
-    """What waits to be taken in counts for ``disk_max_bytes`` too, and more than half of that is ``StorageFull``."""
+    """Staged files count towards ``disk_max_bytes`` too; above half of it, staging is ``StorageFull``."""
     store = open_store(sync="os", disk_max_bytes=64 << 20)
     new_log(store)
     waiting_files: list[mqplug.Staged] = []
@@ -79,7 +79,7 @@ def test_the_disk_cap_of_stages(open_store: OpenStore) -> None:
 
 
 def test_statistics(mq: mqplug.Client) -> None:
-    """What waits is told by itself, and what was taken in is counted like what was sent."""
+    """Statistics show staged files separately, and count ingested messages like sent ones."""
     waits = stage_all(mq, "orders", [Record(bytes(1000), partition=1)] * 100)
     before = mq.unwrap(RocksMQStatistics)
     mq.ingest(waits, writer="job", number=0)
@@ -93,7 +93,7 @@ def test_statistics(mq: mqplug.Client) -> None:
 
 
 def test_a_deleted_topic(mq: mqplug.Client, path: Path) -> None:
-    """What was staged for a topic that was deleted is not taken in, nor is anything that came with it."""
+    """Messages staged for a deleted topic are not ingested, and neither is the rest of their batch."""
     mq.create_topic("doomed")
     several = [stage_all(mq, "orders", [b"x"]), stage_all(mq, "doomed", [b"y"])]
     mq.delete_topic("doomed")
@@ -104,11 +104,11 @@ def test_a_deleted_topic(mq: mqplug.Client, path: Path) -> None:
     assert mq.ingest(several[0], writer="job", number=0).messages == 1
 
 
-# no room, or no time -----------------------------------------------------------------------------------------
+# no space, or no time ------------------------------------------------------------------------------------------
 
 
 def test_no_room_for_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stage that finds no room is ``StorageFull``, and leaves nothing behind."""
+    """A stage without disk space is ``StorageFull``, and leaves nothing."""
     monkeypatch.setattr(staging, "write_table", _full)
     with mq.stage("orders") as open_stage:
         open_stage.write([b"x"])
@@ -124,7 +124,7 @@ def _full(*_: object, **__: object) -> None:
 
 
 def test_no_room_to_take_in(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no room to take a batch in nothing of it is there, and it can be taken in later."""
+    """An ingest without disk space stores nothing, and can be repeated later."""
     log = new_log(store)
     found = staged(store, [b"a"])
     with monkeypatch.context() as full:
@@ -143,7 +143,7 @@ def _no_room(*_: object) -> None:
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_no_room_to_note_it(store: Store, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Where the disk is full when a step is to be noted, it is done once when there is room, or was not begun."""
+    """If the disk is full when a step is recorded, the step is completed once there is space, or was not begun."""
     log = new_log(store)
     found = staged(store, [b"a", b"b"])
     steps = iter(range(1, 10))
@@ -160,7 +160,7 @@ def test_no_room_to_note_it(store: Store, monkeypatch: pytest.MonkeyPatch, step:
 
 
 def test_discarded_in_the_midst(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that is discarded after its ingest was broken off is not taken in later."""
+    """A batch that is discarded after its ingest was interrupted is not ingested later."""
     log = new_log(store)
     found = staged(store, [b"a"])
     with monkeypatch.context() as slow:
@@ -178,7 +178,7 @@ def _too_late(*_: object) -> None:
 
 
 def test_no_time(store: Store) -> None:
-    """Who finds another one taking in waits as long as it may, and is told that nothing was done."""
+    """A caller that finds another ingest in progress waits until its timeout, and learns that nothing was done."""
     new_log(store)
     found = staged(store, [b"a"])
     with store.ingestion._busy, pytest.raises(Timeout, match="another ingest"):

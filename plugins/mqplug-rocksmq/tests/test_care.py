@@ -30,7 +30,7 @@ Change = Callable[[Store, Changes], None]
 
 
 def filled(open_store: OpenStore, pages: int = 10, size: int = 10) -> Store:
-    """Return a store with the topic "orders": ten messages in each page, and a group."""
+    """Return a store with the topic "orders", with ten messages in each page, and a group."""
     store = open_store(sync="os")
     log = new_log(store)
     for number in range(pages):
@@ -40,7 +40,7 @@ def filled(open_store: OpenStore, pages: int = 10, size: int = 10) -> Store:
 
 
 def damaged(store: Store, change: Change) -> None:
-    """Change a store behind its back, and close it."""
+    """Write changes past the store's methods, and close the store."""
     store.engine.change(lambda changes: change(store, changes), 10)
     store.close(10)
 
@@ -61,7 +61,7 @@ def spoil_page(base: int) -> Change:
 
 
 def gone(findings: list[Finding]) -> list[tuple[int, int]]:
-    """Return the messages that are reported as gone."""
+    """Return the messages that are reported as missing."""
     return [(each.start, each.stop) for each in findings if each.start is not None and each.stop is not None]
 
 
@@ -77,7 +77,7 @@ def by_offset(store: Store, log: int) -> dict[int, bytes | None]:
 
 
 def test_sound(path: Path, open_store: OpenStore) -> None:
-    """A sound store is found to be sound, and everything in it is counted."""
+    """A sound store is found sound, and everything in it is counted."""
     filled(open_store).close(10)
     report = check_store(path)
     assert report.findings == []
@@ -85,7 +85,7 @@ def test_sound(path: Path, open_store: OpenStore) -> None:
 
 
 def test_sound_after_everything(path: Path, open_store: OpenStore) -> None:
-    """What trimming, deleting, adding partitions and reopening leave behind is sound."""
+    """A store is sound after trims, deletions, added partitions and reopening."""
     store = filled(open_store)
     store.trim(0, 33)
     store.topics.grow("orders", 3, 10)
@@ -103,7 +103,7 @@ def test_sound_after_everything(path: Path, open_store: OpenStore) -> None:
 @pytest.mark.parametrize("harm", [drop_page, spoil_page])
 @pytest.mark.parametrize("base", [0, 40, 90])
 def test_repair(path: Path, open_store: OpenStore, harm: Callable[[int], Change], base: int) -> None:
-    """What a damaged page held is reported; all else is kept at its offset, and readers meet a gap."""
+    """The messages of a damaged page are reported; all others keep their offsets, and readers see a gap."""
     store = filled(open_store)
     before = by_offset(store, 0)
     damaged(store, harm(base))
@@ -121,7 +121,7 @@ def test_repair(path: Path, open_store: OpenStore, harm: Callable[[int], Change]
 
 
 def test_a_repaired_store_repairs_again(path: Path, open_store: OpenStore) -> None:
-    """A gap that a repair left is no damage, also beside later damage."""
+    """A gap that a repair left is not damage, not even next to later damage."""
     damaged(filled(open_store), drop_page(20))
     repair_store(path)
     damaged(open_store(sync="os"), drop_page(50))
@@ -131,7 +131,7 @@ def test_a_repaired_store_repairs_again(path: Path, open_store: OpenStore) -> No
 
 
 def test_the_damaged_store_is_kept(path: Path, open_store: OpenStore) -> None:
-    """A repair keeps the damaged store as a store beside the database, unless it is told not to."""
+    """A repair keeps the damaged store as a store beside the database, unless it is called without a backup."""
     damaged(filled(open_store), drop_page(20))
     kept = repair_store(path).damaged
     assert kept is not None
@@ -166,7 +166,7 @@ def test_an_open_store_is_left_alone(path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_damaged_tables(path: Path, open_store: OpenStore, seed: int) -> None:
-    """Whatever bytes of a table are damaged, what is kept is what was stored there, and the rest is reported."""
+    """Whichever bytes of a table are damaged, the kept messages are the stored ones, and the others are reported."""
     chance = random.Random(seed)
     store = filled(open_store, pages=400, size=500)
     before = by_offset(store, 0)
@@ -186,7 +186,7 @@ def test_damaged_tables(path: Path, open_store: OpenStore, seed: int) -> None:
 
 
 def test_damaged_write_ahead_log(path: Path, tmp_path: Path) -> None:
-    """Damage in the write-ahead log costs what is behind it at most, and no offset is given out twice."""
+    """Damage in the write-ahead log costs at most the messages after it, and no offset is assigned twice."""
     code = """
 store = open_store(path, store_settings(sync="os"))
 log = new_log(store)
@@ -217,7 +217,7 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("lost", ["MANIFEST-*", "CURRENT", "*.sst"])
 def test_lost_files(path: Path, open_store: OpenStore, lost: str) -> None:
-    """A database that has lost a file of its own does not open, and keeps what the other files hold."""
+    """A database that lost a file of its own does not open, and a repair keeps the content of its other files."""
     store = filled(open_store)
     store.engine.pages.flush()
     put(store, 0, b"in a table of its own")
@@ -234,7 +234,7 @@ def test_lost_files(path: Path, open_store: OpenStore, lost: str) -> None:
 
 
 def test_lost_end(path: Path, open_store: OpenStore) -> None:
-    """Where the witness knows of more changes than there are, a repair accepts the loss, and reuses no offset."""
+    """If the witness recorded more changes than there are, a repair accepts the loss, and reuses no offset."""
     store = filled(open_store)
     store.close(10)
     shutil.copytree(path / DATABASE, path.parent / "older")
@@ -254,7 +254,7 @@ def test_lost_end(path: Path, open_store: OpenStore) -> None:
 
 
 def test_lost_topic(path: Path, open_store: OpenStore) -> None:
-    """Messages whose topic was lost are kept under another name."""
+    """Messages of a lost topic are kept under another name."""
     store = filled(open_store)
     before = by_offset(store, 0)
     damaged(store, lambda _, changes: changes.delete_copied(topic_key("orders")))
@@ -266,7 +266,7 @@ def test_lost_topic(path: Path, open_store: OpenStore) -> None:
 
 @pytest.mark.parametrize("lost", ["record", "copy"])
 def test_copied_topic(path: Path, open_store: OpenStore, lost: str) -> None:
-    """The record of a topic is stored twice: if one of them is lost, that is found, and the other one is used."""
+    """A topic's record is stored twice: if one copy is lost, a check finds that and a repair uses the other."""
     store = filled(open_store)
     topic = store.topics.get("orders")
 
@@ -287,7 +287,7 @@ def test_copied_topic(path: Path, open_store: OpenStore, lost: str) -> None:
 @pytest.mark.parametrize("where", [0, *nightly(0.25), 0.5, *nightly(0.75), 1])
 @pytest.mark.parametrize("copies", [False, *nightly(True)])
 def test_damaged_table_of_small_values(path: Path, open_store: OpenStore, where: float, copies: bool) -> None:
-    """Sixteen damaged bytes in the table of small values, or of copies, cost no message, and all keep their ids."""
+    """Sixteen damaged bytes in the table of small values, or of copies, lose no message, and all keep their ids."""
     store = filled(open_store)
     store.topics.create("deleted", 1, TopicRetention(), 10)
     store.topics.delete("deleted", 10)
@@ -308,7 +308,7 @@ def test_damaged_table_of_small_values(path: Path, open_store: OpenStore, where:
 
 
 def test_lost_record(path: Path, open_store: OpenStore) -> None:
-    """A log whose record was lost is put together from its pages, and reuses no offset."""
+    """A log whose record was lost is rebuilt from its pages, and reuses no offset."""
     store = filled(open_store)
     before = by_offset(store, 0)
     damaged(store, lambda _, changes: changes.delete(log_key(0, LOG)))
@@ -319,7 +319,7 @@ def test_lost_record(path: Path, open_store: OpenStore) -> None:
 
 
 def test_lost_time_index(path: Path, open_store: OpenStore) -> None:
-    """A time index that lacks entries is found, and completed."""
+    """Missing entries of a time index are found and added."""
     store = filled(open_store)
     damaged(store, lambda _, changes: changes.delete_range(log_key(0, TIME), log_key(1, TIME)))
     assert "time index" in check_store(path).findings[0].what
@@ -332,7 +332,7 @@ def test_lost_time_index(path: Path, open_store: OpenStore) -> None:
     "place", [StoredPosition(1000), StoredPosition(10, ((20, 15),)), StoredPosition(30, ((20, 25),))]
 )
 def test_impossible_place(path: Path, open_store: OpenStore, place: StoredPosition) -> None:
-    """A group's place that cannot be is found, and mended so that nothing is skipped that was not acked."""
+    """An impossible group position is found, and repaired so that no unacked message is skipped."""
     damaged(filled(open_store), lambda _, changes: changes.put(group_key(0, "billing"), position_value(place)))
     assert "'billing'" in check_store(path).findings[0].what
     repair_store(path)
@@ -341,7 +341,7 @@ def test_impossible_place(path: Path, open_store: OpenStore, place: StoredPositi
 
 @pytest.mark.parametrize("key", [topic_key("torn"), numbered_key(notes_key(0, "billing"), 7)])
 def test_what_cannot_be_understood(path: Path, open_store: OpenStore, key: bytes) -> None:
-    """Small values that cannot be understood are reported, and left out of a repaired store."""
+    """Small values that cannot be decoded are reported, and left out of a repaired store."""
     damaged(filled(open_store), lambda _, changes: changes.put(key, b'{"logs":[1'))
     assert "cannot be understood" in check_store(path).findings[0].what
     repair_store(path)
@@ -350,7 +350,7 @@ def test_what_cannot_be_understood(path: Path, open_store: OpenStore, key: bytes
 
 
 def test_interrupted_repair(path: Path, open_store: OpenStore) -> None:
-    """A repair that was killed before its database was in place is completed by the next; nobody opens it meanwhile."""
+    """A store whose repair was killed before its database was in place opens only after the next repair."""
     store = filled(open_store)
     before = by_offset(store, 0)
     store.close(10)
@@ -371,7 +371,7 @@ repair_store(path)
 
 @pytest.mark.parametrize("milliseconds", [2, 15, 30, 60])
 def test_a_repair_that_is_killed(path: Path, open_store: OpenStore, milliseconds: int) -> None:
-    """A repair that is killed at any instant has lost nothing that the next one cannot salvage."""
+    """A repair that is killed at any instant loses nothing that the next one could salvage."""
     store = filled(open_store, pages=300, size=200)
     before = by_offset(store, 0)
     damaged(store, drop_page(1000))
@@ -387,7 +387,7 @@ def test_a_repair_that_is_killed(path: Path, open_store: OpenStore, milliseconds
 
 
 def test_damaged_name(path: Path, open_store: OpenStore) -> None:
-    """A store whose file with its name is damaged is refused, and repaired with the name that it had."""
+    """A store with a damaged identity file is refused, and repaired with its old id."""
     store = filled(open_store)
     store.close(10)
     (path / IDENTITY).write_text("{")
@@ -398,7 +398,7 @@ def test_damaged_name(path: Path, open_store: OpenStore) -> None:
 
 
 def test_reseal(store: Store) -> None:
-    """A page that is made to follow another offset is a page with the same messages."""
+    """A page that is resealed to follow another offset keeps its messages."""
     log = new_log(store)
     put(store, log, b"a", None)
     [(_, raw)] = store.engine.pages.read(log, 0)
@@ -408,7 +408,7 @@ def test_reseal(store: Store) -> None:
 
 
 def test_backup_under_load(path: Path, tmp_path: Path, open_store: OpenStore) -> None:
-    """A backup that is made while others write is what was there at one instant."""
+    """A backup during writes has the content of the store at one instant."""
     store = open_store(sync="os")
     first, second = new_log(store, "first"), new_log(store, "second")
     ending = threading.Event()
@@ -437,12 +437,12 @@ def test_backup_under_load(path: Path, tmp_path: Path, open_store: OpenStore) ->
 
 
 def open_copy(path: Path) -> Store:
-    """Open the store that is there."""
+    """Open the copied store."""
     return Store(path, store_settings())
 
 
 def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStore) -> None:
-    """Neither backup nor restore writes to where something is."""
+    """Neither backup nor restore overwrites anything."""
     store = filled(open_store)
     taken = tmp_path / "taken"
     taken.mkdir()
@@ -458,7 +458,7 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStor
 
 
 def test_damaged_backup(tmp_path: Path, open_store: OpenStore) -> None:
-    """A backup that is damaged is not restored, and nothing of it is left behind."""
+    """A damaged backup is not restored, and nothing of it is left."""
     store = filled(open_store)
     store.engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
     back_up_store(store, tmp_path / "backup")
@@ -468,7 +468,7 @@ def test_damaged_backup(tmp_path: Path, open_store: OpenStore) -> None:
 
 
 def test_writers_go_on_while_it_is_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two parts of the count others may write, create and delete; each topic is counted once, or not at all."""
+    """Others can write, create and delete between two parts of a count; each topic is counted once or not at all."""
     log = new_log(store, "before")
     for number in range(10):
         new_log(store, f"topic-{number}")
@@ -490,7 +490,7 @@ def test_writers_go_on_while_it_is_counted(store: Store, monkeypatch: pytest.Mon
 
 
 def test_statistics(store: Store) -> None:
-    """Statistics tell what is stored, how far groups are, and how long writes took."""
+    """Statistics report the stored messages, the groups' positions, and how long writes took."""
     log = new_log(store)
     for _ in range(5):
         put(store, log, b"x" * 1000, b"y" * 1000)

@@ -1,4 +1,4 @@
-"""What all guests together may take of their owner: memory, and connections."""
+"""Limits of all client processes together at their owner: memory and connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mqplug_rocksmq._processes.owner_services import MemoryAllowance
 
 
 def taken_by_a_thread(allowance: MemoryAllowance, size: int) -> threading.Thread:
-    """Take from another thread; returns when that is done, or waits."""
+    """Take from another thread, and return once that is done or waits."""
     thread = threading.Thread(target=allowance.take, args=(size,))
     thread.start()
     eventually(lambda: not thread.is_alive() or allowance._queue)
@@ -31,7 +31,7 @@ def taken_by_a_thread(allowance: MemoryAllowance, size: int) -> threading.Thread
 
 
 def test_first_come_first_served() -> None:
-    """Whoever wants much is not passed over by those that want little, and gets it when enough was given back."""
+    """A large request is not overtaken by small ones, and is served once enough was given back."""
     allowance = MemoryAllowance(100)
     assert allowance.take(60) == 60
     large = taken_by_a_thread(allowance, 50)
@@ -45,7 +45,7 @@ def test_first_come_first_served() -> None:
 
 
 def test_what_is_larger_than_all_goes_alone() -> None:
-    """A request of any size is served, when nothing else is under way."""
+    """A request of any size is served once no other is in progress."""
     allowance = MemoryAllowance(100)
     allowance.take(1)
     huge = taken_by_a_thread(allowance, 1000)
@@ -56,7 +56,7 @@ def test_what_is_larger_than_all_goes_alone() -> None:
 
 
 def test_nobody_waits_for_a_server_that_closes() -> None:
-    """When it is closed whoever waits goes on."""
+    """Closing the allowance serves all waiting requests."""
     allowance = MemoryAllowance(100)
     allowance.take(100)
     waiting = taken_by_a_thread(allowance, 100)
@@ -107,13 +107,13 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
 
 SENDERS = {"one by one": ONE_BY_ONE, "together": TOGETHER}
 BOUND = 64 << 20
-MARGIN = 150  # MiB: what RocksDB may take, which has a bound of its own, and what is freed and not given back yet
+MARGIN = 150  # MiB: RocksDB's memory, which has its own limit, and freed memory that is not given back yet
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("way", ["one by one", *nightly("together")])
 def test_six_guests_that_send_as_fast_as_they_can(path: Path, way: str) -> None:
-    """While nothing can be stored guests wait, then get ``QueueFull``; the owner takes no more memory than it may."""
+    """While nothing can be stored, client processes wait, then get ``QueueFull``; the owner's memory stays limited."""
     with python(OWNER, path, BOUND) as owner, ExitStack() as guests:
         before = int(line(owner))
         assert line(owner) == "held"
@@ -132,7 +132,7 @@ def test_six_guests_that_send_as_fast_as_they_can(path: Path, way: str) -> None:
 
 
 def say(process: subprocess.Popen[str]) -> None:
-    """Let a process go on."""
+    """Let a process continue."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
@@ -153,7 +153,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
 
 
 def test_a_guest_that_stops_in_the_midst_of_a_request(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A guest that does not finish what it began to say is hung up on, and the others go on."""
+    """A client process that does not finish its request is disconnected, and the others continue."""
     monkeypatch.setattr(server, "STALLED_REQUEST_S", 1.0)
     with (
         owned_with(path, clients_max_bytes=16 << 20),
@@ -163,12 +163,12 @@ def test_a_guest_that_stops_in_the_midst_of_a_request(path: Path, monkeypatch: p
         assert line(out) == "100"
         stalled.settimeout(10)
         while stalled.recv(1000):
-            """What it was told before."""
+            """Skip its earlier output."""
 
 
 @contextmanager
 def half_a_request(path: Path) -> Iterator[socket.socket]:
-    """A connection that has said the first half of something that takes all the memory there is."""
+    """A connection that has sent the first half of a request that takes all the memory."""
     owner = read_owner(path)
     assert owner is not None
     with socket.socket(socket.AF_UNIX) as stalled:
@@ -188,7 +188,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", star
 
 
 def test_readers_that_stop_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guests that do not take the answers that they asked for hold up nobody for longer than they may."""
+    """Client processes that do not read their answers delay the others only for the allowed time."""
     monkeypatch.setattr(server, "SEND_ANSWER_S", 1.0)
     with (
         owned_with(path, clients_max_bytes=16 << 20, message_max_bytes=8_000_000) as mq,
@@ -209,7 +209,7 @@ def test_readers_that_stop_reading(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_too_many_guests(path: Path) -> None:
-    """A connection too many is a typed error that names the setting; those that there are go on."""
+    """A connection above the limit is a typed error that names the setting; existing connections continue."""
     code = """
 with mqplug.connect("rocksmq", path=str(path), timeout=30) as mq:
     producers = []
@@ -232,7 +232,7 @@ with mqplug.connect("rocksmq", path=str(path), timeout=30) as mq:
 
 
 def test_a_process_too_many(path: Path) -> None:
-    """A process that cannot even connect is told at once."""
+    """A process that cannot even connect gets the error at once."""
     code = """
 try:
     mqplug.connect("rocksmq", path=str(path), timeout=60)
@@ -248,7 +248,7 @@ except mqplug.ConnectError as error:
 
 @contextmanager
 def half_a_greeting(path: Path) -> Iterator[None]:
-    """A connection that was welcomed."""
+    """A connection that was greeted."""
     owner = read_owner(path)
     assert owner is not None
     with socket.socket(socket.AF_UNIX) as first:

@@ -29,7 +29,7 @@ def mq(path: Path, owner: subprocess.Popen[str]) -> Iterator[mqplug.Client]:
 
 
 def test_a_guest_sends_and_reads(mq: mqplug.Client) -> None:
-    """What another process sends has ids, keys, headers and times as anywhere, and is read as it was sent."""
+    """A client process's messages have ids, keys, headers and times, and are read as they were sent."""
     records = [mqplug.Record(b"%d" % each, key=b"k", headers={"h": b"v"}, timestamp=each) for each in range(2500)]
     with mq.producer("orders") as out:
         sent = out.send_many(records)
@@ -46,7 +46,7 @@ def test_a_guest_sends_and_reads(mq: mqplug.Client) -> None:
 
 
 def test_a_guest_gets_as_many_as_it_asks_for(mq: mqplug.Client) -> None:
-    """Several pages come as one batch where the caller asks for more than a page has, and one by one otherwise."""
+    """Several pages come as one batch if the caller asks for more than a page has, and otherwise one by one."""
     with mq.producer("orders") as out:
         for _ in range(5):
             sent = out.send_many([mqplug.Record(b"x", partition=0)] * 1000)
@@ -59,7 +59,7 @@ def test_a_guest_gets_as_many_as_it_asks_for(mq: mqplug.Client) -> None:
 
 
 def test_a_guest_asks(mq: mqplug.Client) -> None:
-    """Watermarks, bounds, time look-ups, groups and lag are answered as in the owner's process."""
+    """Watermarks, bounds, look-ups by time, groups and lag are answered as in the owner's process."""
     with mq.producer("orders") as out:
         sent = out.send_many([mqplug.Record(b"x", partition=0, timestamp=1000 * each) for each in range(10)])
     mq.reset_group("g", "orders", sent[4])
@@ -84,7 +84,7 @@ def test_a_guest_asks(mq: mqplug.Client) -> None:
 
 
 def test_groups_of_all_processes(path: Path, mq: mqplug.Client) -> None:
-    """A group has its members in whatever processes, is counted so, and is left alone while it has any."""
+    """A group's members in all processes are counted, and a group with members is not changed."""
     with python(MEMBER, path, "ordered") as other, mq.consumer("orders", group="g") as member:
         eventually(lambda: member.receive(0.05) or [group.members for group in mq.groups("orders")] == [2])
         with pytest.raises(ConsumerBusy):
@@ -94,7 +94,7 @@ def test_groups_of_all_processes(path: Path, mq: mqplug.Client) -> None:
 
 
 def test_typed_errors_cross_the_socket(mq: mqplug.Client) -> None:
-    """What goes wrong at the owner is raised here as the same error, with what it knows."""
+    """Errors of the owner are raised in the client process with the same type and fields."""
     with pytest.raises(TopicNotFound) as missing:
         mq.producer("nope")
     assert (missing.value.topic, missing.value.backend) == ("nope", "rocksmq")
@@ -107,7 +107,7 @@ def test_typed_errors_cross_the_socket(mq: mqplug.Client) -> None:
 
 
 def test_a_guest_is_woken(path: Path, mq: mqplug.Client) -> None:
-    """A reader at the end of a log in one process is told of what another sends."""
+    """A reader at the end of a log is woken by sends of another process."""
     code = """
 with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as out:
     sys.stdin.readline()
@@ -123,7 +123,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
 
 
 def test_a_guest_seeks_and_commits_in_its_callbacks(mq: mqplug.Client) -> None:
-    """What the callbacks of a member in another process do with it is no overlap, and has its effect."""
+    """Calls from the callbacks of a member in another process are allowed, and have their effect."""
     with mq.producer("orders") as out:
         ids = out.send_many([mqplug.Record(b"%d" % each, partition=0) for each in range(4)])
 
@@ -146,7 +146,7 @@ def test_a_guest_seeks_and_commits_in_its_callbacks(mq: mqplug.Client) -> None:
 
 
 def test_large_messages(path: Path, owner: subprocess.Popen[str]) -> None:
-    """What is larger than any socket buffer crosses it whole, both ways."""
+    """Messages larger than any socket buffer cross it whole, in both directions."""
     large = [bytes([number]) * 3_000_000 for number in range(5)]
     with mqplug.connect("rocksmq", path=str(path), message_max_bytes=4_000_000) as mq:
         mq.create_topic("orders")
@@ -166,7 +166,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", grou
 
 @pytest.mark.parametrize("mode", ["ordered", "key_shared", *nightly("shared")])
 def test_members_of_several_processes_share(path: Path, mq: mqplug.Client, mode: mqplug.spi.Mode) -> None:
-    """Members in two processes share the work; when one is killed the other has all of it at once."""
+    """Members in two processes share the work; when one is killed, the other gets all of it at once."""
     with python(MEMBER, path, mode) as other, mq.consumer("orders", group="g", mode=mode) as member:
         with mq.producer("orders") as out:
             taken = shared_out(out, member, other)
@@ -183,7 +183,7 @@ def test_members_of_several_processes_share(path: Path, mq: mqplug.Client, mode:
 
 
 def shared_out(out: mqplug.Producer, member: mqplug.Consumer, other: subprocess.Popen[str]) -> set[bytes]:
-    """Send until both members have got something; what was acked."""
+    """Send until both members have messages, and return the acked ones."""
     got: set[bytes] = set()
     theirs: set[bytes] = set()
     listener = threading.Thread(target=lambda: theirs.update(each.strip().encode() for each in other.stdout or ()))
@@ -204,7 +204,7 @@ def shared_out(out: mqplug.Producer, member: mqplug.Consumer, other: subprocess.
 
 
 def test_a_member_that_does_not_answer(path: Path) -> None:
-    """A member that does not say how far it came loses its partitions when others want them."""
+    """A member that does not report its positions loses its partitions when others want them."""
     code = """
 hold = threading.Event()
 with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -228,7 +228,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
 
 
 def test_nack_from_another_process(mq: mqplug.Client) -> None:
-    """A guest gives a message back, and any member gets it again, with its attempt counted."""
+    """A message that a client process nacks is delivered to any member again, with its attempt counted."""
     with mq.producer("orders") as out:
         out.send(b"x")
     with mq.consumer("orders", group="g", mode="shared") as one:
@@ -241,7 +241,7 @@ def test_nack_from_another_process(mq: mqplug.Client) -> None:
 
 
 def test_a_guest_can_ask_for_more_durability(path: Path, monkeypatch: pytest.MonkeyPatch, shared: Store) -> None:
-    """Where the owner does not sync, a guest with sync="always" is told of a send when it is on disk all the same."""
+    """With sync="always", a client process's send returns once it is on disk, even if the owner does not sync."""
     synced = []
     monkeypatch.setattr(shared, "sync", lambda: synced.append(True))
     code = """
@@ -256,14 +256,14 @@ with mqplug.connect("rocksmq", path=str(path), sync=sys.argv[2]) as mq, mq.produ
 
 
 def mqplug_retention() -> object:
-    """What is kept of a topic, by default."""
+    """Return the default retention."""
     from mqplug_rocksmq._store.topics import TopicRetention
 
     return TopicRetention()
 
 
 def test_a_forked_child_of_a_guest_is_no_member(path: Path, mq: mqplug.Client) -> None:
-    """A member's connection ends with its process, though a forked child of that lives on."""
+    """A member's connection ends with its process, even if a forked child of that process continues."""
     code = """
 mq = mqplug.connect("rocksmq", path=str(path))
 member = mq.consumer("orders", group="g", mode="exclusive")
@@ -283,7 +283,7 @@ signal.pause()
                 try:
                     mq.consumer("orders", group="g", mode="exclusive").close()
                     break
-                except ConsumerBusy:  # the owner reads the end of the connection in a thread of its own
+                except ConsumerBusy:  # the owner reads the end of the connection in another thread
                     assert time.monotonic() < end
                     time.sleep(0.01)
         finally:

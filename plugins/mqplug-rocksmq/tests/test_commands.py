@@ -1,4 +1,4 @@
-"""``mqplug rocksmq stats | check | repair | compact | backup | restore``: what they print, and how they end."""
+"""``mqplug rocksmq stats | check | repair | compact | backup | restore``: their output and exit codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mqplug_rocksmq._store.store import Store
 
 
 def run(*arguments: object) -> Result:
-    """Run a command; what it raises comes out."""
+    """Run a command, and raise its errors."""
     group = click.Group("rocksmq", commands())
     return CliRunner().invoke(group, [str(each) for each in arguments], catch_exceptions=False)
 
@@ -37,7 +37,7 @@ def closed(path: Path, open_store: OpenStore) -> Path:
 
 
 def fill(store: Store) -> None:
-    """Store a hundred messages and the place of a group, and close."""
+    """Store a hundred messages and a group's position, and close."""
     log = new_log(store)
     for _ in range(10):
         put(store, log, *[b"x" * 1000] * 10)
@@ -47,7 +47,7 @@ def fill(store: Store) -> None:
 
 @pytest.fixture(params=["closed", "open elsewhere"])
 def either(request: pytest.FixtureRequest, closed: Path) -> Iterator[Path]:
-    """The same store, closed, and open in another process."""
+    """The same store: closed, or open in another process."""
     if request.param == "closed":
         yield closed
     else:
@@ -74,7 +74,7 @@ done
 
 @pytest.mark.parametrize("unfinished", [False, True])
 def test_a_read_only_file_system(path: Path, tmp_path: Path, unfinished: bool) -> None:
-    """What only reads works where nothing can be written: a store that was killed, too, and one without `owner`."""
+    """Commands that only read work on a read-only file system, even for a killed store and one without ``owner``."""
     folder = tmp_path / "medium"
     with python(HELD, folder / "store") as process:
         assert line(process) == "ready"
@@ -103,7 +103,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
 
 
 def test_what_cannot_be_read_is_no_damage(closed: Path) -> None:
-    """A process that may open too few files reports that, and finds no damage."""
+    """A process that can open too few files reports that, and finds no damage."""
     errors, findings = [], []
     for more in range(8):
         for look in (check_store, lambda path: repair_store(path).report):
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_is_no_damage(closed: Path) -> None:
 
 
 def test_stats_for_programs(either: Path) -> None:
-    """`stats --json` has the same as numbers."""
+    """`stats --json` has the same values as numbers."""
     found = json.loads(run("stats", either, "--json").output)
     assert found["partitions"][0]["high"] == 100
     assert found["groups"][0]["lag"] == 60
@@ -135,7 +135,7 @@ def test_stats_changes_nothing(closed: Path) -> None:
 
 
 def test_check_sound(either: Path) -> None:
-    """`check` of a sound store says so, with exit code 0, and leaves nothing behind."""
+    """`check` of a sound store reports that with exit code 0, and leaves no files."""
     result = run("check", either)
     assert result.output == "sound (1 topics, 1 groups, 100 messages in 10 pages)\n"
     assert result.exit_code == 0
@@ -143,7 +143,7 @@ def test_check_sound(either: Path) -> None:
 
 
 def test_check_and_repair(path: Path, closed: Path, open_store: OpenStore) -> None:
-    """`check` of a damaged store names what is gone, with exit code 1; `repair` says it again, and then it is sound."""
+    """`check` of a damaged store names the missing messages, with exit code 1; after `repair` the store is sound."""
     store = open_store(sync="os")
     store.engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
     store.close(10)
@@ -158,7 +158,7 @@ def test_check_and_repair(path: Path, closed: Path, open_store: OpenStore) -> No
 
 
 def test_check_and_repair_for_programs(path: Path, closed: Path, open_store: OpenStore) -> None:
-    """`--json` tells findings as objects."""
+    """`--json` prints findings as objects."""
     store = open_store(sync="os")
     store.engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
     store.close(10)
@@ -170,12 +170,12 @@ def test_check_and_repair_for_programs(path: Path, closed: Path, open_store: Ope
 
 
 def test_compact(either: Path) -> None:
-    """`compact` says what the store took before, and takes now."""
+    """`compact` reports the store's size before and now."""
     assert "before" in run("compact", either).output
 
 
 def test_compact_gives_room_back(path: Path, open_store: OpenStore) -> None:
-    """After `compact` there is nothing left on disk of what was trimmed."""
+    """After `compact`, nothing of the trimmed messages is left on disk."""
     store = open_store(sync="os", retention_interval=3600)
     log = new_log(store)
     for number in range(100):
@@ -190,7 +190,7 @@ def test_compact_gives_room_back(path: Path, open_store: OpenStore) -> None:
 
 
 def test_backup_and_restore(either: Path, tmp_path: Path) -> None:
-    """`backup` copies a store, also while another process has it open; `restore` makes a store of the copy."""
+    """`backup` copies a store, even one that another process has open; `restore` makes a store of the copy."""
     assert run("backup", either, tmp_path / "backup").exit_code == 0
     assert run("restore", tmp_path / "backup", tmp_path / "again").exit_code == 0
     with mqplug.connect("rocksmq", path=str(tmp_path / "again")) as mq:
@@ -199,7 +199,7 @@ def test_backup_and_restore(either: Path, tmp_path: Path) -> None:
 
 
 def test_backup_to_where_something_is(either: Path, tmp_path: Path) -> None:
-    """`backup` refuses to write to where something is, whoever has the store open."""
+    """`backup` refuses a target that exists, whichever process has the store open."""
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
     with pytest.raises(mqplug.ConfigError, match="not an empty directory"):
@@ -214,7 +214,7 @@ def test_urls(closed: Path) -> None:
 
 @pytest.mark.parametrize("command", ["stats", "check", "repair", "compact", "backup"])
 def test_no_store(tmp_path: Path, command: str) -> None:
-    """Where no store is, each command says so, and makes none."""
+    """Without a store, each command reports that, and creates none."""
     missing = tmp_path / "missing"
     more = [tmp_path / "target"] if command == "backup" else []
     with pytest.raises(mqplug.ConfigError, match="there is no store at"):
@@ -224,7 +224,7 @@ def test_no_store(tmp_path: Path, command: str) -> None:
 
 @pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
 def test_looking_makes_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
-    """The verbs of mqplug itself say that there is no store at a misspelt path, and leave no trace there."""
+    """General commands of mqplug report that there is no store at a misspelt path, and leave no trace there."""
     from mqplug_cli._app import run_command
 
     assert run_command([*verb, f"rocksmq://{tmp_path}/typo", *(["orders"] if verb == ["watermarks"] else [])]) == 1
@@ -244,7 +244,7 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
 
 
 def test_statistics_of_a_client(either: Path) -> None:
-    """A client tells how its store does, whoever has it open."""
+    """A client returns the statistics of its store, whichever process has it open."""
     with mqplug.connect("rocksmq", path=str(either)) as mq:
         with mq.producer("orders") as out:
             out.send(b"x")

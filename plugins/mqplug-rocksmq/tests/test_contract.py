@@ -1,6 +1,6 @@
 """The contract in its quick profile, over a store on disk that syncs and that another process owns.
 
-test_contract_one_process.py has those of this process.
+``test_contract_one_process.py`` has the cases for the process that owns the store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mqplug_testing import Harness, prove
 
 @pytest.fixture(scope="session")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A store that is used as a broker is: by many clients of a process that does not own it."""
+    """A store used like a broker: by many clients of a process that does not own it."""
     path: Path = tmp_path_factory.mktemp("remote") / "store"
     with HeldStore(path, f"rocksmq://{path}") as held:
         yield held.harness()

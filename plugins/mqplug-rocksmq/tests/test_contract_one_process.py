@@ -1,6 +1,6 @@
-"""The contract in the process that owns the store: by day in brief, each night all of it, also unsynced.
+"""The contract in the process that owns the store: a part of it by day, all of it each night, also unsynced.
 
-``test_contract.py`` proves more of it by day, with clients that ask the owner for everything.
+``test_contract.py`` runs more of it by day, with clients that send everything to the owner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BY_DAY = BRIEF
 
 @pytest.fixture(scope="session", params=["always", pytest.param("os", marks=pytest.mark.night)])
 def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Harness:
-    """A store that is used as a broker is: by many clients of one process. It syncs, or leaves that to the host."""
+    """A store used like a broker: by many clients of one process, with each sync mode."""
     path: Path = tmp_path_factory.mktemp(request.param) / "store"
     return owned(path, f"rocksmq://{path}?sync={request.param}")
 

@@ -24,7 +24,7 @@ for number in range(1_000_000):
 
 
 def written_and_killed(path: Path, sync: str, lines: int) -> int:
-    """Have another process write until it is killed; return the last number that it said was stored."""
+    """Have another process write until it is killed, and return the last number that it reported as stored."""
     with python(WRITER, path, sync) as process:
         assert line(process) == "ready"
         said = [line(process) for _ in range(lines)]
@@ -35,13 +35,13 @@ def written_and_killed(path: Path, sync: str, lines: int) -> int:
 
 
 def newest_wal(path: Path) -> Path:
-    """Return the file that the last writes are in."""
+    """Return the write-ahead log file with the last writes."""
     return max((path / "rocksdb").glob("*.log"))
 
 
 @pytest.mark.parametrize("sync", ["always", "interval", "os"])
 def test_kill_loses_nothing(path: Path, open_store: OpenStore, sync: str) -> None:
-    """What a killed process said was stored is there, in order, once, with nothing after it but one more send."""
+    """Messages that a killed process reported as stored are all there, in order, once, followed by at most one send."""
     last = written_and_killed(path, sync, 300)
     store = open_store(sync=sync)
     log = store.topics.get("orders").logs[0]
@@ -52,7 +52,7 @@ def test_kill_loses_nothing(path: Path, open_store: OpenStore, sync: str) -> Non
 
 
 def test_kill_again_and_again(path: Path, open_store: OpenStore) -> None:
-    """A store survives being killed many times, with all that was stored in each life."""
+    """A store survives many kills with all messages stored in each life."""
     stored = 0
     code = """
 store = open_store(path, store_settings())
@@ -71,7 +71,7 @@ while True:
 
 
 def test_torn_tail(path: Path, open_store: OpenStore) -> None:
-    """A last write that reached the disk in part only is dropped, and the store opens."""
+    """A last write that only partly reached the disk is dropped, and the store opens."""
     last = written_and_killed(path, "os", 50)
     wal = newest_wal(path)
     with wal.open("r+b") as file:
@@ -94,7 +94,7 @@ def test_flipped_byte_in_the_log(path: Path) -> None:
 
 
 def test_lost_end(path: Path) -> None:
-    """A write-ahead log that lost more than its torn end is noticed, because a witness knew better."""
+    """A write-ahead log that lost more than its torn end is noticed, because the witness recorded more."""
     written_and_killed(path, "always", 100)
     wal = newest_wal(path)
     with wal.open("r+b") as file:
@@ -105,7 +105,7 @@ def test_lost_end(path: Path) -> None:
 
 
 def test_accepted_loss(path: Path, open_store: OpenStore) -> None:
-    """Who accepts a loss gets what is left, and no offset that was given out before is used again."""
+    """After a loss is accepted, the rest is kept, and no assigned offset is used again."""
     last = written_and_killed(path, "always", 100)
     wal = newest_wal(path)
     with wal.open("r+b") as file:
@@ -124,7 +124,7 @@ def test_accepted_loss(path: Path, open_store: OpenStore) -> None:
 
 
 def test_damaged_page(store: Store) -> None:
-    """A page with a changed byte is not served, and the error names its place."""
+    """A page with a changed byte is not delivered, and the error names its place."""
     log = new_log(store)
     put(store, log, b"a")
     put(store, log, b"b" * 100)
@@ -137,7 +137,7 @@ def test_damaged_page(store: Store) -> None:
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_missing_page(store: Store, missing: int) -> None:
-    """A page that is gone is noticed, wherever it was."""
+    """A missing page is noticed, wherever it was."""
     log = new_log(store)
     for value in (b"a", b"b", b"c"):
         put(store, log, value)
@@ -171,7 +171,7 @@ def test_copy(path: Path, tmp_path: Path, open_store: OpenStore) -> None:
 
 
 def test_spoiled_by_another_program(path: Path, open_store: OpenStore) -> None:
-    """A store that a program opened in rocksdict's other mode is refused before that can spoil more."""
+    """A store that a program opened in rocksdict's other mode is refused before more damage is done."""
     open_store().close()
     config = path / "rocksdb" / "rocksdict-config.json"
     config.write_text('{"raw_mode":false}')
@@ -181,7 +181,7 @@ def test_spoiled_by_another_program(path: Path, open_store: OpenStore) -> None:
 
 @pytest.mark.parametrize("left", [b"", b'{"raw_', b"[]"])
 def test_killed_while_opening(path: Path, open_store: OpenStore, left: bytes) -> None:
-    """What rocksdict leaves of its own file when its process is killed while it opens does not lock the store."""
+    """A partial rocksdict file of a process that was killed while opening does not block the store."""
     store = open_store(sync="os")
     log = new_log(store)
     put(store, log, b"a")
@@ -197,14 +197,14 @@ def test_page_keys_sort() -> None:
 
 
 def pretend_another_boot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the next openers believe that the host was started anew."""
+    """Make the next openers see another boot id."""
     monkeypatch.setattr(witness, "_boot_id", lambda: b"another boot")
 
 
 def test_offsets_are_given_up_when_the_host_died(
     path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a dead host may have cost messages that were shown, their offsets are never used again."""
+    """If the host's death may have lost visible messages, their offsets are never used again."""
     last = written_and_killed(path, "os", 50)
     wal = newest_wal(path)
     with wal.open("r+b") as file:
@@ -222,7 +222,7 @@ def test_offsets_are_given_up_when_the_host_died(
 def test_nothing_is_given_up_where_nothing_was_lost(
     path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ``always`` nothing that was shown can be lost, and offsets go on without a gap."""
+    """With ``always`` no visible message can be lost, and offsets continue without a gap."""
     written_and_killed(path, "always", 50)
     pretend_another_boot(monkeypatch)
     store = open_store()

@@ -1,4 +1,4 @@
-"""The process that owns a store is ended, killed and frozen while it sends, reads, acks and seeks."""
+"""The process that owns a store is ended, killed and suspended while it sends, reads, acks and seeks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Said = dict[str, list[mqplug.MessageId]]
 
 
 def listen(process: subprocess.Popen[str], said: Said, enough: threading.Event) -> None:
-    """Take in what the program says, to its end."""
+    """Read the program's output to its end."""
     assert process.stdout is not None
     for line in process.stdout:
         if not line.endswith("\n"):
@@ -69,7 +69,7 @@ def killed(process: subprocess.Popen[str]) -> None:
 
 
 def frozen(process: subprocess.Popen[str]) -> None:
-    """Stopped for a while; it goes on, and is killed later."""
+    """Suspended for a while, resumed, and later killed."""
     process.send_signal(signal.SIGSTOP)
     threading.Event().wait(1)
     process.send_signal(signal.SIGCONT)
@@ -86,7 +86,7 @@ def frozen(process: subprocess.Popen[str]) -> None:
     ],
 )
 def test_all_goes_on(path: Path, disturb: Callable[[subprocess.Popen[str]], None], sync: str) -> None:
-    """What was stored is there once and in order, nothing comes again that was acked for good, and a seek holds."""
+    """Stored messages are there once and in order, permanently acked ones do not come again, and a seek holds."""
     said: Said = defaultdict(list)
     enough = threading.Event()
     with python(PROGRAM, path, sync) as process:
@@ -113,5 +113,5 @@ def test_all_goes_on(path: Path, disturb: Callable[[subprocess.Popen[str]], None
 
 
 def unsure(said: Said, ids: list[mqplug.MessageId]) -> int:
-    """How many messages may have been acked before the program could say so: all behind the last that it said."""
+    """Return how many messages may be acked without a report: all after the last reported one."""
     return sum(each > max(said["acked"]) for each in ids)

@@ -49,7 +49,7 @@ def reader(path: Path) -> Iterator[tuple[mqplug.Client, Any]]:
 
 
 def test_clients_share_one_store(mq: mqplug.Client, path: Path) -> None:
-    """What one client of a process sends, another receives at once."""
+    """Messages that one client of a process sends are received by another at once."""
     mq.create_topic("orders")
     sync = native(mq).settings.sync
     with (
@@ -64,7 +64,7 @@ def test_clients_share_one_store(mq: mqplug.Client, path: Path) -> None:
 
 
 def test_submitted_messages_go_by_themselves(mq: mqplug.Client) -> None:
-    """A message that nobody waits for is stored all the same, at once, and in order."""
+    """A message that no caller waits for is stored at once, and in order."""
     mq.create_topic("orders")
     with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
         handles = [out.submit(b"%d" % number) for number in range(2500)]
@@ -78,7 +78,7 @@ def test_submitted_messages_go_by_themselves(mq: mqplug.Client) -> None:
 
 
 def test_many_submits_share_pages(mq: mqplug.Client) -> None:
-    """A sender who does not wait fills pages, whatever the mode."""
+    """A sender that does not wait fills pages, in every mode."""
     mq.create_topic("orders")
     with mq.producer("orders") as out:
         for number in range(5000):
@@ -89,7 +89,7 @@ def test_many_submits_share_pages(mq: mqplug.Client) -> None:
 
 
 def test_a_send_comes_behind_what_was_submitted(mq: mqplug.Client) -> None:
-    """Whoever waits for its message does not overtake those that it did not wait for, nor a batch either of them."""
+    """A send that waits does not overtake earlier sends that do not wait, and a batch overtakes neither."""
     mq.create_topic("orders")
     with mq.producer("orders") as out:
         for number in range(0, 400, 4):
@@ -101,7 +101,7 @@ def test_a_send_comes_behind_what_was_submitted(mq: mqplug.Client) -> None:
 
 
 def test_threads_that_send_and_submit(mq: mqplug.Client) -> None:
-    """Each thread's messages are stored once, in its order, under the ids that it was told."""
+    """Each thread's messages are stored once, in order, under the reported ids."""
     mq.create_topic("orders")
     found: dict[mqplug.MessageId, bytes] = {}
 
@@ -126,7 +126,7 @@ def test_threads_that_send_and_submit(mq: mqplug.Client) -> None:
 
 
 def test_small_steps_through_a_page(mq: mqplug.Client) -> None:
-    """Receiving a few messages at a time gives all of them, once, with their ids."""
+    """Receiving a few messages at a time returns all of them once, with their ids."""
     mq.create_topic("orders")
     with mq.producer("orders") as out, mq.consumer("orders", group="g") as orders:
         ids = out.send_many([b"%d" % number for number in range(100)])
@@ -138,7 +138,7 @@ def test_small_steps_through_a_page(mq: mqplug.Client) -> None:
 
 @pytest.mark.parametrize(("partitions", "most"), [(1, 4000), (10, 1000)])
 def test_pages_are_read_together(path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, most: int) -> None:
-    """Several pages of a few logs are read together, and handed out one by one; of many logs, one of each."""
+    """Several pages of a few logs are read together and handed out one by one; of many logs, one page of each."""
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         mq.create_topic("orders", partitions=partitions)
         with mq.producer("orders") as out:
@@ -174,7 +174,7 @@ def test_as_many_as_asked_for(path: Path) -> None:
 
 
 def test_pages_are_not_cut_to_fill_a_poll(path: Path) -> None:
-    """A page that was read ahead is handed out whole by the next poll, not in part behind those of another log."""
+    """A page that was read ahead is handed out whole by the next poll, not cut to fill up another log's batch."""
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         mq.create_topic("orders", partitions=2)
         with mq.producer("orders") as out:
@@ -188,7 +188,7 @@ def test_pages_are_not_cut_to_fill_a_poll(path: Path) -> None:
 
 @pytest.mark.parametrize("most", [1, 7, 1000, 1500, 4000])
 def test_batches_of_pages_that_were_read(path: Path, most: int) -> None:
-    """Pages that were read become batches up to the given size, none missing, whole pages where they fit."""
+    """Fetched pages become batches up to the given size, without gaps, as whole pages where they fit."""
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:
@@ -208,7 +208,7 @@ def test_batches_of_pages_that_were_read(path: Path, most: int) -> None:
 
 
 def test_who_seeks_is_not_read_ahead_for(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a seek no more is read than one poll takes; what follows is read ahead."""
+    """After a seek, no more is read than one poll returns; later reads are read ahead."""
     mq.create_topic("orders")
     store, asked = native(mq), []
     read = store.read
@@ -232,7 +232,7 @@ def test_who_seeks_is_not_read_ahead_for(mq: mqplug.Client, monkeypatch: pytest.
 
 
 def test_arrow_agrees_with_lists(mq: mqplug.Client) -> None:
-    """A batch as Arrow holds what its lists hold, in whatever way it was cut."""
+    """A batch as Arrow has the content of its lists, however it was cut."""
     mq.create_topic("orders")
     with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
         for number in range(3):
@@ -245,7 +245,7 @@ def test_arrow_agrees_with_lists(mq: mqplug.Client) -> None:
 
 
 def test_empty_content_as_arrow(mq: mqplug.Client) -> None:
-    """Pages whose columns hold no byte at all are Arrow too, and valid: empty values, keys, names, and tombstones."""
+    """Pages with empty columns are valid Arrow too: empty values, keys and names, and tombstones."""
     mq.create_topic("orders")
     empty = mqplug.Record(b"", key=b"", headers=[("", b""), ("", None)])
     with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
@@ -257,7 +257,7 @@ def test_empty_content_as_arrow(mq: mqplug.Client) -> None:
 
 
 def test_partitions_share_a_consumer(mq: mqplug.Client) -> None:
-    """No partition starves while another has more than enough."""
+    """No partition starves while another has many messages."""
     mq.create_topic("orders", partitions=3)
     with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
         for partition in range(3):
@@ -279,7 +279,7 @@ def test_deleting_a_topic_ends_its_consumers(mq: mqplug.Client) -> None:
 
 
 def test_groups_survive(path: Path) -> None:
-    """A group goes on where it stood, gaps included, after the store was closed."""
+    """A group continues at its position, gaps included, after the store was closed."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:
@@ -296,7 +296,7 @@ def test_groups_survive(path: Path) -> None:
 
 
 def test_a_full_disk(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A send that finds no room says so, and so does every later one, until there is room again."""
+    """A send without disk space raises, as does each later one, until there is space again."""
     mq.create_topic("orders")
 
     def full(_: object) -> None:
@@ -315,7 +315,7 @@ def test_a_full_disk(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def sent(out: mqplug.Producer, value: bytes) -> bool:
-    """Whether there was room for a message."""
+    """Return whether there was space for a message."""
     try:
         out.send(value)
     except mqplug.StorageFull:
@@ -324,7 +324,7 @@ def sent(out: mqplug.Producer, value: bytes) -> bool:
 
 
 def test_a_failing_sync(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the disk cannot say that a message is safe, the outcome is unknown, and nothing more is accepted."""
+    """If the disk cannot confirm a message, the outcome is unknown, and no more sends are accepted."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
 
@@ -374,19 +374,19 @@ def test_reading_what_another_process_owns(reader: tuple[mqplug.Client, Any]) ->
     ],
 )
 def test_wrong_settings(wrong: dict[str, Any], named: str) -> None:
-    """A setting that is wrong is named before anything is opened."""
+    """An invalid setting is named before anything is opened."""
     with pytest.raises(mqplug.ConfigError, match=named):
         mqplug.connect("rocksmq", **wrong)
 
 
 def test_a_url_with_a_host_is_refused() -> None:
-    """A URL that would put the store elsewhere than meant is refused, with the right spelling."""
+    """A URL with a host is refused, with the right spelling."""
     with pytest.raises(mqplug.ConfigError, match="three slashes"):
         mqplug.connect("rocksmq://relative/path")
 
 
 def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
-    """A path that cannot be a store is named in a typed error."""
+    """A path that cannot be a store raises a typed error that names it."""
     file = tmp_path / "file"
     file.write_text("mine")
     with pytest.raises(mqplug.ConfigError, match="file is a file"):
@@ -395,19 +395,19 @@ def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
 
 
 def test_an_owner_that_hangs(path: Path, reader: tuple[mqplug.Client, Any]) -> None:
-    """A second process does not wait longer than it said for an owner that does not answer."""
+    """A second process waits for an unresponsive owner no longer than its timeout."""
     _, owner = reader
     owner.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, owner.pid, os.WSTOPPED | os.WNOWAIT)  # until all its threads stand still
+    os.waitid(os.P_PID, owner.pid, os.WSTOPPED | os.WNOWAIT)  # until all of its threads have stopped
     try:
-        with pytest.raises(mqplug.Timeout):  # the owner stands still until then
+        with pytest.raises(mqplug.Timeout):  # the owner is stopped until then
             mqplug.connect("rocksmq", path=str(path), timeout=0.5)
     finally:
         owner.send_signal(signal.SIGCONT)
 
 
 def test_topic_options(mq: mqplug.Client) -> None:
-    """Retention can be limited in time and size, and is told; there are no other options."""
+    """Retention can be limited in time and size, and is reported; there are no other options."""
     short = administer(mq, CreateTopic("short", retention=60, retention_bytes=1 << 20))
     assert (short.retention, short.retention_bytes) == (60, 1 << 20)
     assert administer(mq, CreateTopic("usual")).retention == 7 * 24 * 3600
@@ -421,7 +421,7 @@ def test_topic_options(mq: mqplug.Client) -> None:
 
 def test_no_thread_is_left(path: Path) -> None:
     """When the last client is closed, its threads are gone."""
-    before = set(threading.enumerate())  # some of an earlier test may only end during this one
+    before = set(threading.enumerate())  # some threads of an earlier test may end only during this one
     for sync in ("always", "interval", "os"):
         with mqplug.connect("rocksmq", path=str(path / sync), sync=sync) as mq:
             mq.create_topic("orders")

@@ -68,7 +68,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 @pytest.mark.parametrize("damage", [*DAY, *nightly(*sorted({*DAMAGES} - {*DAY}))])
 def test_nothing_is_lost(path: Path, killed: tuple[Path, list[str]], damage: str) -> None:
-    """A repair restores the list of files and all that is in the write-ahead log, with its ids and positions."""
+    """A repair restores the list of files and everything in the write-ahead log, with its ids and positions."""
     source, ids = killed
     shutil.copytree(source, path)
     DAMAGES[damage](path / "rocksdb")
@@ -85,7 +85,7 @@ def test_nothing_is_lost(path: Path, killed: tuple[Path, list[str]], damage: str
 @pytest.mark.night
 @pytest.mark.parametrize("life", [1, 2])
 def test_tables_and_a_log(path: Path, killed: tuple[Path, list[str]], life: int) -> None:
-    """Nothing is lost either if some of it is in tables already, wherever the list of files breaks off."""
+    """Nothing is lost if some messages are in tables already, wherever the list of files is cut off."""
     source, ids = killed
     shutil.copytree(source, path)
     for _ in range(life):
@@ -106,7 +106,7 @@ def test_tables_and_a_log(path: Path, killed: tuple[Path, list[str]], life: int)
 
 @pytest.mark.parametrize("pattern", ["*.log", "MANIFEST-*"])
 def test_a_record_of_another_kind(path: Path, killed: tuple[Path, list[str]], pattern: str) -> None:
-    """A flipped bit in the kind of a record, which RocksDB reads forever, is an error at once, and is repaired."""
+    """A flipped bit in a record's kind, which makes RocksDB read forever, is an error at once, and is repaired."""
     source, ids = killed
     shutil.copytree(source, path)
     [file] = path.glob(f"rocksdb/{pattern}")

@@ -1,4 +1,4 @@
-"""Forks: a child owns a store if its parent had opened none before, and else uses those of other processes."""
+"""Forks: a child can own a store if its parent had opened none before; otherwise it uses those of other processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ with mqplug.connect("rocksmq", path=str(path) + "-of-the-parent") as other:
 
 
 def test_a_child_cannot_own_a_store(path: Path) -> None:
-    """If the parent had opened any store, and closed it, its child is refused at once, and told how to go on."""
+    """If the parent had opened and closed a store, its child is refused at once, with what to do."""
     code = """
 def work():
     began = time.monotonic()
@@ -63,14 +63,14 @@ print("the parent goes on", flush=True)
 
 
 def test_a_grandchild_cannot_own_a_store(path: Path) -> None:
-    """Nor can the child of such a child."""
+    """A child of such a child is refused too."""
     code = "sys.exit(in_child(lambda: sys.exit(in_child(connect))))"
     with python(FORKS + OPENED_BEFORE + code, path) as process:
         assert line(process).startswith("ForkedClient")
 
 
 def test_a_child_uses_the_store_of_its_parent(path: Path) -> None:
-    """A child of the owner is a client of it, with everything that a client does."""
+    """A child of the owner is a client of it, with all operations."""
     code = """
 mq = connect()
 print(in_child(lambda: use_all(connect())), in_child(lambda: use_all(connect(), "others")), flush=True)
@@ -82,7 +82,7 @@ use_all(mq, "mine")
 
 
 def test_a_child_uses_the_store_of_a_server(path: Path) -> None:
-    """With another process that owns the store, workers of a pool that forks are clients of it, in full."""
+    """If another process owns the store, workers of a forking pool are full clients of it."""
     code = """
 def work(number):
     with connect() as mq:
@@ -114,7 +114,7 @@ in_child(work)
 
 
 def test_a_child_cannot_take_over(path: Path) -> None:
-    """When the owner ends and nobody takes over, each call of a child that cannot is refused within some seconds."""
+    """If the owner ends without a successor, each call of a child that cannot take over is refused within seconds."""
     code = """
 def go_on(mq, jobs, out):
     began = time.monotonic()
@@ -136,7 +136,7 @@ def go_on(mq, jobs, out):
 
 
 def test_a_child_follows_the_store(path: Path) -> None:
-    """When the owner ends and another process takes over, a child that cannot do so goes on there."""
+    """If the owner ends and another process takes over, a child that cannot do so continues there."""
     code = """
 def go_on(mq, jobs, out):
     sent = out.send(b"b")
@@ -152,14 +152,14 @@ def go_on(mq, jobs, out):
 
 
 def tell(process: subprocess.Popen[str]) -> None:
-    """Let a process go on that waits for a line."""
+    """Let a process that waits for a line continue."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
 def test_a_fork_before_the_first_store(path: Path) -> None:
-    """A parent that has only imported the plugin does no harm: its children own stores, and fill many buffers."""
+    """After a parent that only imported the plugin, children own stores, and fill many buffers."""
     code = """
 import mqplug_rocksmq._engine.rocks  # which imports rocksdict
 

@@ -33,7 +33,7 @@ def old(path: Path) -> Path:
 
 
 def formats(path: Path, store: Store) -> tuple[int, int]:
-    """Return the format that the file of an open store says, and the one that its database says."""
+    """Return the formats in an open store's file and in its database."""
     identity, stored = read_identity(path), store.engine.pages.get(STORE)
     assert identity is not None
     assert stored is not None
@@ -46,7 +46,7 @@ def orders(store: Store) -> int:
 
 
 def test_an_older_store_is_read_and_raised(old: Path, open_store: OpenStore) -> None:
-    """A store of format 1 opens with all that it holds. Then it has this program's format, and topics' copies."""
+    """A store of format 1 opens with all its content. It then has the current format, and copies of its topics."""
     for _ in range(2):
         store = open_store(sync="os")
         assert formats(old, store) == (STORE_FORMAT, STORE_FORMAT)
@@ -65,7 +65,7 @@ def test_an_older_store_is_read_and_raised(old: Path, open_store: OpenStore) -> 
 
 
 def test_an_older_store_takes_transactions(old: Path, open_store: OpenStore) -> None:
-    """A store of format 1 knows no holder of a name yet; the first one commits in it."""
+    """A store of format 1 has no holder of a name; the first one commits in it."""
     store = open_store(sync="os")
     step = StepId("biller", "one", 1)
     with pytest.raises(Fenced):
@@ -79,7 +79,7 @@ def test_an_older_store_takes_transactions(old: Path, open_store: OpenStore) -> 
 
 
 def test_an_older_store_is_checked_without_raising_it(old: Path) -> None:
-    """A check reads a store of format 1, and changes nothing in it."""
+    """A check reads a store of format 1 without changing it."""
     before = (old / "format").read_bytes()
     report = check_store(old)
     assert (report.sound, report.messages) == (True, len(VALUES) + 1)
@@ -87,7 +87,7 @@ def test_an_older_store_is_checked_without_raising_it(old: Path) -> None:
 
 
 def test_raising_is_completed(old: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that dies between raising the file and raising the database leaves the rest to the next opener."""
+    """If a program dies between upgrading the file and the database, the next opener completes the upgrade."""
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
@@ -103,14 +103,14 @@ def test_raising_is_completed(old: Path, open_store: OpenStore, monkeypatch: pyt
 
 
 def exact(store: Store, times: list[int]) -> None:
-    """Check the first message at or after each time, before and behind all of these too."""
+    """Check the first message at or after each time, including times before and after all of them."""
     for wanted in range(min(times) - 2, max(times) + 12):
         first = next((offset for offset, time in enumerate(times) if time >= wanted), len(times))
         assert store.first_at(orders(store), wanted) == first, wanted
 
 
 def test_times_across_the_border(old: Path, open_store: OpenStore) -> None:
-    """A look-up by time is exact among old messages, among new ones with fewer entries, and where they meet."""
+    """A look-up by time is exact among old messages, among new ones with fewer entries, and at the border."""
     store, times = open_store(sync="os"), TIMES
     exact(store, times)
     for more in ([*range(1055, 1085)], [1081] * 3, [1070, 1085, 1084], [*range(1086, 1100, 3)]):
@@ -135,7 +135,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_an_older_store_after_a_kill(old: Path, open_store: OpenStore) -> None:
-    """A program that raised a store and was killed leaves it sound, with all that it sent, and times are exact."""
+    """A store that was upgraded and then killed is sound and complete, and its times are exact."""
     with python(KILLED, old) as process:
         assert line(process) == "stored"
         process.wait(20)

@@ -1,4 +1,4 @@
-"""What crosses the socket: frames and words come back as they were; anything else ends one connection, no more."""
+"""The socket's protocol: frames and words are decoded as sent; anything else ends only its own connection."""
 
 from __future__ import annotations
 
@@ -58,26 +58,26 @@ everything = st.recursive(
 
 @given(everything)
 def test_words_come_back(value: object) -> None:
-    """Every value of the seam is the same at the other side."""
+    """Every value of the driver interface is decoded as it was sent."""
     assert from_wire(json.loads(json.dumps(to_wire(value)))) == value
 
 
 @given(st.recursive(st.none() | numbers | texts, lambda inner: st.lists(inner, max_size=5), max_leaves=20))
 def test_words_that_make_no_sense(words: object) -> None:
-    """Anything else is a ``ValueError``, and nothing is made but what is listed."""
+    """Anything else is a ``ValueError``, and only listed types are created."""
     with contextlib.suppress(ValueError):
         from_wire(words)
 
 
 @pytest.mark.parametrize("words", [["Popen", 1], ["Error", "x"], ["Trim", 1, 2], ["Trim"], [[]], ["log", 1]])
 def test_what_is_not_listed(words: object) -> None:
-    """A kind that is not listed, and one with other fields, is not made."""
+    """A type that is not listed, or has other fields, is not created."""
     with pytest.raises(ValueError, match="not understood"):
         from_wire(words)
 
 
 def test_errors_come_back() -> None:
-    """An error has its type, its words and what it knows; one of the owner's own is a ``PluginError``."""
+    """An error keeps its type, text and fields; an unexpected error in the owner is a ``PluginError``."""
     lost = PositionLost("gone", log=LOG, low=Position(LOG, (5,)), fix="seek")
     again = error_from_wire(json.loads(json.dumps(error_to_wire(lost))))
     assert isinstance(again, PositionLost)
@@ -89,7 +89,7 @@ def test_errors_come_back() -> None:
 
 @given(st.lists(st.tuples(st.dictionaries(texts, numbers, max_size=3), st.binary(max_size=100)), max_size=5), st.data())
 def test_frames_come_back(frames: list[tuple[dict[str, int], bytes]], data: st.DataObject) -> None:
-    """Frames arrive whole and in order, in whatever pieces their bytes come."""
+    """Frames arrive whole and in order, however their bytes are split."""
     raw = b"".join(pack_frame(header, body) for header, body in frames)
     inbox, found = FrameReader(), []
     while raw:
@@ -103,16 +103,16 @@ def test_frames_come_back(frames: list[tuple[dict[str, int], bytes]], data: st.D
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_frames(raw: bytes) -> None:
-    """Anything else is a ``ConnectError`` as soon as that is clear."""
+    """Anything else is a ``ConnectError`` as soon as it can be recognized."""
     inbox = FrameReader()
     inbox.feed(raw)
     with contextlib.suppress(ConnectError):
         while inbox.take():
-            """Go on."""
+            """Continue."""
 
 
 def test_frames_are_bounded() -> None:
-    """A frame that says that it is larger than any may be is refused before its bytes come."""
+    """A frame that declares more than the maximum size is refused before its bytes arrive."""
     inbox = FrameReader()
     inbox.feed(struct.pack("<4sII", b"MQF1", 2, MAX_BODY + 1))
     with pytest.raises(ConnectError, match="too large a frame"):
@@ -121,7 +121,7 @@ def test_frames_are_bounded() -> None:
 
 @given(st.binary(max_size=50), st.dictionaries(texts, numbers, max_size=3), st.data())
 def test_large_frames_come_back(before: bytes, header: dict[str, int], data: st.DataObject) -> None:
-    """A large frame gets memory of its own, in which its body is aligned. Frames before and behind it come whole."""
+    """A large frame gets its own memory, in which its body is aligned. Frames before and after it arrive whole."""
     large = os.urandom(LARGE_BODY)
     raw = pack_frame({}, before) + pack_frame(header, large) + pack_frame({"behind": 1})
     inbox, split = FrameReader(), data.draw(st.integers(1, len(raw) - LARGE_BODY // 2))
@@ -157,7 +157,7 @@ def shared(path: Path) -> Iterator[Store]:
 
 
 def dial(path: Path) -> socket.socket:
-    """Connect to the owner of a store, as anything might."""
+    """Connect to the owner of a store, as any program could."""
     owner = read_owner(path)
     assert owner is not None
     assert owner.socket is not None
@@ -168,7 +168,7 @@ def dial(path: Path) -> socket.socket:
 
 
 def heard(stranger: socket.socket) -> bytes:
-    """All that comes until the connection ends."""
+    """Return all bytes until the connection ends."""
     found = b""
     with contextlib.suppress(ConnectionResetError):
         while data := stranger.recv(1 << 16):
@@ -177,7 +177,7 @@ def heard(stranger: socket.socket) -> bytes:
 
 
 def serves(path: Path, store: Store) -> bool:
-    """Whether the owner answers as before."""
+    """Return whether the owner answers as before."""
     link = ClientConnection(read_owner(path).socket, path, 20)  # type: ignore[union-attr, arg-type]
     try:
         return bool(link.owner["store"] == store.id)
@@ -204,7 +204,7 @@ def serves(path: Path, store: Store) -> bool:
     ],
 )
 def test_strangers_are_hung_up_on(path: Path, shared: Store, noise: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """What does not speak the language is cut off, which is logged once, and others are served as before."""
+    """A client with another protocol is disconnected, which is logged once, and others are served as before."""
     with caplog.at_level(logging.WARNING, "mqplug.rocksmq"), dial(path) as stranger:
         stranger.sendall(noise)
         heard(stranger)
@@ -216,7 +216,7 @@ def test_strangers_are_hung_up_on(path: Path, shared: Store, noise: bytes, caplo
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_an_owner_survives_anything(fuzzed: tuple[Path, Store], data: st.DataObject) -> None:
-    """Whatever comes, in bytes or in calls, the owner goes on."""
+    """The owner survives any bytes and calls."""
     path, store = fuzzed
     words = st.recursive(st.none() | numbers | texts, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
     calls = st.sampled_from(
@@ -238,7 +238,7 @@ def test_an_owner_survives_anything(fuzzed: tuple[Path, Store], data: st.DataObj
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Store]]:
-    """A store that is talked to in all ways."""
+    """A store that receives all kinds of input."""
     path = tmp_path_factory.mktemp("fuzzed") / "store"
     store = open_store(path, store_settings(sync="os"))
     logging.getLogger("mqplug.rocksmq").setLevel(logging.CRITICAL)
@@ -249,7 +249,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sto
 
 @given(st.binary(min_size=1, max_size=40), st.integers(0, 300))
 def test_pages_from_elsewhere(noise: bytes, place: int) -> None:
-    """A page that was changed on its way is refused, and nothing but that happens."""
+    """A page that was changed in transit is refused, without other effects."""
     raw = encode_page(PageColumns([1, 2], [b"a", None], [None, b"k"], [(("h", b"v"),), ()])).seal(0)
     place = min(place, len(raw) - 1)
     changed = (raw[:place] + noise + raw[place + len(noise) :])[: len(raw)]
@@ -260,14 +260,14 @@ def test_pages_from_elsewhere(noise: bytes, place: int) -> None:
 
 
 def test_who_says_nothing(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that does not say hello is hung up on after a while."""
+    """A connection that does not say hello is closed after a while."""
     monkeypatch.setattr(server, "HELLO_S", 0.1)
     with dial(path) as stranger:
         assert heard(stranger) == b""
 
 
 def test_other_users(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process of another user is not heard, and a socket of another user's is not spoken to."""
+    """A process of another user is refused, and a socket of another user is not used."""
     with monkeypatch.context() as patched:
         patched.setattr("mqplug_rocksmq._processes.server.user_of", lambda _: os.getuid() + 1)
         with dial(path) as stranger:
@@ -282,7 +282,7 @@ def test_other_users(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_guest_of_another_version(path: Path, shared: Store) -> None:
-    """A guest that speaks another protocol is told which one the owner speaks, and hung up on."""
+    """A client process with another protocol gets the owner's protocol version, and is disconnected."""
     with dial(path) as stranger:
         stranger.sendall(pack_frame({"call": "hello", "protocol": PROTOCOL + 1}))
         inbox = FrameReader()
@@ -304,7 +304,7 @@ def test_a_guest_of_another_version(path: Path, shared: Store) -> None:
     ],
 )
 def test_an_owner_of_another_version(path: Path, tmp_path: Path, answer: dict[str, Any], message: str) -> None:
-    """A guest of an owner that speaks another protocol is told who that is, and of which version."""
+    """A client process of an owner with another protocol gets the owner's process and version."""
     address = Path(os.environ["XDG_RUNTIME_DIR"], "old.sock")
     ownership = Ownership(path)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -322,7 +322,7 @@ def test_an_owner_of_another_version(path: Path, tmp_path: Path, answer: dict[st
 
 
 def answer_all(listener: socket.socket, answer: dict[str, Any]) -> None:
-    """Say the same to everybody."""
+    """Give the same answer to every connection."""
     with contextlib.suppress(OSError):
         while True:
             connection, _ = listener.accept()

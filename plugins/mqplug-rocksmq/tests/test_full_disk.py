@@ -1,4 +1,4 @@
-"""A disk that is full: what a store can do all the same, and the ballast that it does it with."""
+"""A full disk: what a store can still do, and the ballast that it uses for it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ with connect(sys.argv[2]) as mq:
 
 @pytest.mark.parametrize("sync", ["always", *nightly("interval", "os")])
 def test_without_room(tmp_path: Path, sync: str) -> None:
-    """On a full disk a store is read, trimmed and committed to, topics come and go, and the room is used again."""
+    """On a full disk a store is read, trimmed and committed to, topics come and go, and freed space is reused."""
     assert run(AS_ONE, tmp_path, "48m", sync) == [
         "StorageFull send True", "True", "(1,)", "True", "['a', 'c', 'new']", "True", "True",
     ]  # fmt: skip
@@ -126,7 +126,7 @@ with connect(sys.argv[2]) as mq:
 
 @pytest.mark.parametrize("sync", [*nightly("always"), "os"])
 def test_retention_without_room(tmp_path: Path, sync: str) -> None:
-    """On a full disk retention removes what is too old, and what it frees is used again."""
+    """On a full disk retention removes expired messages, and the freed space is reused."""
     assert run(RETENTION, tmp_path, "48m", sync) == ["0 True True", "True"]
 
 
@@ -165,7 +165,7 @@ with connect() as mq:
 
 @pytest.mark.parametrize("how", ["closed", "killed"])
 def test_opened_without_room(tmp_path: Path, how: str) -> None:
-    """After a close and after a kill a store opens on a full disk, and its owner and guests make room in it."""
+    """A store opens on a full disk after a close and after a kill, and its owner and clients can free space."""
     said = run(AFTERWARDS, tmp_path, "48m", how, WORDS)
     assert said == ["True", "True ['a', 'c'] (1,)", "next"]
 
@@ -195,7 +195,7 @@ with connect() as mq:
 
 
 def test_room_after_a_failed_compaction(tmp_path: Path) -> None:
-    """When a compaction found the disk full, what is trimmed afterwards gives its room back all the same."""
+    """After a compaction that found the disk full, later trims still free their space."""
     assert run(STUCK, tmp_path, "24m") == ["True", "True True", "True"]
 
 
@@ -253,7 +253,7 @@ print(sent > 20 * CYCLES)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cycles", [2, *nightly(20)])
 def test_again_and_again(tmp_path: Path, cycles: int) -> None:
-    """Others fill the disk, and the owner is killed, again and again: nothing that was stored is lost."""
+    """Other programs fill the disk and the owner is killed, again and again: no stored message is lost."""
     program = AGAIN.replace("CYCLES", str(cycles))
     assert run(program, tmp_path, "24m", "", WORDS, seconds=580) == ["True"]
 
@@ -298,7 +298,7 @@ with connect() as mq:
 
 
 def test_the_ballast_is_taken(tmp_path: Path) -> None:
-    """Where others take what the store gave up, that is said, with what to do; it can be read, and goes on later."""
+    """If other programs take the released ballast, the error reports it; the store can be read, and resumes later."""
     said = run(TAKEN, tmp_path, "24m")
     assert said == ["True True True", "True", "True", "move a group True", "True", "True"]
 
@@ -371,13 +371,13 @@ for where in path, disk / "new":
 
 @pytest.mark.parametrize("how", ["killed", *nightly("closed")])
 def test_without_inodes(tmp_path: Path, how: str) -> None:
-    """Where the file system takes no more files a store is opened, read and trimmed, and errors speak of inodes."""
+    """If the file system has no inodes left, a store is opened, read and trimmed, and errors name inodes."""
     said = run(INODES, tmp_path, "48m,nr_inodes=120", how, WORDS)
     assert said == ["True", "True", "True True", "True", "True", "True True", "True True"]
 
 
 def run(code: str, tmp_path: Path, size: str, *arguments: str, seconds: float = 100) -> list[str]:
-    """Run code with a small disk of its own; return the lines that it prints."""
+    """Run code on a small disk, and return its output lines."""
     script = 'mount -t tmpfs -o size="$5" tmpfs "$1"; "$2" -c "$3" "$1" "$4" "$6"'
     given = (*arguments, "", "")
     said = in_a_namespace(script, tmp_path, sys.executable, WORDS + code, given[0], size, given[1], seconds=seconds)
@@ -388,7 +388,7 @@ def run(code: str, tmp_path: Path, size: str, *arguments: str, seconds: float = 
 
 
 def test_its_size(path: Path, open_store: OpenStore) -> None:
-    """The ballast is real room: small for a small store, as large as what is stored, and bounded by its setting."""
+    """The ballast is allocated space: small for a small store, as large as the stored data, and up to its setting."""
     store = open_store(sync="os", ballast_max_bytes=8 << 20)
     assert MIN_BALLAST_BYTES <= taken(path) <= 2 * MIN_BALLAST_BYTES
     log = new_log(store)
@@ -406,14 +406,14 @@ def test_its_size(path: Path, open_store: OpenStore) -> None:
 
 
 def test_none(path: Path, open_store: OpenStore) -> None:
-    """A store without a ballast is one as before."""
+    """A store without a ballast works as before."""
     store = open_store(sync="os", ballast_max_bytes=0)
     put(store, new_log(store), b"x")
     assert taken(path) == 0
 
 
 def test_made_later(path: Path, open_store: OpenStore) -> None:
-    """A store that has none, an older one or a copy, gets its ballast when it is opened."""
+    """A store without a ballast, an older one or a copy, gets it when it is opened."""
     open_store().close(10)
     (path / BALLAST).unlink()
     store = open_store()
@@ -422,7 +422,7 @@ def test_made_later(path: Path, open_store: OpenStore) -> None:
 
 
 def test_a_hole_is_no_room(path: Path, open_store: OpenStore) -> None:
-    """A ballast that a copy made a hole of is filled again."""
+    """A ballast that a copy turned into a hole is allocated again."""
     open_store().close(10)
     (path / BALLAST).write_bytes(b"")
     os.truncate(path / BALLAST, 1 << 20)
@@ -432,7 +432,7 @@ def test_a_hole_is_no_room(path: Path, open_store: OpenStore) -> None:
 
 
 def test_not_in_backups(path: Path, tmp_path: Path) -> None:
-    """A backup has no ballast; the statistics tell of it."""
+    """A backup has no ballast; the statistics show it."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         assert mq.unwrap(RocksMQStatistics).ballast == taken(path)
         back_up_store(native(mq), tmp_path / "backup")
@@ -442,13 +442,13 @@ def test_not_in_backups(path: Path, tmp_path: Path) -> None:
 
 
 def taken(path: Path) -> int:
-    """Return what the ballast of a store takes on disk."""
+    """Return the space of a store's ballast on disk."""
     ballast = path / BALLAST
     return ballast.stat().st_blocks * 512 if ballast.exists() else 0
 
 
 def test_each_error_is_its_own(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a full disk refuses is told by each operation as its own, not as the one that found the disk full."""
+    """Each operation that a full disk refuses raises its own error, not the error of the first one to find it full."""
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         mq.create_topic("t")
         engine = native(mq).engine

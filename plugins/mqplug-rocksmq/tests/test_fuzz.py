@@ -1,4 +1,4 @@
-"""Bytes and texts from anywhere: what makes no sense is a typed error, and costs no more than it has bytes."""
+"""Arbitrary bytes and texts: invalid ones raise typed errors, at a cost in proportion to their size."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ headers = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size
 
 @st.composite
 def pages(draw: st.DrawFn) -> bytes:
-    """A page of all kinds of messages, as this program writes it."""
+    """A page with all kinds of messages, as this program writes it."""
     found = draw(values)
     count = len(found)
     keys = draw(st.none() | st.lists(st.none() | st.binary(max_size=9), min_size=count, max_size=count))
@@ -57,7 +57,7 @@ def pages(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def forged(draw: st.DrawFn) -> bytes:
-    """A page whose bytes were changed by somebody who knows how checksums are made."""
+    """A page whose bytes were changed by a program that recomputes its checksums."""
     raw = bytearray(draw(pages()))
     for _ in range(draw(st.integers(1, 4))):
         number = draw(st.sampled_from([0, 1, 2, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1]) | st.integers(0, 2**32 - 1))
@@ -81,7 +81,7 @@ LOOKS: dict[str, Callable[[Page], Any]] = {
 @settings(max_examples=300, deadline=None)
 @given(forged())
 def test_forged_pages(raw: bytes) -> None:
-    """However a page was forged, each of its columns can be read, or is ``Corrupt``."""
+    """In any forged page, each column can be read or is ``Corrupt``."""
     with suppress(Corrupt):
         page = Page(raw)
         for look in LOOKS.values():
@@ -92,7 +92,7 @@ def test_forged_pages(raw: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 @given(forged())
 def test_what_is_taken_in_can_be_read(raw: bytes) -> None:
-    """A page that a store takes in from another process can be read by everybody, as lists and as Arrow."""
+    """A page that a store accepts from another process can be read as lists and as Arrow."""
     with suppress(Corrupt):
         page = Page(raw)
         page.unsealed()
@@ -104,7 +104,7 @@ def test_what_is_taken_in_can_be_read(raw: bytes) -> None:
 @settings(max_examples=100, deadline=None)
 @given(pages())
 def test_whole_pages_are_taken_in(raw: bytes) -> None:
-    """A page that this program wrote is taken in as it is."""
+    """A page that this program wrote is accepted unchanged."""
     times = Page(raw).times()
     if max(times) < 253_402_300_800_000:
         assert Page(raw).unsealed().newest == max(times)
@@ -128,7 +128,7 @@ def mq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mqplug.Client]:
 @settings(max_examples=300)
 @given(words | st.binary(max_size=60))
 def test_texts_that_are_no_ids(text: str | bytes) -> None:
-    """A text or bytes that is no id or position is ``InvalidMessageId``, or a ``TypeError`` where it is no text."""
+    """A text or bytes that is not an id or position is ``InvalidMessageId``; other types raise ``TypeError``."""
     for kind in (mqplug.MessageId, mqplug.Position):
         with suppress(mqplug.InvalidMessageId, TypeError):
             kind.parse(text)  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_texts_that_are_no_ids(text: str | bytes) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_ids_that_were_changed(mq: mqplug.Client, data: st.DataObject) -> None:
-    """An id whose text was changed is refused, or is another id that a store refuses or waits for; nothing else."""
+    """A changed id is refused, or is another id, which a store refuses or waits for."""
     text = str(mq.bounds("orders")[0].first_id)
     place = data.draw(st.integers(0, len(text) - 1))
     changed = text[:place] + data.draw(st.text(max_size=3)) + text[place + data.draw(st.integers(0, 3)) :]
@@ -149,7 +149,7 @@ def test_ids_that_were_changed(mq: mqplug.Client, data: st.DataObject) -> None:
 @settings(max_examples=200, deadline=None)
 @given(coordinates=st.lists(st.integers(-(2**70), 2**70), min_size=1, max_size=3).map(tuple))
 def test_coordinates_from_anywhere(mq: mqplug.Client, coordinates: tuple[int, ...]) -> None:
-    """Whatever an id's coordinates are, a seek to it is done or is a typed error."""
+    """A seek to an id with any coordinates succeeds or raises a typed error."""
     [log] = mq.partitions("orders")
     with mq.consumer("orders", start=mqplug.EARLIEST) as orders:
         for place in (mqplug.MessageId(log, coordinates), mqplug.Position(log, coordinates)):
@@ -170,7 +170,7 @@ READERS: list[Callable[[bytes], Any]] = [
 
 @given(st.sampled_from(READERS), st.binary(max_size=80))
 def test_values_that_cannot_be_understood(read: Callable[[bytes], Any], raw: bytes) -> None:
-    """A small value that is no such thing raises what ``check`` and ``repair`` take for that."""
+    """An invalid small value raises one of the errors that ``check`` and ``repair`` treat as damage."""
     with suppress(*NOT_UNDERSTOOD):
         read(raw)
 
@@ -180,7 +180,7 @@ def test_values_that_cannot_be_understood(read: Callable[[bytes], Any], raw: byt
     "noise", [b"", b"\xff" * 7, b"[]", b"{}", b"[" * 99999], ids=["empty", "bytes", "list", "map", "deep"]
 )
 def test_a_store_whose_small_values_make_no_sense(path: Path, open_store: OpenStore, key: bytes, noise: bytes) -> None:
-    """A store in which a small value cannot be understood is ``Corrupt`` at open, and lets go of everything."""
+    """A store with an invalid small value is ``Corrupt`` at open, and releases everything."""
     store = open_store(sync="os")
     log = new_log(store)
     put(store, log, b"a")
@@ -205,7 +205,7 @@ def test_a_store_whose_small_values_make_no_sense(path: Path, open_store: OpenSt
 
 @pytest.fixture(scope="module")
 def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mqplug.Client]:
-    """A client of a store of this process, with a topic of which others send and read."""
+    """A client of a store of this process, with a topic that other processes use."""
     path = tmp_path_factory.mktemp("owned") / "store"
     logging.getLogger("mqplug.rocksmq").setLevel(logging.CRITICAL)
     with mqplug.connect("rocksmq", path=str(path), sync="os") as client:
@@ -215,7 +215,7 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mqplug.Client]:
 
 
 def talk(mq: mqplug.Client, *said: bytes) -> bytes:
-    """Say something to the owner as any process might, and hear it out."""
+    """Send bytes to the owner as any process could, and read its answers to the end."""
     owner = read_owner(native(mq).path)
     assert owner is not None
     assert owner.socket is not None
@@ -234,7 +234,7 @@ def talk(mq: mqplug.Client, *said: bytes) -> bytes:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pages() | forged() | st.binary(max_size=200), min_size=1, max_size=3))
 def test_pages_from_anybody(owned: mqplug.Client, sent: list[bytes]) -> None:
-    """Whatever another process has stored, everything that is stored can be read, in order, as lists and as Arrow."""
+    """Everything that other processes stored can be read, in order, as lists and as Arrow."""
     append = {"call": "append", "sequence": 0, "topic": "orders", "partition": 0, "again": 0}
     talk(
         owned,
@@ -267,7 +267,7 @@ requests = st.fixed_dictionaries(
 def test_a_member_that_talks_nonsense(
     owned: mqplug.Client, group: str | None, said: list[dict[str, Any]], rest: bytes
 ) -> None:
-    """A member in another process that talks nonsense ends, gives back what it held, and nobody else ends."""
+    """A member that sends nonsense ends and returns its messages, and no other member ends."""
     logs = owned.partitions("orders")
     start: Any = spi.Latest() if group else {log: mqplug.Position(log, (0,)) for log in logs}
     options = to_wire(spi.ConsumerOptions(logs=logs, group=group, start=start))
@@ -277,5 +277,5 @@ def test_a_member_that_talks_nonsense(
     with owned.consumer("orders", group="group", mode="exclusive") as alone, owned.producer("orders") as out:
         sent = out.send(b"x")
         while (message := alone.receive(timeout=20)) and message.id != sent:
-            """Go on."""
+            """Continue."""
         assert message is not None

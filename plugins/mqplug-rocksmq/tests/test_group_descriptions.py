@@ -1,4 +1,4 @@
-"""Descriptions of groups: members of all processes, by names that lead to their processes."""
+"""Descriptions of groups: members of all processes, with names that identify their processes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def members(mq: mqplug.Client) -> tuple[GroupMember, ...]:
 
 
 def process_of(member: GroupMember) -> int:
-    """The process that a member's name leads to."""
+    """Return the process that a member's name identifies."""
     return int(member.name.split("-")[1])
 
 
 @pytest.mark.parametrize("mode", ["ordered", "shared"])
 def test_members_of_all_processes_are_described(path: Path, mq: mqplug.Client, mode: mqplug.spi.Mode) -> None:
-    """A member in another process and one in this are told apart by process ids, and have their partitions."""
+    """Members in another process and in this one are distinguished by process ids, and have their partitions."""
     logs = mq.partitions("orders")
     with python(MEMBER, path, mode) as other, mq.consumer("orders", group="g", mode=mode) as mine:
         assert line(other) == "member"
@@ -64,7 +64,7 @@ def test_members_of_all_processes_are_described(path: Path, mq: mqplug.Client, m
 
 
 def test_members_are_named_after_a_takeover(path: Path) -> None:
-    """When the owner is killed, its successor describes the members that came over, and the positions of others."""
+    """After the owner is killed, its successor describes the members that moved over, and other groups' positions."""
     with owned_elsewhere(path) as (owner, mq), mq.consumer("orders", group="g") as mine:
         mq.reset_group("idle", "orders", EARLIEST)
         eventually(lambda: not mine.receive(0.01) and members(mq)[0].logs)
@@ -75,7 +75,7 @@ def test_members_are_named_after_a_takeover(path: Path) -> None:
 
 
 def test_an_unknown_group_is_not_found(mq: mqplug.Client) -> None:
-    """A group that only had a member on a topic that is gone is not found either."""
+    """A group that only had a member on a deleted topic is not found either."""
     with pytest.raises(GroupNotFound, match="no position and no members"):
         mq.describe_group("g")
     mq.reset_group("g", "orders", EARLIEST)

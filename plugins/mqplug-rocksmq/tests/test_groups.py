@@ -11,7 +11,7 @@ pytestmark = pytest.mark.python
 
 
 def test_places_are_exact(open_store: OpenStore) -> None:
-    """A group's place keeps every gap, also when the store was opened again."""
+    """A group's position keeps every gap, also after the store is reopened."""
     store = open_store(sync="os")
     log = new_log(store)
     place = StoredPosition(5, tuple((start, start + 1) for start in range(6, 5000, 2)))
@@ -22,7 +22,7 @@ def test_places_are_exact(open_store: OpenStore) -> None:
 
 
 def test_start_keeps_what_is_there(store: Store) -> None:
-    """A start counts only in logs where the group has no place."""
+    """A start is stored only in logs where the group has no position."""
     first, second = new_log(store, "a"), new_log(store, "b")
     store.groups.store("g", {first: StoredPosition(7)}, 30)
     held = store.groups.start("g", {first: StoredPosition(1), second: StoredPosition(2)}, 30)
@@ -31,7 +31,7 @@ def test_start_keeps_what_is_there(store: Store) -> None:
 
 
 def test_names(store: Store) -> None:
-    """Groups are listed by log, and a name may begin like another."""
+    """Groups are listed by log, even if one name is a prefix of another."""
     first, second = new_log(store, "a"), new_log(store, "b")
     store.groups.store("g", {first: StoredPosition(0)}, 30)
     store.groups.store("g1", {first: StoredPosition(0), second: StoredPosition(0)}, 30)
@@ -45,7 +45,7 @@ def test_names(store: Store) -> None:
 
 
 def test_places_go_with_their_topic(store: Store) -> None:
-    """Deleting a topic forgets the groups' places in it, and no place can be stored there."""
+    """Deleting a topic deletes the groups' positions in it, and no position can be stored there."""
     log = new_log(store)
     store.groups.store("g", {log: StoredPosition(3)}, 30)
     store.delete_topic("orders")

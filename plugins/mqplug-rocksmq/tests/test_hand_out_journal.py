@@ -1,4 +1,4 @@
-"""The journal of hand-outs: what outlives a kill, and what happens without room, at damage, at a copy and at a fork."""
+"""The journal of hand-outs: what survives a kill, and behaviour without space, on damage, in copies and after forks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def handed_out(path: Path, count: int) -> int:
-    """Note so many hand-outs, each as one attempt more, and be killed; return the number of RocksDB's writes."""
+    """Record hand-outs, each with one more attempt, and be killed. Return the number of RocksDB's writes."""
     with python(HANDS_OUT, path, count) as process:
         writes = int(line(process))
         process.wait(30)
@@ -61,24 +61,24 @@ def recalled(store: Store, log: int = 0) -> dict[int, int]:
 
 @pytest.fixture
 def hand_outs(store: Store) -> HandOuts:
-    """Hand-outs of a new log, which go to the file from now on."""
+    """Hand-outs of a new log, which go to the file."""
     made = HandOuts(store.journal, new_log(store), GROUP)
     made.recall()
     return made
 
 
 def take(hand_outs: HandOuts, *offsets: int, attempt: int = 1) -> None:
-    """Note that these messages go to a member."""
+    """Record that these messages go to a member."""
     hand_outs.take([Lease((offset,), attempt) for offset in offsets], elsewhere=False)
 
 
 def stored(store: Store, hand_outs: HandOuts, offsets: Iterable[int]) -> None:
-    """Note that these messages were acked, and that the acks are stored."""
+    """Record that these messages were acked, and that the acks are stored."""
     hand_outs.acked(offsets)
     store.journal.drop(hand_outs.take_over())
 
 
-# what outlives its process -----------------------------------------------------------------------------------
+# survival of the process ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("mapped")
@@ -96,14 +96,14 @@ def test_whoever_opens_the_store_folds(path: Path, open_store: OpenStore) -> Non
 
 @pytest.mark.usefixtures("mapped")
 def test_a_full_file_is_folded(path: Path, open_store: OpenStore) -> None:
-    """More notes than the file has room for outlive their process too, at few writes of RocksDB."""
+    """More notes than fit into the file survive their process too, with few writes of RocksDB."""
     count = 3 * JOURNAL_BYTES // 50
     assert 1 <= handed_out(path, count) <= 5
     assert recalled(open_store(sync="os")) == {each: each + 1 for each in range(count)}
 
 
 def test_a_note_larger_than_the_file(hand_outs: HandOuts, store: Store) -> None:
-    """It is folded at once."""
+    """A note larger than the file is folded at once."""
     offsets = range(0, JOURNAL_BYTES // 8, 2)
     take(hand_outs, *offsets)
     assert len(store.engine.pages.scan(HANDED_OUT)) == 1
@@ -111,7 +111,7 @@ def test_a_note_larger_than_the_file(hand_outs: HandOuts, store: Store) -> None:
 
 
 def test_a_closed_store_has_nothing_in_the_file(path: Path, hand_outs: HandOuts, store: Store) -> None:
-    """A close folds, so that the database is all there is."""
+    """A close folds, so that the database has everything."""
     take(hand_outs, 5)
     store.close(10)
     (path / HAND_OUTS).unlink()
@@ -135,7 +135,7 @@ def test_what_no_longer_counts_is_not_folded(hand_outs: HandOuts, store: Store) 
 
 
 def test_a_fold_before_acks_are_stored(hand_outs: HandOuts, store: Store) -> None:
-    """A note counts until the ack is stored, whatever other groups fold in between: a kill before that is survived."""
+    """A note counts until the ack is stored, even if other groups fold before; a kill in between loses nothing."""
     take(hand_outs, 5)
     hand_outs.acked([5])
     store.journal.fold()
@@ -148,7 +148,7 @@ def test_a_fold_before_acks_are_stored(hand_outs: HandOuts, store: Store) -> Non
 def test_a_fold_while_a_message_is_handed_out_again(
     hand_outs: HandOuts, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The earlier note counts until there is the next one, whatever other groups fold in between."""
+    """The earlier note counts until the next one exists, even if other groups fold in between."""
     take(hand_outs, 5)
     note = store.journal.note
 
@@ -163,7 +163,7 @@ def test_a_fold_while_a_message_is_handed_out_again(
 
 
 def test_a_note_that_was_partly_acked(hand_outs: HandOuts, store: Store) -> None:
-    """It counts for the acked message until the ack is stored, though the other was handed out again."""
+    """The note counts for the acked message until the ack is stored, though its other message was handed out again."""
     take(hand_outs, 5, 6)
     hand_outs.acked([5])
     take(hand_outs, 6, attempt=2)
@@ -172,7 +172,7 @@ def test_a_note_that_was_partly_acked(hand_outs: HandOuts, store: Store) -> None
     assert recalled(store) == {6: 2}
 
 
-# what is forgotten -------------------------------------------------------------------------------------------
+# forgotten notes -----------------------------------------------------------------------------------------------
 
 MOVES = """
 mq = mqplug.connect("rocksmq", path=str(path), sync="os")
@@ -196,7 +196,7 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("how", ["kept", "seek", *nightly("closed", "reset", "deleted")])
 def test_moved_and_killed(path: Path, how: str) -> None:
-    """Attempts end with a seek, a reset and the group, and do not come back from the file after a kill."""
+    """A seek, a reset and a deleted group end attempts, which do not come back from the file after a kill."""
     with python(MOVES, path, how) as process:
         assert line(process) == "done"
         process.kill()
@@ -206,19 +206,19 @@ def test_moved_and_killed(path: Path, how: str) -> None:
 
 
 def test_a_deleted_topic(hand_outs: HandOuts, store: Store) -> None:
-    """Its notes are not folded."""
+    """Notes of a deleted topic are not folded."""
     take(hand_outs, 1)
     store.delete_topic("orders")
     store.journal.fold()
     assert store.engine.pages.scan(HANDED_OUT) == []
 
 
-# without room ------------------------------------------------------------------------------------------------
+# without space -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def full(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Let no note be written to RocksDB, as on a full disk, until the function is called."""
+    """Prevent notes from being written to RocksDB, as on a full disk, until the returned function is called."""
     with monkeypatch.context() as patched:
         patched.setattr(store.journal, "write", lambda plan: False)
         yield patched.undo
@@ -226,7 +226,7 @@ def full(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[],
 
 @pytest.mark.usefixtures("mapped")
 def test_forgotten_without_room(hand_outs: HandOuts, store: Store, path: Path, full: Callable[[], None]) -> None:
-    """What cannot be folded before it is forgotten goes with the file."""
+    """Notes that cannot be folded before they are forgotten are removed with the file."""
     take(hand_outs, 1)
     assert notes_key(0, GROUP) in (path / HAND_OUTS).read_bytes()
     hand_outs.forgotten()
@@ -239,7 +239,7 @@ def test_forgotten_without_room(hand_outs: HandOuts, store: Store, path: Path, f
 
 @pytest.mark.parametrize("written", [False, True])
 def test_an_interrupted_fold(hand_outs: HandOuts, store: Store, monkeypatch: pytest.MonkeyPatch, written: bool) -> None:
-    """After a Ctrl-C in a fold, whether its write was done or not, the next note is folded with those before."""
+    """After Ctrl-C in a fold, before or after its write, the next note is folded with the earlier ones."""
     write = store.journal.write
 
     def interrupted(plan: AddChanges) -> bool:
@@ -259,7 +259,7 @@ def test_an_interrupted_fold(hand_outs: HandOuts, store: Store, monkeypatch: pyt
 
 
 def test_where_no_file_can_be_mapped(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a file system that may need room to write to what it has allocated, each note is folded at once."""
+    """On a file system that may need new space to rewrite allocated blocks, each note is folded at once."""
     monkeypatch.setattr(module, "_IN_PLACE_TYPES", frozenset())
     store = open_store(sync="os")
     hand_outs = HandOuts(store.journal, new_log(store), GROUP)
@@ -271,12 +271,12 @@ def test_where_no_file_can_be_mapped(path: Path, open_store: OpenStore, monkeypa
 
 @pytest.mark.usefixtures("mapped")
 def test_its_blocks_are_allocated(hand_outs: HandOuts, path: Path) -> None:
-    """Writing to a mapped file that is sparse would kill the process where the disk is full."""
+    """The file's blocks are allocated: writing to a mapped sparse file on a full disk would kill the process."""
     assert (path / HAND_OUTS).stat().st_blocks * 512 >= JOURNAL_BYTES
 
 
 def test_no_room_for_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the blocks cannot be allocated, each note is folded at once."""
+    """If the blocks cannot be allocated, each note is folded at once."""
 
     def refuse(*_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -290,7 +290,7 @@ def test_no_room_for_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_full_file_without_room(hand_outs: HandOuts, store: Store, full: Callable[[], None]) -> None:
-    """Hand-outs go on though the notes can go nowhere; with room again, those that count are folded."""
+    """Hand-outs continue when notes cannot be stored; with space again, the notes that count are folded."""
     count = JOURNAL_BYTES // 30
     for offset in range(count):
         take(hand_outs, offset)
@@ -308,7 +308,7 @@ def records(count: int) -> bytes:
 
 
 def test_records() -> None:
-    """Records are read up to the first that is torn, or has another token; one behind it is a sign of damage."""
+    """Records are read up to the first one that is torn or has another token; a record after it shows damage."""
     raw, size = records(3), len(records(1))
     whole = {b"%d" % each: b"value" for each in range(3)}
     assert read_journal(raw, TOKEN) == (whole, None)
@@ -335,7 +335,7 @@ def spoil(path: Path, number: int) -> None:
 
 @pytest.mark.usefixtures("mapped")
 def test_a_damaged_file(path: Path, open_store: OpenStore) -> None:
-    """A check tells of it, a repair drops the file, and the notes before the damage count until then."""
+    """A check reports a damaged file, a repair drops it, and until then the notes before the damage count."""
     handed_out(path, 5)
     assert check_store(path).sound
     spoil(path, 2)
@@ -349,7 +349,7 @@ def test_a_damaged_file(path: Path, open_store: OpenStore) -> None:
 
 @pytest.mark.usefixtures("mapped")
 def test_a_damaged_file_is_opened(path: Path, open_store: OpenStore) -> None:
-    """The notes before the damage count, and the file is used anew."""
+    """The notes before the damage count, and the file is used again."""
     handed_out(path, 5)
     spoil(path, 2)
     store = open_store(sync="os")
@@ -360,7 +360,7 @@ def test_a_damaged_file_is_opened(path: Path, open_store: OpenStore) -> None:
 
 @pytest.mark.usefixtures("mapped")
 def test_an_incomplete_file_after_the_host_died(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no damage: what was not synced may be there in parts."""
+    """An incomplete file is not damage after the host died: unsynced notes may be there in part."""
     handed_out(path, 5)
     spoil(path, 2)
     monkeypatch.setattr(WitnessRecord, "host_ended", True)
@@ -379,7 +379,7 @@ CONTENTS = {
 @pytest.mark.usefixtures("mapped")
 @pytest.mark.parametrize("name", ["little", "noise", *nightly("nothing", "zeros", "too much")])
 def test_other_content(path: Path, open_store: OpenStore, name: str) -> None:
-    """Whatever the file has, the store opens, and the file is used."""
+    """With any content of the file, the store opens and uses the file."""
     handed_out(path, 1)
     (path / HAND_OUTS).write_bytes(CONTENTS[name])
     store = open_store(sync="os")
@@ -397,7 +397,7 @@ def test_other_content(path: Path, open_store: OpenStore, name: str) -> None:
 
 
 def test_a_backup(path: Path, tmp_path: Path, hand_outs: HandOuts, store: Store) -> None:
-    """It has what was handed out before it, and not what was handed out after."""
+    """A backup has the hand-outs before it, and no later ones."""
     take(hand_outs, 0)
     take(hand_outs, 1)
     back_up_store(store, tmp_path / "backup")
@@ -409,7 +409,7 @@ def test_a_backup(path: Path, tmp_path: Path, hand_outs: HandOuts, store: Store)
 
 
 def test_a_copy_of_a_killed_store(path: Path, tmp_path: Path, store: Store) -> None:
-    """A store that was not closed is copied with its journal."""
+    """A copy of a store that was not closed has its journal."""
     handed_out(tmp_path / "killed", 2)
     restore_backup(tmp_path / "killed", tmp_path / "copy")
     copied = Store(tmp_path / "copy", store.settings)
@@ -419,7 +419,7 @@ def test_a_copy_of_a_killed_store(path: Path, tmp_path: Path, store: Store) -> N
 
 @pytest.mark.usefixtures("mapped")
 def test_a_fork(mq: mqplug.Client, path: Path) -> None:
-    """The child of a fork writes nothing to the file; the parent goes on."""
+    """The child of a fork writes nothing to the file, and the parent continues to."""
     jobs(mq, 3)
     member = Sharer(mq)
     member.take(1)
@@ -442,7 +442,7 @@ def test_a_fork(mq: mqplug.Client, path: Path) -> None:
 
 
 def test_the_token_is_in_the_database(hand_outs: HandOuts, store: Store) -> None:
-    """Each fold stores another, so that what is in the file counts no more."""
+    """Each fold stores a new token, so that the records in the file no longer count."""
     tokens = set()
     for offset in range(3):
         take(hand_outs, offset)

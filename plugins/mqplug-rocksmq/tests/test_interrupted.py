@@ -1,4 +1,4 @@
-"""Ctrl-C in the midst of a write: what is in memory is what is stored, whichever it came first."""
+"""Ctrl-C during a write: memory and disk agree, whichever of them it interrupts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqplug_rocksmq._store.store import Store
 
 
 class Press(Protocol):
-    """Has Ctrl-C come with a write, after so many others: just before it, or just behind it."""
+    """Sends Ctrl-C with a write, after a number of others: just before it, or right after it."""
 
     def __call__(self, late: bool, after: int = 0) -> None: ...
 
@@ -38,7 +38,7 @@ def store(mq: mqplug.Client) -> Store:
 
 @pytest.fixture
 def press(store: Store, monkeypatch: pytest.MonkeyPatch) -> Press:
-    """Have Ctrl-C come in the midst of what follows."""
+    """Send Ctrl-C during the block."""
     pages = store.engine.pages
     pages_write = pages.write
 
@@ -59,7 +59,7 @@ def press(store: Store, monkeypatch: pytest.MonkeyPatch) -> Press:
 
 
 def test_ctrl_c_within_a_write(mq: mqplug.Client, store: Store, press: Press) -> None:
-    """A write that Ctrl-C cuts short, before or after it, leaves a store that goes on without a hole."""
+    """A write that Ctrl-C interrupts, before or after it is stored, leaves a store that continues without a hole."""
     mq.create_topic("orders")
     log = store.topics.get("orders").logs[0]
     for late in (False, True):
@@ -75,7 +75,7 @@ def test_ctrl_c_within_a_write(mq: mqplug.Client, store: Store, press: Press) ->
 
 @pytest.mark.parametrize("late", [False, True])
 def test_ctrl_c_within_a_change(mq: mqplug.Client, press: Press, late: bool) -> None:
-    """A topic whose making Ctrl-C cuts short is there or it is not, and can be made and used then."""
+    """A topic whose creation Ctrl-C interrupts either exists or does not; it can then be created and used."""
     mq.create_topic("orders")
     press(late)
     with pytest.raises(KeyboardInterrupt):
@@ -91,7 +91,7 @@ def test_ctrl_c_within_a_change(mq: mqplug.Client, press: Press, late: bool) -> 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_ctrl_c_within_a_deletion(mq: mqplug.Client, press: Press, late: bool) -> None:
-    """A topic whose deletion Ctrl-C cuts short is whole or gone, and its name can be used."""
+    """A topic whose deletion Ctrl-C interrupts is complete or gone, and its name can be used."""
     mq.create_topic("orders")
     with mq.producer("orders") as out:
         out.send(b"old")
@@ -107,7 +107,7 @@ def test_ctrl_c_within_a_deletion(mq: mqplug.Client, press: Press, late: bool) -
 
 @pytest.mark.parametrize("late", [False, True])
 def test_ctrl_c_within_a_trim(mq: mqplug.Client, press: Press, late: bool) -> None:
-    """A trim that Ctrl-C cuts short has removed all that it was to remove, or nothing."""
+    """A trim that Ctrl-C interrupts has removed all of its messages, or none."""
     mq.create_topic("orders")
     with mq.producer("orders") as out:
         ids = [out.send(b"%d" % number) for number in range(4)]
@@ -124,7 +124,7 @@ def test_ctrl_c_within_a_trim(mq: mqplug.Client, press: Press, late: bool) -> No
 def test_ctrl_c_within_an_ingest(
     mq: mqplug.Client, press: Press, monkeypatch: pytest.MonkeyPatch, late: bool, after: int
 ) -> None:
-    """What Ctrl-C cuts short is taken in once, when it is asked for again, whichever step it was at."""
+    """An ingest that Ctrl-C interrupts in any step is stored once when it is repeated."""
     mq.create_topic("orders")
     with mq.producer("orders") as out:
         out.send(b"before")
@@ -143,7 +143,7 @@ def test_ctrl_c_within_an_ingest(
 
 @pytest.mark.parametrize("late", [False, True])
 def test_ctrl_c_within_a_commit(mq: mqplug.Client, press: Press, late: bool) -> None:
-    """A commit that Ctrl-C cuts short is stored in all its topics and shown to readers, or in none."""
+    """A commit that Ctrl-C interrupts is stored and visible in all its topics, or in none."""
     for topic in ("orders", "audit"):
         mq.create_topic(topic)
     driver, records = hold(mq), [Sent(b"1"), Sent(b"2", "audit")]

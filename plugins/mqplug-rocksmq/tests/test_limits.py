@@ -1,4 +1,4 @@
-"""What a store may not exceed: a full disk, a cap on the disk and a ceiling of memory."""
+"""Limits of a store: a full disk, a maximum of disk space and a maximum of memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mqplug_rocksmq._format.page import PageColumns
 
 
 def connect(path: Path, **settings: Any) -> mqplug.Client:
-    """Connect, also on a busy machine."""
+    """Connect, with time for a busy machine."""
     return mqplug.connect("rocksmq", path=str(path), timeout=60, **settings)
 
 
@@ -58,14 +58,14 @@ with mqplug.connect("rocksmq", path=str(path / "store"), sync=mode) as mq:
 
 @pytest.mark.parametrize("sync", ["os", *nightly("always", "interval")])
 def test_a_full_disk(tmp_path: Path, sync: str) -> None:
-    """Where there is no room a send is ``StorageFull``, nothing is lost, and with room again sending goes on."""
+    """Without disk space a send is ``StorageFull`` and nothing is lost; once there is space, sends continue."""
     script = 'mount -t tmpfs -o size=64m tmpfs "$1"; "$2" -c "$3" "$1" "$4"'
     said = in_a_namespace(script, tmp_path, sys.executable, FULL, sync).splitlines()
     assert said == ["StorageFull True", "True", "True True", "True True"]
 
 
 def test_everything_goes_back(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a full disk kept from being done is not half done: topics, trims and offsets are as they were."""
+    """Operations that a full disk prevents are undone completely: topics, trims and offsets are unchanged."""
     store = open_store(sync="os")
     log = new_log(store)
     put(store, log, b"a", b"b")
@@ -97,13 +97,13 @@ def _no_room(_: object) -> None:
     raise StorageFull("the disk of the store is full")
 
 
-# caps ----------------------------------------------------------------------------------------------------
+# maximum of disk space -----------------------------------------------------------------------------------------
 
 CAP = 64 << 20
 
 
 def used(path: Path) -> int:
-    """Return what a directory takes on disk."""
+    """Return the size of a directory on disk."""
     size = 0
     for file in path.rglob("*"):
         with suppress(FileNotFoundError):
@@ -114,7 +114,7 @@ def used(path: Path) -> int:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("count", [300, *nightly(600)])
 def test_a_store_keeps_to_its_disk(path: Path, open_store: OpenStore, count: int) -> None:
-    """However much is sent, a store takes no more of the disk than it may, and no topic is spared."""
+    """A store keeps to its maximum of disk space under any load, and drops messages of all topics."""
     store = open_store(sync="os", disk_max_bytes=CAP)
     logs = [new_log(store, f"t{number}", milliseconds=None) for number in range(3)]
     most, end = 0, time.monotonic() + 100
@@ -147,7 +147,7 @@ def test_the_oldest_go_first(open_store: OpenStore, path: Path, monkeypatch: pyt
 
 
 def test_a_slow_group_cannot_pin_the_disk(path: Path) -> None:
-    """A group that reads too slowly learns by ``PositionLost`` that what it wanted next is gone."""
+    """A group that reads too slowly gets ``PositionLost`` when its next message was dropped."""
     with connect(path, sync="os", disk_max_bytes=CAP, retention_interval=0.1) as mq:
         mq.create_topic("t", retention=float("inf"))
         with mq.producer("t") as out, mq.consumer("t", group="slow") as slow:
@@ -163,7 +163,7 @@ def test_a_slow_group_cannot_pin_the_disk(path: Path) -> None:
 
 def _take_all(consumer: mqplug.Consumer) -> None:
     while consumer.receive(timeout=10):
-        """What was fetched before is delivered first."""
+        """Fetched messages are delivered first."""
 
 
 def _low(mq: mqplug.Client) -> int:
@@ -205,6 +205,6 @@ print(resident()["VmHWM:"] - bare, flush=True)
     [(64, 1000, 1, 600), *nightly((64, 2000, 1, 1500), (256, 1000, 10, 1500))],
 )
 def test_memory_has_a_ceiling(path: Path, memory: int, topics: int, partitions: int, pages: int) -> None:
-    """With thousands of logs, and hundreds of megabytes written and read, a process takes no more than was set."""
+    """With thousands of logs, and hundreds of megabytes written and read, a process keeps to its memory limit."""
     with python(MEMORY, path, memory, topics, partitions, pages) as process:
         assert int(line(process)) < memory

@@ -1,4 +1,4 @@
-"""Members of groups, at the driver's seam: pauses, added partitions, modes, and what is refused while they live."""
+"""Members of groups, at the driver interface: pauses, added partitions, modes, and refusals while they are members."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def mq(path: Path) -> Iterator[mqplug.Client]:
 
 
 def fill(mq: mqplug.Client, partition: int, *values: bytes) -> list[mqplug.MessageId]:
-    """Send values to a partition; their ids."""
+    """Send values to a partition, and return their ids."""
     with mq.producer("orders") as out:
         return list(out.send_many([mqplug.Record(value, partition=partition) for value in values]))
 
 
 @pytest.mark.parametrize("group", [None, "g"])
 def test_a_paused_log_stands_still(mq: mqplug.Client, group: str | None) -> None:
-    """While a log is paused only the others go on; afterwards it goes on where it stood."""
+    """While a log is paused, only the others deliver; afterwards it continues where it was."""
     zero, one = mq.partitions("orders")
     member = opened(mq, group)
     fill(mq, 0, b"a", b"b", b"c")
@@ -48,7 +48,7 @@ def test_a_paused_log_stands_still(mq: mqplug.Client, group: str | None) -> None
 
 
 def test_a_seek_leaves_a_log_paused(mq: mqplug.Client) -> None:
-    """A paused log that is moved delivers nothing until it is resumed, and then from there."""
+    """A paused log that is moved delivers nothing until it is resumed, and then from the new position."""
     zero, _ = mq.partitions("orders")
     fill(mq, 0, b"a", b"b")
     member = Member(mq, "orders", "g")
@@ -73,7 +73,7 @@ def opened(mq: mqplug.Client, group: str | None) -> Member:
 
 
 def test_added_partitions_belong_to_live_members(mq: mqplug.Client) -> None:
-    """Members that live share partitions that come to be, and read them from their beginning."""
+    """Current members share added partitions, and read them from their beginning."""
     members = [Member(mq, "orders", "g", start=LATEST) for _ in range(2)]
     old = fill(mq, 0, b"old")
     info = administer(mq, AddPartitions("orders", 4))
@@ -93,7 +93,7 @@ def test_added_partitions_belong_to_live_members(mq: mqplug.Client) -> None:
 
 
 def test_added_partitions_have_a_place_in_every_group(mq: mqplug.Client, path: Path) -> None:
-    """A group without members reads partitions that were added meanwhile from their beginning, whatever its start."""
+    """A group without members reads partitions that are added later from their beginning, whatever its start."""
     Member(mq, "orders", "g", start=LATEST).driver.close(10)
     administer(mq, AddPartitions("orders", 3))
     sent = fill(mq, 2, b"x")
@@ -106,7 +106,7 @@ def test_added_partitions_have_a_place_in_every_group(mq: mqplug.Client, path: P
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_partitions_only_grow(mq: mqplug.Client, count: int) -> None:
-    """As many as there are, or fewer, is an error that changes nothing."""
+    """A number of partitions that is not larger is an error that changes nothing."""
     with pytest.raises(ValueError, match="already has 2 partitions"):
         administer(mq, AddPartitions("orders", count))
     assert len(mq.partitions("orders")) == 2
@@ -119,7 +119,7 @@ PAIRS: list[tuple[Mode, Mode]] = [("exclusive", "exclusive"), ("exclusive", "ord
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_exclusive_is_alone(mq: mqplug.Client, first: Mode, second: Mode) -> None:
-    """A second consumer is refused when one of the two is exclusive; the name is free when the first has closed."""
+    """A second consumer is refused if one of the two is exclusive; once the first has closed, the group is free."""
     member = Member(mq, "orders", "g", first)
     with pytest.raises(ConsumerBusy, match="'g'"):
         Member(mq, "orders", "g", second)
@@ -129,7 +129,7 @@ def test_exclusive_is_alone(mq: mqplug.Client, first: Mode, second: Mode) -> Non
 
 
 def test_groups_are_listed_with_their_members(mq: mqplug.Client) -> None:
-    """Each group is named with the number of its members, on one topic or on any."""
+    """Each group is listed with the number of its members, on one topic or on any."""
     mq.create_topic("other")
     here = [Member(mq, "orders", "a"), Member(mq, "orders", "a")]
     Member(mq, "other", "b").driver.close(10)
@@ -142,7 +142,7 @@ def test_groups_are_listed_with_their_members(mq: mqplug.Client) -> None:
 
 
 def test_groups_with_members_are_left_alone(mq: mqplug.Client) -> None:
-    """A group is neither moved nor deleted while it has members; then it is, and is not found any more."""
+    """A group with members is neither moved nor deleted; afterwards it is, and is no longer found."""
     log: Log = mq.partitions("orders")[0]
     place = {log: GroupPosition(Position(log, (0,)))}
     member = Member(mq, "orders", "g")

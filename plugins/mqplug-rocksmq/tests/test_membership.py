@@ -1,4 +1,4 @@
-"""A member hands out nothing any more of what others may have by now, however late it notices."""
+"""A member hands out no message that others may have by now, however late it notices the change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import mqplug
 from mqplug_rocksmq._processes import member_tokens
 from mqplug_rocksmq._processes.member_tokens import MemberTokens, token_check
 
-COUNT = 5000  # more than the member is given at once, so that some wait in each place where they may
+COUNT = 5000  # more than the member gets at once, so that messages wait in each place where they can
 
 MEMBER = """
 receive = {
@@ -40,7 +40,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", grou
 
 @contextmanager
 def stopped_member(path: Path, way: str) -> Iterator[subprocess.Popen[str]]:
-    """A member in another process, stopped when it has handed out the first of the messages that it was given."""
+    """A member in another process, suspended after it has handed out its first message."""
     with python(MEMBER, path, way) as member:
         assert line(member) == "0"
         freeze(member)
@@ -48,7 +48,7 @@ def stopped_member(path: Path, way: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def wakes(member: subprocess.Popen[str]) -> str:
-    """Let a member go on, and receive once: what it gets."""
+    """Resume a member, and return the next message it receives."""
     member.send_signal(signal.SIGCONT)
     assert member.stdin is not None
     member.stdin.write("\n")
@@ -64,7 +64,7 @@ def fill(mq: mqplug.Client) -> None:
 
 
 def do_its_work(mq: mqplug.Client) -> None:
-    """Take all that there is as another member, ack and commit it, leave, and send one more message."""
+    """Receive everything as another member, ack and commit it, leave, and send one more message."""
     with mq.consumer("orders", group="g") as heir:
         assert [int(message.value or b"") for message in take(heir, COUNT, ack=True)] == list(range(COUNT))
         heir.commit()
@@ -74,7 +74,7 @@ def do_its_work(mq: mqplug.Client) -> None:
 
 @pytest.mark.parametrize("way", ["receive", "iterate", *nightly("receive_many")])
 def test_after_the_owner_was_killed(path: Path, way: str) -> None:
-    """What a member had in hand when the owner was killed, and another member then acked, it does not hand out."""
+    """A member does not hand out messages that another member acked after the owner was killed."""
     with python(HOLDER, path) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -89,7 +89,7 @@ def test_after_the_owner_was_killed(path: Path, way: str) -> None:
 
 @pytest.mark.parametrize("way", ["receive_many", *nightly("receive", "iterate")])
 def test_after_it_stood_still_for_too_long(path: Path, way: str) -> None:
-    """The same holds for a member that stood still until its session was over."""
+    """A member that was suspended beyond its session timeout hands out no message that others acked."""
     with mqplug.connect("rocksmq", path=str(path), session_timeout=1.0) as mq:
         fill(mq)
         with stopped_member(path, way) as member:
@@ -99,7 +99,7 @@ def test_after_it_stood_still_for_too_long(path: Path, way: str) -> None:
 
 
 def test_what_is_its_own_it_hands_out(path: Path) -> None:
-    """While no owner came after the one that was killed, a member hands out what it has."""
+    """Until another owner follows the killed one, a member hands out its fetched messages."""
     with python(HOLDER, path) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -113,7 +113,7 @@ def test_what_is_its_own_it_hands_out(path: Path) -> None:
 
 
 def test_a_token_is_of_one_member(tmp_path: Path) -> None:
-    """A member holds nothing when its token was removed, also when its place is another's by now."""
+    """A member without its token holds nothing, even if its place has another member's token."""
     memberships = MemberTokens(tmp_path)
     one = memberships.admit()
     assert one is not None
@@ -129,7 +129,7 @@ def test_a_token_is_of_one_member(tmp_path: Path) -> None:
 
 
 def test_a_new_owner_ends_all(tmp_path: Path) -> None:
-    """Where an owner left tokens behind, the next one removes them before it does anything else."""
+    """A new owner first removes the tokens that an earlier one left."""
     left = MemberTokens(tmp_path).admit()
     assert left is not None
     holds = token_check(tmp_path, left)
@@ -139,7 +139,7 @@ def test_a_new_owner_ends_all(tmp_path: Path) -> None:
 
 
 def test_more_members_than_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members beyond those that the file has room for get no token, until others leave."""
+    """Members beyond the file's capacity get no token until others leave."""
     monkeypatch.setattr(member_tokens, "MAX_CLIENT_CONNECTIONS", 3)
     memberships = MemberTokens(tmp_path)
     first, *_ = [memberships.admit() for _ in range(3)]
@@ -150,7 +150,7 @@ def test_more_members_than_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where there is no room for the file, the owner logs it, and members get no token."""
+    """If there is no space for the file, the owner logs it, and members get no token."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:

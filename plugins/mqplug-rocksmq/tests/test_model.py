@@ -12,7 +12,7 @@ from mqplug_rocksmq._store.topics import TopicRetention
 
 
 class Model:
-    """What a log holds, as a plain list."""
+    """The content of a log, as a plain list."""
 
     def __init__(self) -> None:
         self.low = 0
@@ -29,7 +29,7 @@ def some_bytes(chance: random.Random) -> bytes | None:
 
 
 def some_messages(chance: random.Random) -> PageColumns:
-    """Return a batch with any of the columns absent."""
+    """Return a batch in which any of the columns may be absent."""
     count = chance.choice((1, 1, 2, 10, 1500))
     headers = [
         tuple((chance.choice(("a", "é", "")), some_bytes(chance)) for _ in range(chance.randrange(3)))
@@ -60,7 +60,7 @@ def trim(store: Store, log: int, model: Model, chance: random.Random) -> None:
 
 
 def look(store: Store, log: int, model: Model, chance: random.Random) -> None:
-    """Read from anywhere."""
+    """Read from any offset."""
     assert extent(store, log) == (model.low, len(model.stored))
     offset = chance.randrange(len(model.stored) + 3)
     if offset < model.low:
@@ -77,7 +77,7 @@ def look(store: Store, log: int, model: Model, chance: random.Random) -> None:
 
 
 def search(store: Store, log: int, model: Model, chance: random.Random) -> None:
-    """Look for a time, and for both ends."""
+    """Look up a time, and both ends."""
     time = chance.randrange(1005)
     assert store.first_at(log, time) == model.first_at(time)
     empty = model.low == len(model.stored)
@@ -86,7 +86,7 @@ def search(store: Store, log: int, model: Model, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 8))])
 def test_a_store_is_a_list(open_store: OpenStore, seed: int) -> None:
-    """Whatever is stored, trimmed, searched and opened again in whatever order, a log behaves as a list does."""
+    """After any sequence of appends, trims, look-ups and reopening, a log behaves like a list."""
     chance = random.Random(seed)
     store = open_store(sync="os")
     logs = store.topics.create("orders", 2, TopicRetention(None), 30).logs

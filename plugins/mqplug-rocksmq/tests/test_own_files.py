@@ -1,4 +1,4 @@
-"""The files of a store: what names it is never taken on trust, and nothing else is taken for one of them."""
+"""The files of a store: its identity is always verified, and no foreign file is used as one of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mqplug_rocksmq._engine.directory import (
 )
 from mqplug_rocksmq._engine.ownership import socket_path
 
-# what names the store ----------------------------------------------------------------------------------------
+# the identity --------------------------------------------------------------------------------------------------
 
 NAME = Identity("0b8a3bd2-3bfb-4b3a-9e75-8a7ee2f9e7a5")
 SIZE = len(json.dumps({**NAME._asdict(), "checksum": 4_294_967_295}, separators=(",", ":")))
@@ -42,7 +42,7 @@ DAMAGES = [*(f"flipped {at}" for at in range(SIZE)), "cut 1", "cut 30", "cut -1"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, mqplug.MessageId]:
-    """A closed store, and an id that it gave out."""
+    """A closed store, and an id of a message in it."""
     path = tmp_path_factory.mktemp("named") / "store"
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
@@ -52,14 +52,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, mqplug.Message
 
 @pytest.fixture
 def named(made: tuple[Path, mqplug.MessageId]) -> Iterator[tuple[Path, mqplug.MessageId]]:
-    """The same, with its name as it was written."""
+    """The same store, whose identity file is restored afterwards."""
     raw = (made[0] / IDENTITY).read_bytes()
     yield made
     (made[0] / IDENTITY).write_bytes(raw)
 
 
 def ids(path: Path) -> list[mqplug.MessageId]:
-    """Return the ids of what is stored, each of which is found by itself, too."""
+    """Return the ids of all messages, after checking that each one can be found."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         found = [message.id for message in mq.read("orders")]
         for known in found:
@@ -69,7 +69,7 @@ def ids(path: Path) -> list[mqplug.MessageId]:
 
 
 def damaged(path: Path, how: str) -> bytes:
-    """Damage the file that names a store; return what it was."""
+    """Damage the identity file of a store, and return its original content."""
     file = path / IDENTITY
     raw = file.read_bytes()
     kind, _, at = how.partition(" ")
@@ -85,7 +85,7 @@ def damaged(path: Path, how: str) -> bytes:
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_changed_name(named: tuple[Path, mqplug.MessageId], how: str) -> None:
-    """Whatever byte changes of the file that names a store, it is ``Corrupt``, and nothing is touched."""
+    """Whichever byte of the identity file changes, the store is ``Corrupt``, and nothing is changed."""
     path, _ = named
     damaged(path, how)
     with untouched(path), pytest.raises(Corrupt, match=f"{IDENTITY}.*mqplug rocksmq repair"):
@@ -94,7 +94,7 @@ def test_a_changed_name(named: tuple[Path, mqplug.MessageId], how: str) -> None:
 
 @pytest.mark.parametrize("how", ["flipped 9", f"flipped {SIZE - 5}", "cut 30", "emptied"])
 def test_a_repaired_name(named: tuple[Path, mqplug.MessageId], how: str) -> None:
-    """Check tells of a changed name, repair puts it right, and ids that were given out before stay valid."""
+    """A check reports a changed identity, a repair corrects it, and earlier ids remain valid."""
     path, known = named
     raw = damaged(path, how)
     (finding,) = check_store(path).findings
@@ -106,7 +106,7 @@ def test_a_repaired_name(named: tuple[Path, mqplug.MessageId], how: str) -> None
 
 
 def test_another_name(named: tuple[Path, mqplug.MessageId]) -> None:
-    """A file that names another store, as one of the first version may have been changed, is ``Corrupt`` as well."""
+    """An identity file with another store's id, as the first version could have, is ``Corrupt`` as well."""
     path, known = named
     raw = (path / IDENTITY).read_bytes()
     for said in (b'{"id": "' + NAME.id.encode() + b'", "format": 1}', json.dumps({**NAME._asdict()}).encode()):
@@ -120,7 +120,7 @@ def test_another_name(named: tuple[Path, mqplug.MessageId]) -> None:
 
 
 def test_no_name(named: tuple[Path, mqplug.MessageId]) -> None:
-    """Where the file that names a store is gone, check tells, and the next who opens it has the name from inside."""
+    """If the identity file is gone, a check reports it, and the next opener restores it from the database."""
     path, known = named
     raw = (path / IDENTITY).read_bytes()
     (path / IDENTITY).unlink()
@@ -130,7 +130,7 @@ def test_no_name(named: tuple[Path, mqplug.MessageId]) -> None:
 
 
 def test_a_name_without_a_checksum(named: tuple[Path, mqplug.MessageId]) -> None:
-    """A store whose name was written without a checksum, by an earlier version, opens as it is."""
+    """A store whose identity has no checksum, from an earlier version, opens as it is."""
     path, known = named
     raw = (path / IDENTITY).read_bytes()
     said = json.loads(raw)
@@ -140,7 +140,7 @@ def test_a_name_without_a_checksum(named: tuple[Path, mqplug.MessageId]) -> None
 
 
 def test_a_changed_name_of_an_open_store(path: Path) -> None:
-    """Of a store that another process has open, check tells of a changed name too."""
+    """A check reports a changed identity of a store that another process has open."""
     with serving(path):
         damaged(path, "flipped 20")
         command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "check", str(path)]
@@ -159,7 +159,7 @@ def opened(path: Path, **settings: bool) -> None:
 
 
 def put_there(path: Path, kind: str, target: Path) -> None:
-    """Put something in the place of a file of a store."""
+    """Put something in the place of a store's file."""
     if path.is_dir():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
@@ -176,7 +176,7 @@ def put_there(path: Path, kind: str, target: Path) -> None:
 @pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "directory"])
 @pytest.mark.parametrize("name", FILES)
 def test_something_else(closed: Path, tmp_path: Path, name: str, kind: str) -> None:
-    """What is no file of the store's own is refused by its name, at once, and what it leads to stays as it is."""
+    """Anything but a regular file of the store is refused by name, at once, and its target is not changed."""
     mine = tmp_path / "mine"
     mine.write_bytes((closed / name).read_bytes() if name == IDENTITY else b"precious")
     put_there(closed / name, kind, mine)
@@ -189,7 +189,7 @@ def test_something_else(closed: Path, tmp_path: Path, name: str, kind: str) -> N
 @pytest.mark.parametrize("name", [*FILES, "room", f"{IDENTITY}.new"])
 @pytest.mark.parametrize("there", [True, False])
 def test_a_prepared_directory(tmp_path: Path, name: str, there: bool) -> None:
-    """Links in a directory that is to become a store are followed nowhere: no file is written to, and none is made."""
+    """Links in a directory that becomes a store are not followed: no file is written or created through them."""
     path, target = tmp_path / "store", tmp_path / "target"
     path.mkdir(0o700)
     if there:
@@ -198,7 +198,7 @@ def test_a_prepared_directory(tmp_path: Path, name: str, there: bool) -> None:
     if name in FILES:
         with pytest.raises(ConfigError, match=f"{name} is a link"):
             connect(path)
-    else:  # what is to be new replaces it
+    else:  # a new file replaces the link
         opened(path)
     assert not there or target.read_text() == "precious"
     assert there or not target.exists()
@@ -206,7 +206,7 @@ def test_a_prepared_directory(tmp_path: Path, name: str, there: bool) -> None:
 
 @pytest.mark.parametrize("name", [DATABASE, STAGING, f"{DATABASE}/LOG", f"{DATABASE}/CURRENT"])
 def test_a_link_to_a_directory(closed: Path, tmp_path: Path, name: str) -> None:
-    """A link in the place of a directory of the store, or of one of RocksDB's files, is refused."""
+    """A link in place of a directory of the store, or of one of RocksDB's files, is refused."""
     elsewhere = tmp_path / "elsewhere"
     if (closed / name).exists():
         (closed / name).rename(elsewhere)
@@ -218,7 +218,7 @@ def test_a_link_to_a_directory(closed: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_the_path_is_a_link(closed: Path, tmp_path: Path) -> None:
-    """The path of a store, a backup and what is restored may be links themselves."""
+    """The path of a store, of a backup and of a restored store may itself be a link."""
     (tmp_path / "link").symlink_to(closed)
     opened(tmp_path / "link", create=False)
     (tmp_path / "target").mkdir()
@@ -228,7 +228,7 @@ def test_the_path_is_a_link(closed: Path, tmp_path: Path) -> None:
 
 
 def test_a_backup_with_links(closed: Path, tmp_path: Path) -> None:
-    """A backup that has links in it is not restored: they may lead to any file of who restores it."""
+    """A backup that contains links is not restored: they could lead to any file of the user who restores it."""
     (tmp_path / "mine").write_text("precious")
     (closed / DATABASE / "LOG.old.1").symlink_to(tmp_path / "mine")
     with pytest.raises(ConfigError, match=r"LOG\.old\.1 is a link"):
@@ -236,12 +236,12 @@ def test_a_backup_with_links(closed: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "restored").exists()
 
 
-# who may write -----------------------------------------------------------------------------------------------
+# write permissions ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o757, 0o1777])
 def test_others_may_write(closed: Path, mode: int) -> None:
-    """A directory that all may write into is refused, with what to do; so is one that is to become a store."""
+    """A directory that all users may write into is refused, with a fix; so is one for a new store."""
     closed.chmod(mode)
     with untouched(closed), pytest.raises(ConfigError, match=r"can be written by all users.*chmod go-w"):
         connect(closed)
@@ -254,7 +254,7 @@ def test_others_may_write(closed: Path, mode: int) -> None:
 
 
 def test_a_group_may_write(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that may write is refused, unless it is the one that many systems make for each user alone."""
+    """A directory that a group may write into is refused, unless it is the private group of the user."""
     from mqplug_rocksmq._engine import store_files
 
     closed.chmod(0o770)
@@ -275,7 +275,7 @@ class _Group:
 
 
 def test_modes(path: Path, tmp_path: Path) -> None:
-    """What a store makes is for its user alone, whatever the mask; so are backups."""
+    """A store's files are for its user only, whatever the umask; so are backups."""
     before = os.umask(0)
     try:
         opened(path)
@@ -291,7 +291,7 @@ def test_modes(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["open to all", "link"])
 def test_a_directory_for_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """A directory for sockets that others may enter, or that is a link, is passed over."""
+    """A directory for sockets that others may enter, or that is a link, is skipped."""
     offered = tmp_path / "run"
     if how == "link":
         (tmp_path / "real").mkdir(0o700)

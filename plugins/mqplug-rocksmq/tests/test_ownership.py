@@ -1,4 +1,4 @@
-"""Who owns a store, how that ends, and what a fork does not inherit."""
+"""Ownership of a store, its end, and what a fork does not inherit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mqplug_rocksmq._engine.ownership import Ownership, socket_path
 from mqplug_rocksmq._processes.owner import close_store, open_store
 from mqplug_rocksmq._store.store import Store
 
-# who owns it -------------------------------------------------------------------------------------------------
+# ownership -----------------------------------------------------------------------------------------------------
 
 
 def test_clients_share_a_store(path: Path, shared: Store) -> None:
@@ -37,13 +37,13 @@ def test_clients_share_a_store(path: Path, shared: Store) -> None:
 
 
 def test_settings_must_agree(path: Path, shared: Store) -> None:
-    """A second client with other settings is refused, because it would not get them."""
+    """A second client with other settings is refused, because they would not take effect."""
     with pytest.raises(ConfigError, match="sync='os'"):
         open_store(path, store_settings(sync="always"))
 
 
 def test_only_one_process_owns(path: Path, owner: subprocess.Popen[str]) -> None:
-    """A second process is told who owns the store."""
+    """A second process gets an error that names the owner."""
     with pytest.raises(AlreadyOpen, match=str(owner.pid)):
         open_store(path, store_settings())
 
@@ -77,7 +77,7 @@ def test_a_copy_does_not_end_ownership(path: Path, shared: Store, tmp_path: Path
 
 
 def test_an_owner_that_serves_nobody(path: Path) -> None:
-    """A store whose owner has no socket is open elsewhere, and that is said within the timeout."""
+    """A store whose owner has no socket is reported as open elsewhere, within the timeout."""
     ownership = Ownership(path)
     try:
         with pytest.raises(AlreadyOpen, match=str(os.getpid())):
@@ -90,7 +90,7 @@ def test_an_owner_that_serves_nobody(path: Path) -> None:
 
 
 def test_fork(shared: Store) -> None:
-    """In the child of a fork the store refuses everything and the child ends well; the parent goes on."""
+    """In the child of a fork the store refuses everything and the child ends normally; the parent continues."""
     log = new_log(shared)
     pid = os.fork()
     if pid == 0:
@@ -123,7 +123,7 @@ close_store(store)
 
 
 def test_a_forked_child_does_not_inherit_ownership(path: Path) -> None:
-    """When the parent dies, its forked child does not keep the store from others, and guests see the parent die."""
+    """A forked child keeps the store from no process after its parent's death, which client processes notice."""
     code = """
 mq = mqplug.connect("rocksmq", path=str(path))
 mq.create_topic("orders")
@@ -148,14 +148,14 @@ signal.pause()
 
 
 def test_nothing_native_is_imported_to_describe() -> None:
-    """Looking at the plugin imports neither RocksDB nor pyarrow."""
+    """Describing the plugin imports neither RocksDB nor pyarrow."""
     code = "import mqplug_rocksmq, sys; print(sorted({'rocksdict', 'pyarrow', 'crc32c'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
 @pytest.mark.parametrize("sync", ["interval", *nightly("always", "os")])
 def test_a_program_that_closes_nothing_exits_well(path: Path, sync: str) -> None:
-    """At the end of the program its store is closed for it: no crash, nothing lost, and no socket is left."""
+    """A program's open store is closed when it exits: no crash, nothing lost, and no socket left."""
     program = f"""
 import mqplug
 mq = mqplug.connect("rocksmq", path={str(path)!r}, sync={sync!r})
@@ -187,7 +187,7 @@ def test_serve_ends_in_order(path: Path, number: signal.Signals) -> None:
 
 
 def test_serve_where_another_process_owns(path: Path, owner: subprocess.Popen[str]) -> None:
-    """A second ``serve`` says in one line who owns the store."""
+    """A second ``serve`` reports in one line which process owns the store."""
     command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
@@ -196,7 +196,7 @@ def test_serve_where_another_process_owns(path: Path, owner: subprocess.Popen[st
 
 
 def serve_and_tell(path: Path, manager: socket.socket) -> subprocess.Popen[str]:
-    """Start ``serve --wait`` as a service of a service manager."""
+    """Start ``serve --wait`` under a service manager."""
     command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", str(path), "--wait"]
     environment = os.environ | {"NOTIFY_SOCKET": manager.getsockname()}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -204,15 +204,15 @@ def serve_and_tell(path: Path, manager: socket.socket) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def manager() -> Iterator[socket.socket]:
-    """The end of a service manager, at which its services report."""
+    """The socket of a service manager, to which its services report."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening, tempfile.TemporaryDirectory() as folder:
-        listening.bind(f"{folder}/manager")  # such a path has to be short
+        listening.bind(f"{folder}/manager")  # such a path must be short
         listening.settimeout(30)
         yield listening
 
 
 def test_serve_waits_for_another_owner(path: Path, owner: subprocess.Popen[str], manager: socket.socket) -> None:
-    """``serve --wait`` is ready while another program owns the store, and serves it when that ends."""
+    """``serve --wait`` is ready while another program owns the store, and serves it when that program ends."""
     with serve_and_tell(path, manager) as server:
         assert manager.recv(1000).decode().startswith("READY=1\nSTATUS=waiting: the store")
         assert line(server) == f"waiting: the store {path} is owned by process {owner.pid}"
@@ -229,7 +229,7 @@ def test_serve_waits_for_another_owner(path: Path, owner: subprocess.Popen[str],
 def test_a_serve_that_waits_ends_in_order(
     path: Path, owner: subprocess.Popen[str], manager: socket.socket, number: signal.Signals
 ) -> None:
-    """``serve --wait`` ends on a signal before it owns the store, and leaves the owner alone."""
+    """``serve --wait`` ends on a signal before it owns the store, and does not disturb the owner."""
     with serve_and_tell(path, manager) as server:
         assert line(server).startswith("waiting")
         server.send_signal(number)

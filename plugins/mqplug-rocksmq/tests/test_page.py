@@ -42,7 +42,7 @@ def test_golden_bytes(name: str) -> None:
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_golden_columns(name: str) -> None:
-    """A page of version 0.1 gives back what was put in."""
+    """A page of version 0.1 decodes to its original columns."""
     before, columns = COLUMNS[name]
     page = Page((GOLDEN / f"{name}.page").read_bytes())
     count = len(columns.times)
@@ -56,13 +56,13 @@ def test_golden_columns(name: str) -> None:
 @pytest.mark.parametrize("key", [None, b"", b"key-of-9", b"k" * 16])
 @pytest.mark.parametrize("value", [None, b"", b"v", b"v" * 128])
 def test_one_message_is_encoded_alike(key: bytes | None, value: bytes | None) -> None:
-    """The short way for a page of one message makes the very bytes of the long way."""
+    """The fast path for a page of one message produces the same bytes as the general one."""
     assert encode_single(7, key, value).seal(3) == encode_page(PageColumns([7], [value], [key])).seal(3)
 
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_columns_are_the_same_with_and_without_pyarrow(loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where pyarrow is loaded it decodes large pages; the values are the same."""
+    """With pyarrow loaded, large pages are decoded by it; the values are the same."""
     pytest.importorskip("pyarrow")
     if not loaded:
         monkeypatch.delitem(sys.modules, "pyarrow")
@@ -73,7 +73,7 @@ def test_columns_are_the_same_with_and_without_pyarrow(loaded: bool, monkeypatch
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_arrow_agrees(name: str) -> None:
-    """The record batch holds what the lists hold, and shares the page's memory."""
+    """The record batch has the content of the lists, and shares the page's memory."""
     pytest.importorskip("pyarrow")
     page = Page((GOLDEN / f"{name}.page").read_bytes())
     batch = page.to_arrow()
@@ -98,14 +98,14 @@ def test_every_flipped_bit_is_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 130])
 def test_truncated(length: int) -> None:
-    """A page that was cut off is refused."""
+    """A truncated page is refused."""
     raw = encode_page(COLUMNS["plain"][1]).seal(0)
     with pytest.raises(Corrupt):
         Page(raw[:length])
 
 
 def test_buffers_are_aligned() -> None:
-    """Every buffer starts at a multiple of eight bytes, as Arrow wants it."""
+    """Every buffer starts at a multiple of eight bytes, as Arrow requires."""
     body = encode_page(COLUMNS["headers"][1])
     assert {start % 8 for start in unpack("<26I", body.directory)[::2]} == {0}
 
@@ -117,7 +117,7 @@ def test_cut() -> None:
 
 
 def test_a_page_from_elsewhere_whose_offsets_lead_out_of_it() -> None:
-    """Offsets that point outside the page are Corrupt, as lists and as Arrow, whatever the checksum says."""
+    """Offsets that point outside the page are Corrupt, as lists and as Arrow, even with a valid checksum."""
     pytest.importorskip("pyarrow")
     good = encode_page(PageColumns([1] * 100, [b"value"] * 100))
     directory = unpack("<26I", good.directory)
@@ -134,7 +134,7 @@ def test_a_page_from_elsewhere_whose_offsets_lead_out_of_it() -> None:
 
 @pytest.mark.parametrize("times", [[5] * 3, [5, 6, 5], [-1, -1], [0], [2**53] * 40, [2**62, -(2**62)]])
 def test_timestamps_as_arrow(times: list[int]) -> None:
-    """A batch has a page's milliseconds, whatever they are."""
+    """A batch has the page's milliseconds, whatever they are."""
     pa = pytest.importorskip("pyarrow")
     from mqplug_rocksmq._format.from_pages_to_arrow import joined_columns
 

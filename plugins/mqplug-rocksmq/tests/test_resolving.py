@@ -1,4 +1,4 @@
-"""Positions that are looked up and computed: one store's, other stores', and those of a store with a new owner."""
+"""Resolved and computed positions: of one store, of other stores, and of a store with a new owner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
 
 
 def test_another_store(tmp_path: Path) -> None:
-    """A position of another store is refused by resolve, advance and distance; the end of all offsets is a limit."""
+    """A position of another store is refused by resolve, advance and distance; positions stop at the largest offset."""
     with (
         mqplug.connect("rocksmq", path=str(tmp_path / "one")) as mq,
         mqplug.connect("rocksmq", path=str(tmp_path / "two")) as other,
@@ -43,7 +43,7 @@ def test_another_store(tmp_path: Path) -> None:
 
 
 def test_an_owner_that_ends(path: Path) -> None:
-    """A client goes on to resolve and compute when the owner of its store ends, and positions stay what they are."""
+    """A client continues to resolve and compute when its store's owner ends, and positions stay the same."""
     with python(OWNER, path) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:

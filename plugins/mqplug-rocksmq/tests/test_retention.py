@@ -16,7 +16,7 @@ pytestmark = pytest.mark.python
 
 
 class Clock:
-    """Stands still until it is set."""
+    """A clock that stands still until it is set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000_000
@@ -30,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_old_messages_go(store: Store, clock: Clock) -> None:
-    """Messages go when they were stored longer ago than is kept, whatever their timestamps say."""
+    """Messages are dropped once they were stored longer ago than the retention, whatever their timestamps."""
     log = new_log(store, milliseconds=60_000)
     for _ in range(10):
         put(store, log, b"x", time=5)
@@ -47,7 +47,7 @@ def test_old_messages_go(store: Store, clock: Clock) -> None:
 
 @pytest.mark.parametrize("new", [1, 2, 3])
 def test_new_messages_stay(store: Store, clock: Clock, new: int) -> None:
-    """However few messages are new, they stay when the old ones before them go."""
+    """A few new messages are kept when the old ones before them are dropped."""
     log = new_log(store, milliseconds=60_000)
     put(store, log, b"old")
     clock.now += 100_000
@@ -60,7 +60,7 @@ def test_new_messages_stay(store: Store, clock: Clock, new: int) -> None:
 
 
 def test_too_much_goes(store: Store) -> None:
-    """The oldest messages go when a partition is larger than is kept, within a megabyte."""
+    """The oldest messages are dropped when a partition exceeds its size, within a megabyte."""
     log = new_log(store, size=3 << 20)
     for _ in range(40):
         put(store, log, os.urandom(200_000))
@@ -71,7 +71,7 @@ def test_too_much_goes(store: Store) -> None:
 
 @pytest.mark.parametrize("limit", [1 << 20, 20 << 20])
 def test_too_much_goes_at_once(open_store: OpenStore, limit: int) -> None:
-    """A partition that grows far beyond what is kept is trimmed at once, long before the next round of retention."""
+    """A partition that grows far beyond its limit is trimmed at once, long before the next round of retention."""
     store = open_store(sync="os", retention_interval=100_000)
     large, other = new_log(store, "large", size=limit), new_log(store, "other")
     put(store, other, b"x")
@@ -108,7 +108,7 @@ def test_nothing_goes_without_limits(store: Store, clock: Clock) -> None:
 
 
 def test_it_happens_by_itself(open_store: OpenStore) -> None:
-    """Old messages go without anybody asking."""
+    """Old messages are dropped without a call."""
     store = open_store(sync="os", retention_interval=0.05)
     log = new_log(store, milliseconds=1)
     put(store, log, b"x")
@@ -117,7 +117,7 @@ def test_it_happens_by_itself(open_store: OpenStore) -> None:
 
 @pytest.mark.parametrize("how", ["trim", "delete"])
 def test_room_comes_back(path: Path, store: Store, how: str) -> None:
-    """The disk space of trimmed messages and deleted topics is free again soon."""
+    """The disk space of trimmed messages and deleted topics is soon free again."""
     log = new_log(store)
     for _ in range(100):
         put(store, log, os.urandom(200_000))
@@ -133,7 +133,7 @@ def test_room_comes_back(path: Path, store: Store, how: str) -> None:
 @pytest.mark.parametrize("how", ["trim", "delete", "retain"])
 @pytest.mark.parametrize("closing", [False, True])
 def test_all_room_comes_back(path: Path, store: Store, how: str, closing: bool) -> None:
-    """What a caller drops is freed in the write-ahead log and in the ballast too, before the store closes."""
+    """The space of messages that a caller drops is freed before the store closes, in the log and the ballast too."""
     log = new_log(store)
     new_log(store, "another")
     for _ in range(100):
@@ -152,16 +152,16 @@ def test_all_room_comes_back(path: Path, store: Store, how: str, closing: bool) 
 
 
 def taken(path: Path) -> int:
-    """Return what all files of a store take on disk."""
+    """Return the total size of a store's files on disk."""
     size = 0
     for file in path.rglob("*"):
-        with suppress(FileNotFoundError):  # RocksDB removes files while we look
+        with suppress(FileNotFoundError):  # RocksDB removes files during the scan
             size += file.stat().st_blocks * 512
     return size
 
 
 def test_closing_breaks_a_compaction_off(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store closes in time although a compaction would take much longer, and goes on with it when opened again."""
+    """A store closes in time although a compaction would take much longer, and resumes it when opened again."""
     store = open_store(sync="os")
     log = new_log(store)
     put(store, log, b"a")
@@ -183,13 +183,13 @@ def test_closing_breaks_a_compaction_off(path: Path, open_store: OpenStore, monk
 
 
 def test_freeing_goes_on_after_a_restart(path: Path, open_store: OpenStore) -> None:
-    """Room that was not given back before the store closed is given back after it opened again."""
+    """Space that was not freed before the store closed is freed after it is opened again."""
     store = open_store(sync="os")
     log = new_log(store)
     for _ in range(100):
         put(store, log, os.urandom(200_000))
     store.engine.pages.flush()
-    store.topics.delete("orders", 30)  # without telling the janitor
+    store.topics.delete("orders", 30)  # without a wake-up of the retention thread
     store.close()
     assert tables(path) > 15_000_000
     open_store(sync="os", retention_interval=0.05)

@@ -1,4 +1,4 @@
-"""The modes shared and key_shared: an embedded job queue, at the driver's seam and through mqplug."""
+"""The modes shared and key_shared: an embedded job queue, at the driver interface and through mqplug."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_members_split_one_partition(mq: mqplug.Client) -> None:
 
 
 def test_messages_are_whole(mq: mqplug.Client) -> None:
-    """A message that comes again, alone, from the middle of a page, has all that it was sent with."""
+    """A redelivered message, alone and from the middle of a page, has all of its content."""
     jobs(mq, 3, lambda number: b"key %d" % number, headers=[("name", b"value"), ("none", None)], timestamp=1_000)
     first, again = Sharer(mq), Sharer(mq)
     first.take(3)
@@ -41,7 +41,7 @@ def test_messages_are_whole(mq: mqplug.Client) -> None:
 
 
 def test_pages_that_were_put_away_are_read_again(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little of a log is kept in memory, what comes again is what was sent."""
+    """However little of a log is kept in memory, redelivered messages are the sent ones."""
     monkeypatch.setattr(batches, "_CACHE_BYTES", 2_000)
     for _ in range(20):
         jobs(mq, 10)
@@ -53,7 +53,7 @@ def test_pages_that_were_put_away_are_read_again(mq: mqplug.Client, monkeypatch:
 
 
 def test_groups_know_nothing_of_each_other(mq: mqplug.Client) -> None:
-    """Each group gets every message, in its own mode, and stands where its own acks are."""
+    """Each group gets every message, in its own mode, and has the position of its own acks."""
     jobs(mq, 3)
     one, other, ordered = Sharer(mq, group="a"), Sharer(mq, "key_shared", "b"), Member(mq, "jobs", "c")
     assert one.take(9) == other.take(9) == [(0, 1), (1, 1), (2, 1)]
@@ -70,7 +70,7 @@ MODES: list[Mode] = ["ordered", "exclusive", "shared", "key_shared"]
 @pytest.mark.parametrize("first", MODES)
 @pytest.mark.parametrize("second", MODES)
 def test_modes_do_not_mix(mq: mqplug.Client, first: Mode, second: Mode) -> None:
-    """Who wants another mode than the members have is ``ConsumerBusy``, until they are gone."""
+    """A member with another mode than the present ones is ``ConsumerBusy`` until they are gone."""
     there = mq.consumer("jobs", group=GROUP, mode=first)
     if first == second != "exclusive":
         mq.consumer("jobs", group=GROUP, mode=second).close()
@@ -82,7 +82,7 @@ def test_modes_do_not_mix(mq: mqplug.Client, first: Mode, second: Mode) -> None:
 
 
 def test_modes_follow_each_other(mq: mqplug.Client) -> None:
-    """A group whose members are gone goes on in any mode, with every single ack."""
+    """A group whose members are gone continues in any mode, with every single ack."""
     jobs(mq, 6)
     shared = Sharer(mq)
     shared.take(9)
@@ -95,11 +95,11 @@ def test_modes_follow_each_other(mq: mqplug.Client) -> None:
     assert Sharer(mq, "key_shared").take(9) == [(1, 2), (2, 2), (5, 2)]
 
 
-# giving back, and being away ---------------------------------------------------------------------------------
+# returned messages and absent members --------------------------------------------------------------------------
 
 
 def test_what_is_given_back_goes_to_anybody(mq: mqplug.Client) -> None:
-    """It comes before what is new, as another attempt, and what its last owner says of it then changes nothing."""
+    """A returned message comes before new ones, as another attempt; its former member's ack does nothing."""
     jobs(mq, 3)
     one, other = Sharer(mq), Sharer(mq)
     one.take(2)
@@ -110,7 +110,7 @@ def test_what_is_given_back_goes_to_anybody(mq: mqplug.Client) -> None:
 
 
 def test_a_member_that_leaves_gives_back_what_it_had(mq: mqplug.Client) -> None:
-    """A member that waits is told at once."""
+    """When a member leaves, a waiting one is woken and gets its messages."""
     jobs(mq, 2)
     one, other = Sharer(mq), Sharer(mq)
     one.take(2)
@@ -122,7 +122,7 @@ def test_a_member_that_leaves_gives_back_what_it_had(mq: mqplug.Client) -> None:
 
 
 def test_a_delay_ends_a_wait(mq: mqplug.Client) -> None:
-    """Who waits gets what was put off when its time has come, and not before."""
+    """A waiting member gets a delayed message when it is due, and not before."""
     jobs(mq, 1)
     one, other = Sharer(mq), Sharer(mq)
     one.take(1)
@@ -135,7 +135,7 @@ def test_a_delay_ends_a_wait(mq: mqplug.Client) -> None:
 
 
 def test_who_takes_too_long_loses_its_message(mq: mqplug.Client) -> None:
-    """It goes to another after ``max_processing``, and what the first says of it then changes nothing."""
+    """After ``max_processing`` a message goes to another member, and later settlements of the first one do nothing."""
     slow, other = Sharer(mq, max_processing=0.3), Sharer(mq)
     assert other.driver._max_wait(30.0) == 0.3  # slow may take something while other waits
     jobs(mq, 1)
@@ -149,7 +149,7 @@ def test_who_takes_too_long_loses_its_message(mq: mqplug.Client) -> None:
 
 
 def test_a_wait_costs_nothing(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member with nothing to do looks twice: before it waits, and when the time is up."""
+    """A member with nothing to do looks twice: before it waits, and at the timeout."""
     looks = Counter[str]()
     jobs(mq, 1)
     one, other = Sharer(mq, max_processing=60.0), Sharer(mq)
@@ -157,14 +157,14 @@ def test_a_wait_costs_nothing(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch
     one.settle(back={0: 60.0})
     take = other.driver._sharing.take
     monkeypatch.setattr(other.driver._sharing, "take", lambda *given: (looks.update(["take"]), take(*given))[1])
-    other.take(1, 0.1)  # what was set before ends this wait
+    other.take(1, 0.1)  # the earlier wake-up ends this wait
     looks.clear()
     assert other.take(1, 0.5) == []
     assert looks["take"] == 2
 
 
 def test_dead_letters(mq: mqplug.Client) -> None:
-    """What failed too often goes to the dead letters, and is acked."""
+    """A message that failed too often goes to the dead letters, and is acked."""
     mq.create_topic("jobs.dead")
     jobs(mq, 2)
     with mq.consumer("jobs", group=GROUP, mode="shared", retry=Retry(2, delay=0), dead_letter="jobs.dead") as member:

@@ -1,4 +1,4 @@
-"""What happens to logs under members that share them."""
+"""Seeks, retention, damage and deletion of logs that members share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPICS = {"jobs": 1}
 
 
 def test_a_seek_frees_all_and_forgets_acks(mq: mqplug.Client) -> None:
-    """Whoever had something has it no more; the group stands where one member sought to, and who waits is told."""
+    """After a seek no member has a message, the group is at the new position, and waiting members are woken."""
     jobs(mq, 4)
     one, other = Sharer(mq), Sharer(mq)
     assert len(one.take(2) + other.take(2)) == 4
@@ -31,7 +31,7 @@ def test_a_seek_frees_all_and_forgets_acks(mq: mqplug.Client) -> None:
 
 
 def test_retention_that_overtakes_members_is_told(mq: mqplug.Client) -> None:
-    """A message that a member has is acked as ever; one that nobody has is lost, and every poll says so till a seek."""
+    """After retention, a member can still ack its message; a message without a member is lost, until a seek."""
     jobs(mq, 6)
     one, other = Sharer(mq), Sharer(mq)
     one.take(2)
@@ -50,7 +50,7 @@ def test_retention_that_overtakes_members_is_told(mq: mqplug.Client) -> None:
 
 
 def test_what_was_read_before_an_error_is_delivered(mq: mqplug.Client) -> None:
-    """A log that is at fault takes nothing of another log with it."""
+    """An error of one log does not lose messages read from another."""
     administer(mq, AddPartitions("jobs", 2))
     zero, one = mq.partitions("jobs")
     with mq.producer("jobs") as out:
@@ -67,7 +67,7 @@ def test_what_was_read_before_an_error_is_delivered(mq: mqplug.Client) -> None:
 
 
 def test_damage_leaves_no_message_behind(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that cannot be read is ``Corrupt`` at every poll; nobody has what was on its way then."""
+    """An unreadable page is ``Corrupt`` at every poll, and no member holds its messages."""
     jobs(mq, 2)
     member = Sharer(mq)
     member.take(2)
@@ -87,7 +87,7 @@ def _damaged(*_: object) -> None:
 
 
 def test_a_topic_that_is_deleted_ends_a_wait(mq: mqplug.Client) -> None:
-    """Who waits for its messages learns that there will be none, and what is settled of them is refused."""
+    """A deleted topic ends a wait for its messages with an error, and settlements of them are refused."""
     jobs(mq, 1)
     member = Sharer(mq)
     member.take(1)
@@ -102,7 +102,7 @@ def test_a_topic_that_is_deleted_ends_a_wait(mq: mqplug.Client) -> None:
 
 
 def test_added_partitions_are_shared(mq: mqplug.Client) -> None:
-    """Live members hear of them, and share what is in them from its beginning."""
+    """Members notice added partitions, and share their messages from the first one."""
     one, other = Sharer(mq), Sharer(mq)
     assert one.take() == other.take() == []
     administer(mq, AddPartitions("jobs", 2))
@@ -113,7 +113,7 @@ def test_added_partitions_are_shared(mq: mqplug.Client) -> None:
 
 
 def test_offsets_that_were_given_up_are_stepped_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the host died and left a gap, members go on behind it."""
+    """If the host died and left a gap of offsets, members continue after it."""
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         mq.create_topic("jobs")
         jobs(mq, 2)

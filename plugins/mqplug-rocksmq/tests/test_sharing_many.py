@@ -1,4 +1,4 @@
-"""Many members that share, and many keys."""
+"""Many members that share many keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPICS = {"jobs": 1}
 
 
 def test_a_key_is_with_one_member(mq: mqplug.Client) -> None:
-    """Others get nothing of a key that a member has, and are woken when it is free."""
+    """While a member has a message of a key, others get none of that key, and they are woken when it is free."""
     jobs(mq, 3, lambda number: b"a" if number < 2 else b"b")
     one, other = Sharer(mq, "key_shared"), Sharer(mq, "key_shared")
     assert one.take(1) == [(0, 1)]
@@ -27,7 +27,7 @@ def test_a_key_is_with_one_member(mq: mqplug.Client) -> None:
 
 
 def test_keys_keep_their_order(mq: mqplug.Client) -> None:
-    """A thousand keys on four members, with one message in ten given back: each key in order, by one at a time."""
+    """A thousand keys on four members, with one message in ten returned: each key in order, by one member at a time."""
     keys, count, lock = 1000, 6000, threading.Lock()
     jobs(mq, count, lambda number: b"%d" % (number % keys))
     seen: dict[bytes | None, list[int]] = {}
@@ -70,7 +70,7 @@ def test_keys_keep_their_order(mq: mqplug.Client) -> None:
 
 
 def test_eight_threads_do_each_job_once(mq: mqplug.Client) -> None:
-    """Two members with four threads each, of whose jobs every tenth fails once: all are done, none twice."""
+    """Two members with four threads each, where every tenth job fails once: all jobs are done, none twice."""
     count, lock = 3000, threading.Lock()
     jobs(mq, count)
     done: Counter[int] = Counter()
@@ -101,7 +101,7 @@ def test_eight_threads_do_each_job_once(mq: mqplug.Client) -> None:
 
 
 def run(threads: int, work: Callable[[], None], done: threading.Event) -> None:
-    """Let threads work until it is done; what one of them raises is raised."""
+    """Let threads work until all is done, and raise their errors."""
     errors: list[BaseException] = []
 
     def guarded() -> None:

@@ -1,4 +1,4 @@
-"""Members that share, against a plain list: whatever they do in whatever order, and whatever is closed and opened."""
+"""Members that share, compared with a plain list, through any sequence of operations, closing and reopening."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEMBERS = st.sampled_from("xyz")
 
 
 class Job:
-    """What the list knows of a message."""
+    """The expected state of a message."""
 
     def __init__(self, key: bytes | None) -> None:
         self.key = key
@@ -28,13 +28,13 @@ class Job:
         self.acked = self.put_off = False
 
     def free(self) -> None:
-        """It goes to whoever asks next."""
+        """Make it free for any member."""
         self.member = None
         self.attempt += 1
 
 
 class SharingMachine(RuleBasedStateMachine):
-    """One group on one log. Nothing waits: a delay is for ever, or none."""
+    """One group on one log. Nothing waits: a delay is endless or zero."""
 
     mode: Mode = "shared"
 
@@ -61,7 +61,7 @@ class SharingMachine(RuleBasedStateMachine):
 
     @rule(name=MEMBERS, most=st.integers(1, 4))
     def take(self, name: str, most: int) -> None:
-        """A member gets what the list says it may have."""
+        """A member gets the messages that the list allows."""
         expected = []
         for at in self.allowed(name):
             self.list[at].member = name
@@ -85,7 +85,7 @@ class SharingMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.list)
     @rule(name=MEMBERS, data=st.data(), what=st.sampled_from(["ack", "back", "put off"]))
     def settle(self, name: str, data: st.DataObject, what: str) -> None:
-        """A member settles something, which it may not have."""
+        """A member settles messages, including some that it does not have."""
         at = data.draw(st.integers(0, len(self.list) - 1))
         job = self.list[at]
         if what == "ack":
@@ -119,7 +119,7 @@ class SharingMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        """All are gone, and come again: attempts and delays are as they were."""
+        """All members leave and the store is reopened: attempts and delays are unchanged."""
         for name in list(self.members):
             self.leave(name)
         self.mq.close()
@@ -127,7 +127,7 @@ class SharingMachine(RuleBasedStateMachine):
 
     @invariant()
     def stands_where_the_list_says(self) -> None:
-        """On disk a message counts as acked if, and only if, it is acked."""
+        """On disk, exactly the acked messages count as acked."""
         if not hasattr(self, "list") or not self.members:
             return
         begin, ranges = stored(self.mq)
@@ -142,7 +142,7 @@ class SharingMachine(RuleBasedStateMachine):
 
 
 class KeySharingMachine(SharingMachine):
-    """The same, where a key is with one member at a time."""
+    """The same machine, with each key at one member at a time."""
 
     mode = "key_shared"
 

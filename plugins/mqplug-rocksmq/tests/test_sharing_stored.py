@@ -1,4 +1,4 @@
-"""What is stored of members that share: acks, attempts and delays, and what outlives their processes."""
+"""Stored state of members that share: acks, attempts and delays, and what survives their processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPICS = {"jobs": 1}
 
 
 def test_acks_are_stored_exactly(mq: mqplug.Client, path: Path) -> None:
-    """In whatever order they come; only the rest is delivered when the store was opened again, as second attempts."""
+    """Acks in any order are stored; after reopening, only the other messages are delivered, as second attempts."""
     jobs(mq, 8)
     member = Sharer(mq)
     member.take(8)
@@ -32,12 +32,12 @@ def test_acks_are_stored_exactly(mq: mqplug.Client, path: Path) -> None:
     member.close()
     mq.close()
     with mqplug.connect("rocksmq", path=str(path)) as opened:
-        assert Sharer(opened).take(9) == [(at, 2) for at in (2, 4, 7)]  # 3 was put off
+        assert Sharer(opened).take(9) == [(at, 2) for at in (2, 4, 7)]  # 3 was delayed
 
 
 @pytest.mark.usefixtures("mapped")
 def test_giving_back_writes_next_to_nothing(mq: mqplug.Client) -> None:
-    """A nack writes nothing to RocksDB, also where something is put off; that goes to the journal."""
+    """A nack writes nothing to RocksDB, even with a delay, which goes to the journal."""
     jobs(mq, 3)
     member = Sharer(mq)
     member.take(3)
@@ -52,7 +52,7 @@ def test_giving_back_writes_next_to_nothing(mq: mqplug.Client) -> None:
 
 
 def test_what_could_not_be_stored_in_time_is_stored_with_the_next(mq: mqplug.Client) -> None:
-    """A settlement that timed out took effect in memory; said again, it is stored before it returns."""
+    """A settlement that timed out took effect in memory; repeated, it is stored before it returns."""
     jobs(mq, 3)
     member = Sharer(mq)
     member.take(3)
@@ -64,7 +64,7 @@ def test_what_could_not_be_stored_in_time_is_stored_with_the_next(mq: mqplug.Cli
 
 
 def test_many_settle_as_one(mq: mqplug.Client) -> None:
-    """What several members settle while the disk is busy is stored by one write."""
+    """Settlements of several members while the disk is busy are stored by one write."""
     jobs(mq, 8)
     members = [Sharer(mq) for _ in range(8)]
     taken = [member.take(1)[0][0] for member in members]
@@ -101,15 +101,15 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("mode", ["shared", *nightly("key_shared")])
 def test_a_kill_gives_back_what_was_not_acked(path: Path, mode: Mode) -> None:
-    """After kill -9 all that was handed out and not acked comes again, as one attempt more; what was acked does not."""
+    """After kill -9, unacked messages come again with one more attempt, and acked ones do not."""
     with python(CRASHES, path, mode) as process:
         assert line(process) == "12"
         process.kill()
         process.wait(20)
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         came = Sharer(mq, mode).take(100, 1)
-    maybe = [at for at, _ in came if at == 4]  # its ack was on its way
-    gone = {0, 1, 3, 6, 9, 4}  # acked, but for 1, which is put off still
+    maybe = [at for at, _ in came if at == 4]  # its ack was in progress
+    gone = {0, 1, 3, 6, 9, 4}  # acked, but for 1, which is still delayed
     assert came == [(at, 2 if at < 12 else 1) for at in range(20) if at not in gone or at in maybe]
 
 
@@ -132,7 +132,7 @@ print("done", flush=True)
 
 @pytest.mark.parametrize("sync", ["always", *nightly("os")])
 def test_a_message_that_kills_its_process(path: Path, sync: str) -> None:
-    """It counts an attempt each time, and goes to the dead letters when there were enough; the others are done."""
+    """A message that kills its process counts an attempt each time, and becomes a dead letter; the others are done."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("jobs")
         mq.create_topic("jobs.dead")
@@ -149,7 +149,7 @@ def test_a_message_that_kills_its_process(path: Path, sync: str) -> None:
 
 
 def test_a_delay_outlives_the_store(path: Path) -> None:
-    """What was put off comes when it is due, in whoever has the store open by then, and as one attempt more."""
+    """A delayed message comes when it is due, in any later owner, with one more attempt."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("jobs")
         jobs(mq, 2)
@@ -165,7 +165,7 @@ def test_a_delay_outlives_the_store(path: Path) -> None:
 
 
 def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
-    """What is acked leaves no note on disk of whom it was handed to; nor does a group that is moved or deleted."""
+    """Acked messages leave no note on disk; nor does a group that is moved or deleted."""
     jobs(mq, 30)
     member = Sharer(mq)
     journal = member.driver._store.journal
@@ -175,7 +175,7 @@ def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
     member.take(1)
     assert journal.notes(HANDED_OUT)
     member.settle(*range(15))
-    assert len(journal.notes(HANDED_OUT)) == 1  # of 7, which is put off and not this member's any more
+    assert len(journal.notes(HANDED_OUT)) == 1  # of 7, which is delayed and no longer this member's
     member.driver.tend(0)
     member.driver.seek({member.log: mqplug.Position(member.log, (3,))}, 10)
     assert journal.notes(HANDED_OUT) == []
@@ -192,7 +192,7 @@ def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
 
 
 def test_nobody_is_waited_for_twice(store: Store) -> None:
-    """What members in other processes had waits for them while an owner is new, and is free at once afterwards."""
+    """A new owner reserves messages of members in other processes for a while, and then they are free."""
     log = new_log(store)
     HandOuts(store.journal, log, GROUP).take([Lease((0,), 2)], elsewhere=True)
     [fresh] = HandOuts(store.journal, log, GROUP).recall().values()

@@ -1,4 +1,4 @@
-"""The plugin as its users prove it: by URL, with the harness that the distribution brings."""
+"""The plugin as its users prove it: by URL, with the harness of its distribution."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-OUTAGES = ("FLT-12", "FLT-13", "TO-05")  # what they look at is no outage here
+OUTAGES = ("FLT-12", "FLT-13", "TO-05")  # what they test is no outage here
 
 
 def test_cases_about_an_outage_say_why_they_are_skipped(tmp_path):
-    """When the owner is killed a guest takes over: the cases that look at an outage are skipped, and say so."""
+    """When the owner is killed, a client process takes over: cases about an outage are skipped, with that reason."""
     done = prove(f"rocksmq://{tmp_path}/store", f"--only={','.join(OUTAGES)}")
     assert done.returncode == 0, done.stdout + done.stderr
     why = "the harness has no outage: when the owner is killed, one of its clients owns the store"
@@ -20,7 +20,7 @@ def test_cases_about_an_outage_say_why_they_are_skipped(tmp_path):
 
 @pytest.mark.night
 def test_each_worker_has_a_store_of_its_own(tmp_path):
-    """Workers kill the owner of a store, and fill its disk, without one another."""
+    """Each worker kills and fills only its own store."""
     done = prove(f"rocksmq://{tmp_path}/store?sync=os", "--only=ERR-11,ERR-14,FLT-01,FLT-02,FLT-06", "--workers=2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert {each.name for each in tmp_path.glob("store-*")} == {"store-gw0", "store-gw1"}

@@ -18,7 +18,7 @@ items = st.none() | st.binary(max_size=20)
 
 
 def sent(*messages: tuple[bytes | None, bytes | None], start: int = 5) -> Found:
-    """Pages of one message each, as a log has them."""
+    """Return pages of one message each, as a log has them."""
     return [
         (offset, encode_single(1000 + offset, key, value).seal(offset))
         for offset, (key, value) in enumerate(messages, start)
@@ -26,7 +26,7 @@ def sent(*messages: tuple[bytes | None, bytes | None], start: int = 5) -> Found:
 
 
 def columns(page: Any) -> tuple[Any, ...]:
-    """All that a page, or a run of pages, says."""
+    """Return all columns of a page, or of a run of pages."""
     return page.count, page.before, page.times(), page.keys(), page.values(), page.headers()
 
 
@@ -38,7 +38,7 @@ def put_singly(store: Store, log: int, *found: bytes) -> None:
 
 @given(st.lists(st.tuples(items, items), min_size=1, max_size=30))
 def test_a_run_says_what_its_pages_say(messages: list[tuple[bytes | None, bytes | None]]) -> None:
-    """Pages of one message each are read together as each of them is read alone, and as one page of all of them."""
+    """Pages of one message read together have the content of each page, and of one page with all of them."""
     found = sent(*messages)
     run = gather_single_pages(found, 0)
     assert run is not None
@@ -60,7 +60,7 @@ def test_a_run_says_what_its_pages_say(messages: list[tuple[bytes | None, bytes 
     ids=["two messages", "headers", "large"],
 )
 def test_what_is_no_single(page: Any) -> None:
-    """A page of several messages, with headers or large ends a run, and begins none."""
+    """A page with several messages, headers or large values ends a run, and begins none."""
     found = [*sent((None, b"a"), (None, b"b")), (7, page.seal(7)), *sent((None, b"c"), start=8)]
     run = gather_single_pages(found, 0)
     assert run is not None
@@ -69,14 +69,14 @@ def test_what_is_no_single(page: Any) -> None:
 
 
 def test_a_gap_ends_a_run() -> None:
-    """Offsets that were given up are not in a run: the next one begins behind them."""
+    """A gap of skipped offsets ends a run: the next one begins after it."""
     found = [*sent((None, b"a")), (9, encode_single(1, None, b"b").seal(6))]
     runs = [gather_single_pages(found, 0), gather_single_pages(found, 1)]
     assert [(run.before, run.values()) for run in runs if run] == [(5, [b"a"]), (6, [b"b"])]
 
 
 def test_every_flipped_bit_ends_a_run() -> None:
-    """A page of which a bit was changed is never taken into a run."""
+    """A page with a flipped bit is never part of a run."""
     found = sent((b"key", b"a"), (b"key", b"b"))
     raw = found[1][1]
     for index in range(len(raw)):
@@ -89,7 +89,7 @@ def test_every_flipped_bit_ends_a_run() -> None:
 
 @pytest.mark.parametrize("length", [0, 11, 12, 90, 130])
 def test_truncated(length: int) -> None:
-    """A page that was cut off is not taken into a run."""
+    """A truncated page is not part of a run."""
     found = sent((None, b"a"), (None, b"b"))
     run = gather_single_pages([found[0], (6, found[1][1][:length])], 0)
     assert run is not None
@@ -99,14 +99,14 @@ def test_truncated(length: int) -> None:
 
 @pytest.mark.parametrize("length", [90, 130])
 def test_truncated_before_its_time(length: int) -> None:
-    """A page that ends before its timestamp does is in no run, whatever its checksum says."""
+    """A page that ends before its timestamp is in no run, whatever its checksum."""
     assert gather_single_pages([(3, reseal(encode_single(7, None, None).seal(3)[:length], 3))], 0) is None
 
 
 @settings(max_examples=300, deadline=None)
 @given(items, items, st.data())
 def test_forged_singles(key: bytes | None, value: bytes | None, data: st.DataObject) -> None:
-    """However a page was forged, it is left alone, or says what it says when it is read alone."""
+    """A forged page is not part of a run, or has the same content as when it is read alone."""
     raw = bytearray(encode_single(7, key, value).seal(3))
     for _ in range(data.draw(st.integers(1, 4))):
         number = data.draw(st.sampled_from([0, 1, 2, 8, 128, 136, 144, 2**31, 2**32 - 1]) | st.integers(0, 200))
@@ -118,7 +118,7 @@ def test_forged_singles(key: bytes | None, value: bytes | None, data: st.DataObj
 
 
 def test_damage_among_singles(open_store: OpenStore) -> None:
-    """A damaged page among pages of one message is Corrupt, and the error says which message it is."""
+    """A damaged page among pages of one message is Corrupt, and the error names the message."""
     store = open_store(sync="os")
     log = new_log(store)
     put_singly(store, log, *[b"%d" % number for number in range(10)])
@@ -130,7 +130,7 @@ def test_damage_among_singles(open_store: OpenStore) -> None:
 
 
 def test_a_page_that_is_missing_among_singles(open_store: OpenStore) -> None:
-    """A page that is missing among pages of one message is Corrupt, and the error says which messages are."""
+    """A missing page among pages of one message is Corrupt, and the error names the messages."""
     store = open_store(sync="os")
     log = new_log(store)
     put_singly(store, log, *[b"%d" % number for number in range(10)])
@@ -140,7 +140,7 @@ def test_a_page_that_is_missing_among_singles(open_store: OpenStore) -> None:
 
 
 def test_single_sends_in_all_forms(path: Path) -> None:
-    """What was sent one by one, between batches, is received as values, as messages and as Arrow alike."""
+    """Single sends between batches are received alike as values, as messages and as Arrow."""
     pa = pytest.importorskip("pyarrow")
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         mq.create_topic("orders")

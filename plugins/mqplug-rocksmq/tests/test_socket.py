@@ -1,4 +1,4 @@
-"""The socket that guests come by."""
+"""The socket of a store's owner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mqplug_rocksmq._store.store import Store
 
 
 def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sends that come while the owner is busy share one sync, where their sender wants them on disk."""
+    """Sends of a client process that arrive while the owner is busy share one sync, if it wants them on disk."""
     synced: list[int] = []
     came, go_on = threading.Event(), threading.Event()
 
@@ -54,7 +54,7 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
 
 
 def test_the_socket_is_private(path: Path, shared: Store) -> None:
-    """Nobody but this user can reach the socket, and its path is short."""
+    """Only this user can reach the socket, and its path is short."""
     address = socket_path(path)
     owner = read_owner(path)
     assert owner is not None
@@ -67,7 +67,7 @@ def test_the_socket_is_private(path: Path, shared: Store) -> None:
 
 
 def test_a_long_path(tmp_path: Path) -> None:
-    """However long the path of a store is, its owner serves others."""
+    """The owner of a store with a long path serves other processes."""
     path = tmp_path.joinpath(*["x" * 100] * 5)
     with serving(path), mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
@@ -75,7 +75,7 @@ def test_a_long_path(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_others_can_enter(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A socket is never made where other users could replace it."""
+    """A socket is never created where other users could replace it."""
     open_to_all = tmp_path / "run"
     open_to_all.mkdir(mode=0o777)
     open_to_all.chmod(0o777)

@@ -1,4 +1,4 @@
-"""Writes that RocksDB does not take for a while: each call ends within its timeout, and what was accepted is stored."""
+"""Writes that RocksDB refuses for a while: each call ends within its timeout, and accepted messages are stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Gate:
         self.shut = False
 
     def stop(self, patched: pytest.MonkeyPatch) -> None:
-        """Put it in front of RocksDB."""
+        """Put the gate in front of RocksDB."""
         write, takes_writes = Pages.write, Pages.takes_writes
 
         def write_or_stop(pages: Pages, changes: Changes) -> None:
@@ -36,7 +36,7 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """A gate that opens in the end."""
+    """A gate that opens at the end."""
     made = Gate()
     made.stop(monkeypatch)
     yield made
@@ -44,7 +44,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
 
 def filled_while_shut(mq: mqplug.Client, gate: Gate, begin: Callable[[], object] = lambda: None) -> None:
-    """Send while the gate is shut, in each way, and see everything stored once and in order when it opens."""
+    """Send while the gate is shut, in each way, and check that everything is stored once and in order when it opens."""
     with mq.producer("orders") as out:
         first = out.send(b"0")
         begin()
@@ -64,14 +64,14 @@ def filled_while_shut(mq: mqplug.Client, gate: Gate, begin: Callable[[], object]
 
 @pytest.mark.parametrize("sync", ["always", "interval", "os"])
 def test_sends_are_stored_later(path: Path, gate: Gate, sync: str) -> None:
-    """A send that times out keeps its place, and is stored, in order, as soon as RocksDB takes writes."""
+    """A send that times out keeps its place, and is stored in order as soon as RocksDB accepts writes."""
     with mqplug.connect("rocksmq", path=str(path), sync=sync) as mq:
         mq.create_topic("orders")
         filled_while_shut(mq, gate)
 
 
 def test_sends_after_a_takeover_are_stored_later(path: Path, gate: Gate) -> None:
-    """So are those of a client process that has become the owner."""
+    """The same holds for sends of a client process that has become the owner."""
     with owned_elsewhere(path) as (owner, mq):
 
         def take_over() -> None:
@@ -96,7 +96,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
 
 
 def test_sends_of_client_processes_are_stored_later(path: Path, gate: Gate) -> None:
-    """So are those of a client process whose owner cannot store them at once."""
+    """The same holds for sends of a client process whose owner cannot store them at once."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
         with python(CLIENT, path) as process:
@@ -112,7 +112,7 @@ def test_sends_of_client_processes_are_stored_later(path: Path, gate: Gate) -> N
 
 
 def test_other_calls_time_out(path: Path, gate: Gate) -> None:
-    """A call that cannot store in time raises ``Timeout``, and has done nothing; one that has time is done."""
+    """A call that cannot store in time raises ``Timeout`` and has done nothing; a call with enough time is done."""
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out, mq.consumer("orders", group="g") as member:
@@ -134,7 +134,7 @@ def test_other_calls_time_out(path: Path, gate: Gate) -> None:
 
 
 def test_a_store_that_is_closed_meanwhile(path: Path, gate: Gate) -> None:
-    """If the store is closed while it takes no writes, what waits is not stored, and no thread is left."""
+    """If the store is closed while it accepts no writes, waiting sends are not stored, and no thread is left."""
     mq = mqplug.connect("rocksmq", path=str(path), sync="os")
     mq.create_topic("orders")
     out = mq.producer("orders")
@@ -179,7 +179,7 @@ os._exit(0)
 
 @pytest.mark.parametrize("sync", ["always", "os"])
 def test_rocksdb_stops_writes(path: Path, sync: str) -> None:
-    """When RocksDB itself stops writes, timeouts hold: it waits nowhere with the interpreter's lock."""
+    """When RocksDB itself stops writes, timeouts hold: it never waits with the interpreter's lock."""
     with python(STUCK, path, sync) as process:
         assert [line(process) for _ in range(2)] == ["True {'SendTimeout'}", "True"]
         assert process.wait(20) == 0

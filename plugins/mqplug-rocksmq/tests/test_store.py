@@ -25,7 +25,7 @@ pytestmark = pytest.mark.python
 
 @pytest.mark.parametrize("sync", ["always", "interval", "os"])
 def test_round_trip(open_store: OpenStore, sync: str) -> None:
-    """What was stored is read again, in every mode, also after the store was opened again."""
+    """Stored messages are read again, in every mode, also after reopening the store."""
     store = open_store(sync=sync)
     log = new_log(store)
     assert [put(store, log, b"a", None), put(store, log, b""), put(store, log, b"c" * 300_000)] == [0, 2, 3]
@@ -38,7 +38,7 @@ def test_round_trip(open_store: OpenStore, sync: str) -> None:
 
 
 def test_compression(open_store: OpenStore) -> None:
-    """Tables are compressed as the setting says; what was written with one setting is read with any."""
+    """Tables are compressed as the setting says; tables of one setting are readable with any other."""
     sizes, before = {}, 0
     for compression in ("none", "lz4", "zstd"):
         store = open_store(compression=compression)
@@ -53,7 +53,7 @@ def test_compression(open_store: OpenStore) -> None:
 
 
 def test_logs_are_apart(store: Store) -> None:
-    """Topics and partitions do not see each other's messages."""
+    """Topics and partitions have separate messages."""
     first, second = store.topics.create("t", 2, TopicRetention(), 30).logs
     third = new_log(store, "t1")
     for number, log in enumerate((third, first, second)):
@@ -74,7 +74,7 @@ def test_large_batches_become_pages(store: Store) -> None:
 
 
 def test_read_from_the_middle(store: Store) -> None:
-    """Reading begins at the offset and ends after as many messages as were asked for."""
+    """A read begins at the offset and ends after the requested number of messages."""
     log = new_log(store)
     for start in range(0, 30, 10):
         put(store, log, *(b"%d" % n for n in range(start, start + 10)))
@@ -86,7 +86,7 @@ def test_read_from_the_middle(store: Store) -> None:
 
 
 def test_nothing_beyond_the_end(store: Store) -> None:
-    """Beyond the last message there is nothing, and then the next one."""
+    """After the last message there is nothing, and then the next message."""
     log = new_log(store)
     put(store, log, b"a")
     assert store.read(log, 1) == store.read(log, 100) == []
@@ -95,7 +95,7 @@ def test_nothing_beyond_the_end(store: Store) -> None:
 
 
 def test_readers_stop_at_what_is_safe(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ``always`` a message can be read when it is on disk, and not before."""
+    """With ``always`` a message can be read once it is on disk, and not before."""
     store = open_store(sync="always")
     log = new_log(store)
     pages = store.engine.pages
@@ -142,7 +142,7 @@ def test_one_sync_for_many(open_store: OpenStore, monkeypatch: pytest.MonkeyPatc
 
 
 def test_many_threads(open_store: OpenStore) -> None:
-    """Threads that store at once lose nothing, and each one's messages stay in order."""
+    """Threads that store at the same time lose nothing, and each one's messages stay in order."""
     store = open_store(sync="always")
     log = new_log(store)
 
@@ -162,7 +162,7 @@ def test_many_threads(open_store: OpenStore) -> None:
 
 
 def test_offsets_are_never_used_again(open_store: OpenStore) -> None:
-    """After everything was trimmed, and the store opened again, offsets go on."""
+    """After everything was trimmed and the store reopened, offsets continue."""
     store = open_store(sync="os")
     log = new_log(store)
     put(store, log, b"a", b"b", b"c")
@@ -175,7 +175,7 @@ def test_offsets_are_never_used_again(open_store: OpenStore) -> None:
 
 
 def test_log_numbers_are_never_used_again(open_store: OpenStore) -> None:
-    """A topic of an old name has new logs, and begins empty."""
+    """A topic with an old name has new logs, and begins empty."""
     store = open_store(sync="os")
     old = new_log(store)
     put(store, old, b"old")
@@ -190,7 +190,7 @@ def test_log_numbers_are_never_used_again(open_store: OpenStore) -> None:
 
 
 def test_trim(store: Store) -> None:
-    """Trimming removes exactly what lies before the offset, in the middle of a page too."""
+    """A trim removes exactly the messages before the offset, also in the middle of a page."""
     log = new_log(store)
     put(store, log, b"a", b"b", b"c")
     put(store, log, b"d")
@@ -207,7 +207,7 @@ def test_trim(store: Store) -> None:
 
 
 def test_topics(open_store: OpenStore) -> None:
-    """Topics can be made once, found, enlarged and deleted."""
+    """Topics can be created once, found, enlarged and deleted."""
     store = open_store(sync="os")
     first = store.topics.create("a", 2, TopicRetention(), 30)
     with pytest.raises(TopicExists):
@@ -228,7 +228,7 @@ def test_topics(open_store: OpenStore) -> None:
 
 
 def test_wait(store: Store) -> None:
-    """A waiting reader is told of a new message, and of nothing when nothing comes."""
+    """A waiting reader is woken by a new message, and times out without one."""
     log = new_log(store)
     assert not store.wait({log: 0}, 0.01)
     timer = threading.Timer(0.05, put, (store, log, b"a"))
@@ -265,7 +265,7 @@ def test_closed(store: Store) -> None:
 
 
 def test_closed_while_it_compacts(open_store: OpenStore) -> None:
-    """A close that has to cancel a compaction raises nothing; what no table has by then is in the log."""
+    """A close that cancels a compaction raises nothing; writes that are in no table by then are in the log."""
     store = open_store()
     log = new_log(store)
     put(store, log, *[b"x" * 1000] * 2000)
@@ -276,7 +276,7 @@ def test_closed_while_it_compacts(open_store: OpenStore) -> None:
 
 
 def test_cancelled_while_it_is_opened_again(open_store: OpenStore) -> None:
-    """A close that cancels compactions while another thread opens the database again raises nothing."""
+    """A close that cancels compactions while another thread reopens the database raises nothing."""
     pages = open_store().engine.pages
     opening = threading.Thread(target=lambda: [pages.reopen() for _ in range(30)])
     opening.start()
@@ -286,7 +286,7 @@ def test_cancelled_while_it_is_opened_again(open_store: OpenStore) -> None:
 
 
 def test_too_large(store: Store) -> None:
-    """A batch that no page could hold is refused before anything is stored."""
+    """A batch that fits into no page is refused before anything is stored."""
     log = new_log(store)
     half = bytes(600 << 20)
     with pytest.raises(MessageTooLarge):
@@ -295,13 +295,13 @@ def test_too_large(store: Store) -> None:
 
 
 def test_settings_are_checked(path: Path) -> None:
-    """An unknown mode is named, with those that there are."""
+    """An unknown mode raises an error with the valid ones."""
     with pytest.raises(ConfigError, match="'always', 'interval', 'os'"):
         mqplug.connect("rocksmq", path=str(path), sync="sometimes")
 
 
 def test_one_page_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look-up by time reads the page that has the message, and no page behind it."""
+    """A look-up by time reads the page that has the message, and no later page."""
     log = new_log(store)
     for time in range(100):
         put(store, log, *[b"x" * 100] * 10, time=time)
@@ -317,7 +317,7 @@ def test_one_page_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_entries_of_the_time_index(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look-up by time starts at an entry of the time index at most 10 ms before; there is none for each message."""
+    """A look-up by time starts at an entry of the time index at most 10 ms before; not every message has an entry."""
     log = new_log(store)
     monkeypatch.setattr(clock, "now_ms", lambda: 5000)
     for time in range(100):
@@ -337,7 +337,7 @@ def test_entries_of_the_time_index(store: Store, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_send_writes_two_values(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A send writes its page, and its log's record, which counts the change too."""
+    """A send writes its page, and its log's record, which also counts the change."""
     log = new_log(store)
     put(store, log, b"a")
     written: list[bytes] = []
@@ -368,7 +368,7 @@ def test_first_at(store: Store) -> None:
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 8))])
 def test_first_at_for_clocks_that_go_back(path: Path, open_store: OpenStore, seed: int) -> None:
-    """A look-up by time is exact for clocks that stand still, jump and go back, after trims, and when opened again."""
+    """A look-up by time is exact for clocks that stand still, jump and go back, after trims, and after reopening."""
     chance = random.Random(seed)
     store = open_store(sync="os")
     log, now, low = new_log(store, milliseconds=None), 100_000, 0

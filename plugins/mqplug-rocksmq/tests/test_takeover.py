@@ -1,4 +1,4 @@
-"""When the owner of a store goes, another process takes over, and everything goes on where it was."""
+"""When the owner of a store ends, another process takes over, and all clients continue where they were."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqplug._consume import consumer_session
 
 @pytest.mark.parametrize("end", [killed, closed])
 def test_everything_goes_on(path: Path, end: object) -> None:
-    """Readers, members and producers go on where they were, in the same objects."""
+    """Readers, members and producers continue where they were, in the same objects."""
     with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
         ids = list(out.send_many([b"%d" % each for each in range(10)]))
         with mq.consumer("orders", start=EARLIEST) as reader, mq.consumer("orders", group="g") as member:
@@ -39,9 +39,9 @@ def test_everything_goes_on(path: Path, end: object) -> None:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("times", [1, *nightly(3)])
 def test_a_takeover_takes_seconds(path: Path, times: int) -> None:
-    """From the owner's death to the next answer to a sender, and the next message of a reader and of a member.
+    """A takeover takes seconds, from the owner's death to the next answer to a sender, a reader and a member.
 
-    It is less than one where the machine has time, and never the 30 of the session, nor the 10 of the patience.
+    On an idle machine it takes less than one second, and never the 30 of the session or the 10 of the search.
     """
     for number in range(times):
         took = takeover(path / str(number))
@@ -49,7 +49,7 @@ def test_a_takeover_takes_seconds(path: Path, times: int) -> None:
 
 
 def takeover(path: Path) -> dict[str, float]:
-    """Kill an owner under everybody, and measure when each has gone on."""
+    """Kill an owner with active clients, and measure when each of them continues."""
     with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
         out.send(b"before")
         members = [mq.consumer("orders", group=mode, mode=mode) for mode in ("ordered", "shared")]
@@ -87,7 +87,7 @@ def test_what_was_on_its_way_is_sent_again(path: Path) -> None:
 
 
 def test_a_paused_partition_stays_paused(path: Path) -> None:
-    """What a reader paused delivers nothing after a takeover, until it is resumed."""
+    """A paused partition delivers nothing after a takeover until it is resumed."""
     with (
         owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out,
         mq.consumer("orders", start=LATEST) as reader,
@@ -102,7 +102,7 @@ def test_a_paused_partition_stays_paused(path: Path) -> None:
 
 
 def test_acks_are_stored_by_the_next_owner(path: Path) -> None:
-    """What was acked and not committed when the owner died is stored before the member joins again."""
+    """Messages acked but not committed when the owner died are stored as acked before the member rejoins."""
     with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
         ids = out.send_many([b"%d" % each for each in range(6)])
         told: list[str] = []
@@ -120,7 +120,7 @@ def test_acks_are_stored_by_the_next_owner(path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["shared", *nightly("key_shared")])
 def test_members_that_share_keep_what_they_have(path: Path, mode: mqplug.spi.Mode) -> None:
-    """When the owner is killed nothing comes again: what a member has stays its own, and its acks and nacks count."""
+    """When the owner is killed, members keep their messages, nothing comes again, and acks and nacks count."""
     told: list[str] = []
     with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
         ids = out.send_many([mqplug.Record(b"%d" % each, key=b"%d" % each) for each in range(8)])
@@ -145,7 +145,7 @@ def test_members_that_share_keep_what_they_have(path: Path, mode: mqplug.spi.Mod
 
 
 def test_the_last_client_hands_over(path: Path) -> None:
-    """A process that closes its last client lets a guest's process own the store, and can be its guest."""
+    """When a process closes its last client, a client process takes over the store, and can serve the former owner."""
     with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
         closed(owner)
         out.send(b"x")
@@ -157,7 +157,7 @@ def test_the_last_client_hands_over(path: Path) -> None:
 
 
 def test_guests_of_one_process_with_other_settings(path: Path) -> None:
-    """Guests of one process need not agree; when it becomes the owner, each has at least what it asked for."""
+    """Client processes' settings may differ; when one becomes the owner, each client has at least what it asked for."""
     with owned_elsewhere(path) as (owner, safe), mqplug.connect("rocksmq", path=str(path), sync="os") as quick:
         with quick.producer("orders") as careless, safe.producer("orders") as careful:
             careless.send(b"a")
@@ -173,7 +173,7 @@ def test_guests_of_one_process_with_other_settings(path: Path) -> None:
 
 
 def test_the_store_was_replaced(path: Path) -> None:
-    """Where another store lies at the path when the owner is gone, a guest says so, and does not use it."""
+    """If another store is at the path when the owner is gone, a client process reports that, and does not use it."""
     with python(HOLDER, path) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -185,7 +185,7 @@ def test_the_store_was_replaced(path: Path) -> None:
 
 
 def test_an_ack_stops_the_clock_at_the_next_owner_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was acked in time, and not committed when the owner ended, goes to no other member of the next owner."""
+    """A message acked in time, but not committed when the owner ended, goes to no other member of the next owner."""
     monkeypatch.setattr(consumer_session, "COMMIT_INTERVAL_S", 600.0)
     options: dict[str, Any] = {"group": "g", "mode": "shared", "max_processing": 0.5}
     with (
@@ -198,7 +198,7 @@ def test_an_ack_stops_the_clock_at_the_next_owner_too(path: Path, monkeypatch: p
         killed(owner)
         mq.topics()
         assert owns(mq)
-        assert quick.receive(0.1) is None  # it has come back, with its message
+        assert quick.receive(0.1) is None  # it has rejoined, with its message
         assert other.receive(1.5) is None
         quick.commit()
         sent = out.send(b"next")

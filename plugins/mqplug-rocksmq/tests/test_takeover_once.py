@@ -1,4 +1,4 @@
-"""What was asked of an owner that is gone is done once by the next."""
+"""Requests to an owner that has ended are carried out once by the next one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ONCE = {
 
 @pytest.mark.parametrize("what", ["create", "delete", *nightly("grow", "delete a group")])
 def test_what_is_administered_is_done_once(path: Path, what: str) -> None:
-    """An owner that dies when it has done something, and before it answers: the next one knows that it is done."""
+    """If an owner dies after carrying out an action but before it answers, the next one knows that it is done."""
     with python(DIES_AFTERWARDS, path) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -56,11 +56,11 @@ def test_what_is_administered_is_done_once(path: Path, what: str) -> None:
             )
             assert len(mq.partitions("orders")) == (3 if what == "grow" else 1)
             with pytest.raises((mqplug.TopicExists, mqplug.TopicNotFound, mqplug.GroupNotFound, ValueError)):
-                ONCE[what](mq)  # asked for by somebody else, it is refused as ever
+                ONCE[what](mq)  # repeated by another client, it is refused as usual
 
 
 def test_what_was_deleted_and_made_again_is_not_deleted_again(path: Path) -> None:
-    """A deletion that is sent again, because its answer was lost, spares what got the same name meanwhile."""
+    """A deletion that is repeated because its answer was lost spares a newer topic or group of the same name."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
         home, request = mq._connection, OnceRequest(os.urandom(16))
@@ -71,7 +71,7 @@ def test_what_was_deleted_and_made_again_is_not_deleted_again(path: Path) -> Non
 
 
 def test_a_send_with_a_number_is_stored_once(open_store: OpenStore) -> None:
-    """What is sent again under its number gets the offset that it has, also from the next opener of the store."""
+    """A send repeated under its number gets its existing offset, also from the next opener of the store."""
     store = open_store(sync="always")
     log = new_log(store)
     body = [encode_page(PageColumns([1000], [b"a"]))]
@@ -87,7 +87,7 @@ def test_a_send_with_a_number_is_stored_once(open_store: OpenStore) -> None:
 
 
 def test_what_is_known_of_producers_is_bounded(open_store: OpenStore) -> None:
-    """A producer has a few slots; they go with it, or when it does not come back."""
+    """A producer has a few slots, which are removed with it, or when it does not return."""
     store = open_store(sync="os")
     log = new_log(store)
     body = [encode_page(PageColumns([1000], [b"a"]))]
@@ -106,7 +106,7 @@ def test_what_is_known_of_producers_is_bounded(open_store: OpenStore) -> None:
 
 
 class Broken:
-    """An owner that takes parcels and is gone before it answers."""
+    """An owner that accepts sends, and ends before it answers."""
 
     home = None
 
@@ -124,7 +124,7 @@ class Broken:
 
 
 def test_what_no_owner_can_know_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A send that was not answered for minutes is not sent again: nobody knows what became of it."""
+    """A send that was not answered for minutes is not repeated: no owner can know its outcome."""
     dispatch = ResendingSink(lambda name, failed, timeout: Broken(), 1)
     settled: list[mqplug.Error | None] = []
     dispatch.append(

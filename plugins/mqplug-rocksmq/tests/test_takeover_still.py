@@ -1,4 +1,4 @@
-"""Owners and members that stand still, and are taken for dead, or not; and owners that do not stay."""
+"""Suspended owners and members, which may be taken for dead; and owners that do not stay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
 
 @pytest.mark.parametrize("mode", ["ordered", "shared"])
 def test_a_member_that_stands_still(path: Path, mode: mqplug.spi.Mode) -> None:
-    """A member of another process that is stopped loses what it holds after the session time, and hears of it."""
+    """A member of another process that is suspended loses its partitions after the session timeout, and is informed."""
     with mqplug.connect("rocksmq", path=str(path), session_timeout=3.0) as mq, mq.producer() as out:
         mq.create_topic("orders")
         out.send_many([mqplug.Record(b"%d" % each, topic="orders") for each in range(4)])
@@ -39,7 +39,7 @@ def test_a_member_that_stands_still(path: Path, mode: mqplug.spi.Mode) -> None:
             freeze(stands)
             with mq.consumer("orders", group="g", mode=mode) as member:
                 assert [message.value for message in take(member, 4, ack=True)] == [b"0", b"1", b"2", b"3"]
-                assert time.monotonic() - began > 0.5  # its last sign of life may be some time ago
+                assert time.monotonic() - began > 0.5  # its last contact may be some time ago
                 stands.send_signal(signal.SIGCONT)
                 stands.stdin.write("\n")  # type: ignore[union-attr]
                 stands.stdin.flush()  # type: ignore[union-attr]
@@ -47,7 +47,7 @@ def test_a_member_that_stands_still(path: Path, mode: mqplug.spi.Mode) -> None:
 
 
 def test_an_owner_that_stands_still(path: Path) -> None:
-    """While the owner is stopped calls end with ``Timeout``; when it goes on, so do they, and nothing is doubled."""
+    """While the owner is suspended, calls end with ``Timeout``; when it resumes, so do they, and nothing is doubled."""
     with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
         out.send(b"before")
         with mq.consumer("orders", start=EARLIEST) as reader:
@@ -73,7 +73,7 @@ def test_an_owner_that_stands_still(path: Path) -> None:
 
 @pytest.mark.parametrize("group", ["g", *nightly(None)])
 def test_an_owner_that_stands_still_and_dies(path: Path, group: str | None) -> None:
-    """A consumer that waits for an answer of a stopped owner goes on when that is killed."""
+    """A consumer that waits for a suspended owner continues when that owner is killed."""
     with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
         out.send(b"before")
         with mq.consumer("orders", group=group, start=EARLIEST) as consumer:
@@ -86,7 +86,7 @@ def test_an_owner_that_stands_still_and_dies(path: Path, group: str | None) -> N
 
 
 class Ahead:
-    """A clock that goes ahead when it is told to."""
+    """A clock that can be moved ahead."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 0.0
@@ -97,12 +97,12 @@ class Ahead:
         return time.monotonic() + self.seconds
 
 
-MUTE = {"pid": 1, "socket": None}  # what an owner that does not serve others says
+MUTE = {"pid": 1, "socket": None}  # the content of an owner file whose owner serves no others
 
 
 @pytest.mark.night
 def test_owners_that_come_and_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member raises when it has looked for an owner for ten seconds in vain, not when it saw three come and go."""
+    """A member raises after ten seconds of searching for an owner, not because it saw three come and go."""
     ahead = Ahead(monkeypatch)
 
     def look(member: Member, times: int) -> None:
@@ -123,7 +123,7 @@ def test_owners_that_come_and_go(path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 member.poll()  # it sees that there is an owner, and may join it a little later
         with held(path, MUTE):
             look(member, 3)
-            ahead.seconds += 60  # owners may come and go while nobody looks
+            ahead.seconds += 60  # owners may come and go between two searches
             look(member, 1)
             with pytest.raises(ConnectError, match=r"no owner of the store was found in 1\d s"):
                 look(member, 8)

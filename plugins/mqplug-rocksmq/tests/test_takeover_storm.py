@@ -43,7 +43,7 @@ Said = dict[str, list[mqplug.MessageId]]
 
 
 def listen(process: subprocess.Popen[str], said: Said) -> threading.Thread:
-    """Take in what a worker says, to its end."""
+    """Read a worker's output to its end."""
 
     def run() -> None:
         assert process.stdout is not None
@@ -63,9 +63,9 @@ def listen(process: subprocess.Popen[str], said: Said) -> threading.Thread:
     [("ordered", 2), *nightly(("ordered", 5), ("shared", 5), ("key_shared", 5))],
 )
 def test_a_storm(path: Path, mode: mqplug.spi.Mode, kills: int) -> None:
-    """The owner is killed several times under programs that send, consume and commit.
+    """The owner is killed several times while programs send, consume and commit.
 
-    What was acknowledged is there, once, and in order; what was committed does not come again; all else does.
+    Acknowledged messages are there, once and in order. Committed messages do not come again; all others do.
     """
     everything: Said = defaultdict(list)
     with contextlib.ExitStack() as stack:
@@ -100,7 +100,7 @@ def created(path: Path) -> Iterator[None]:
 
 
 def kill_owner(path: Path, workers: list[tuple[subprocess.Popen[str], Said, threading.Thread]]) -> None:
-    """Kill the owner, whoever that is, and see that the others go on."""
+    """Kill the owner, whichever process it is, and check that the others continue."""
     alive = [(worker, said) for worker, said, _ in workers if worker.poll() is None]
     before = {worker.pid: len(said["stored"]) for worker, said in alive}
     eventually(lambda: all(len(said["stored"]) > before[worker.pid] for worker, said in alive), 60)
@@ -112,7 +112,7 @@ def kill_owner(path: Path, workers: list[tuple[subprocess.Popen[str], Said, thre
 
 
 def check(path: Path, said: Said, mode: mqplug.spi.Mode) -> None:
-    """Compare what is stored with what was said."""
+    """Compare the stored messages with the reported ones."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         found = {message.id: message.value or b"" for message in mq.read("orders")}
         assert set(said["stored"]) <= set(found)
@@ -128,5 +128,5 @@ def check(path: Path, said: Said, mode: mqplug.spi.Mode) -> None:
             while message := member.receive(1):
                 left.add(message.id)
         assert not left & set(said["acked"])
-        # What a worker committed, and was killed before it could say so: a batch of each at most.
+        # Commits of a worker that was killed before it could report them: at most a batch each.
         assert len(set(found) - left - set(said["acked"])) <= 50 * 8

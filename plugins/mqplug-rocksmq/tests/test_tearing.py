@@ -29,7 +29,7 @@ os._exit(0)
 
 @pytest.mark.parametrize("room", [20, 40000])
 def test_half_a_write_at_the_end_of_a_block(path: Path, room: int) -> None:
-    """Half a write at the end is dropped wherever it lies in RocksDB's log, also where a block of that log is full."""
+    """A torn write at the end is dropped anywhere in RocksDB's log, even where it fills a block of that log."""
     with python(WRITER, path, room) as process:
         count = int(line(process))
         process.wait(20)

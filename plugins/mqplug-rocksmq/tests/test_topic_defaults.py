@@ -1,4 +1,4 @@
-"""What topics retain that do not say it: seven days, or what the settings of their maker say."""
+"""The retention of topics that set none: seven days, or the settings of the client that creates them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WEEK = 7 * 24 * 3600.0
 
 
 def kept(client, **said):
-    """What a new topic retains: seconds, and bytes of each partition."""
+    """Return what a new topic retains: seconds, and bytes of each partition."""
     client.create_topic("kept", **said)
     info = client.describe("kept")
     client.delete_topic("kept")
@@ -34,13 +34,13 @@ def kept(client, **said):
     ],
 )
 def test_settings_say_what_new_topics_retain(tmp_path, settings, said, expected):
-    """Each call to ``create_topic`` may say otherwise."""
+    """Settings determine what new topics retain, and each call to ``create_topic`` can override them."""
     with mqplug.connect("rocksmq", path=tmp_path / "mq", **settings) as client:
         assert kept(client, **said) == expected
 
 
 def test_each_connection_has_its_own(tmp_path):
-    """They hold for the topics that are made through it, whoever owns the store."""
+    """A client's defaults apply to the topics that it creates, whichever process owns the store."""
     with (
         mqplug.connect("rocksmq", path=tmp_path, retention=60) as one,
         mqplug.connect("rocksmq", path=tmp_path, retention=timedelta(days=1)) as other,
@@ -50,7 +50,7 @@ def test_each_connection_has_its_own(tmp_path):
 
 @pytest.mark.parametrize("number", [0, 7, 59])
 def test_a_number_below_a_minute_is_refused(tmp_path, number):
-    """In keywords, URLs and files: seven would be seven seconds."""
+    """A number below 60 is refused in keywords, URLs and files: 7 would mean seven seconds."""
     says = rf"'rocksmq.retention'.*: .*{number} seconds: .*timedelta\(days={number}\).*'{number}d'"
     path = tmp_path / "mqplug.toml"
     path.write_text(f"[rocksmq]\npath = '{tmp_path}/mq'\nretention = {number}\n")
@@ -65,7 +65,7 @@ def test_a_number_below_a_minute_is_refused(tmp_path, number):
 
 
 def test_a_file_of_milvus_says_it_in_minutes_and_megabytes(tmp_path):
-    """Its retention is the default of topics that are made here; messages come and go."""
+    """Milvus' retention is the default of topics that are created here; messages come and go."""
     pytest.importorskip("yaml")
     path = tmp_path / "milvus.yaml"
     path.write_text(
@@ -86,7 +86,7 @@ def test_a_file_of_milvus_says_it_in_minutes_and_megabytes(tmp_path):
 
 @pytest.fixture
 def of_milvus(tmp_path):
-    """A ``milvus.yaml`` whose data directory has no RocksMQ yet, as where Milvus uses Kafka."""
+    """A ``milvus.yaml`` whose data directory has no RocksMQ yet, as with a Milvus that uses Kafka."""
     pytest.importorskip("yaml")
     (tmp_path / "data").mkdir()
     path = tmp_path / "milvus.yaml"
@@ -95,7 +95,7 @@ def of_milvus(tmp_path):
 
 
 def test_nothing_is_created_where_a_file_of_milvus_points(of_milvus, tmp_path):
-    """A reader without Milvus' variables gets an error that names them, and no empty store in Milvus' directory."""
+    """A client without Milvus' variables gets an error that names them, and creates no store in Milvus' directory."""
     with pytest.raises(mqplug.ConfigError, match=r"no store at .*'rocksmq.path' in .*milvus.yaml .*MQ_TYPE"):
         mqplug.connect(of_milvus)
     assert run_command(["doctor", "--config", str(of_milvus)]) == 1
@@ -104,7 +104,7 @@ def test_nothing_is_created_where_a_file_of_milvus_points(of_milvus, tmp_path):
 
 @pytest.mark.parametrize("said", [{"create": True}, {"path": "elsewhere"}])
 def test_who_says_it_gets_a_store(of_milvus, tmp_path, monkeypatch, said):
-    """``create=True``, or a path of one's own, makes one beside a file of Milvus."""
+    """``create=True``, or an explicit path, creates a store despite a file of Milvus."""
     monkeypatch.chdir(tmp_path)
     with mqplug.connect(of_milvus, **said) as client:
         client.create_topic("t")
@@ -114,7 +114,7 @@ def test_who_says_it_gets_a_store(of_milvus, tmp_path, monkeypatch, said):
 
 @pytest.mark.parametrize("said", [{}, {"create": True}])
 def test_the_files_of_milvus_are_named(of_milvus, tmp_path, said):
-    """Where Milvus keeps its RocksMQ nothing is created at all, and the error names what lies there."""
+    """Where Milvus keeps its RocksMQ, nothing is created, and the error names the files there."""
     (tmp_path / "data" / "rocksmq_meta_kv").mkdir()
     with pytest.raises(mqplug.ConfigError, match=r"belongs to Milvus' own RocksMQ.*rocksmq_meta_kv"):
         mqplug.connect(of_milvus, **said)
@@ -124,7 +124,7 @@ def test_the_files_of_milvus_are_named(of_milvus, tmp_path, said):
 
 
 def test_the_store_of_a_milvus_is_refused(tmp_path):
-    """A directory in which Milvus keeps its own RocksMQ is not opened, and stays as it is."""
+    """A directory in which Milvus keeps its own RocksMQ is not opened, and stays unchanged."""
     from rocksdict import Rdict
 
     database = Rdict(str(tmp_path / "rdb_data"))

@@ -1,4 +1,4 @@
-"""The crash harness, and the model that it asks: it has to find what is wrong, and nothing else."""
+"""The crash harness and its model: they must find every error, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import mqplug
 
 @pytest.fixture
 def mq(request: pytest.FixtureRequest) -> Iterator[mqplug.Client]:
-    """A backend that does what it is told."""
+    """A client of a memory backend, in place of the store."""
     with mqplug.connect(f"memory://{request.node.name}") as client:
         yield client
 
 
 class Victim:
-    """Does things to a backend, and tells the model of them."""
+    """Uses a backend, and reports to the model."""
 
     def __init__(self, mq: mqplug.Client) -> None:
         self.mq = mq
@@ -31,13 +31,13 @@ class Victim:
         self.tell("create", {})
 
     def tell(self, what: str, done: dict[str, Any] | None, **more: Any) -> None:
-        """Say that something was begun, and, unless *done* is None, that it is done."""
+        """Report that an operation was begun and, unless *done* is None, done."""
         self.model.process({"thread": 0, "begin": what, "topic": "t", **more})
         if done is not None:
             self.model.process({"thread": 0, "done": done})
 
     def store(self, number: int) -> int:
-        """Store a message, and tell nobody."""
+        """Store a message without a report."""
         with self.mq.producer("t") as out:
             return out.send(value_for(number), partition=0).coordinates[0]
 
@@ -49,7 +49,7 @@ class Victim:
         return offset
 
     def verify(self) -> list[str]:
-        """Return what the model finds wrong."""
+        """Return the errors that the model finds."""
         self.model.probes += 1_000_000
         self.model.verify(self.mq)
         return self.model.wrong
@@ -65,18 +65,18 @@ def victim(mq: mqplug.Client) -> Victim:
 
 
 def test_nothing_wrong(victim: Victim) -> None:
-    """Where everything is as it was said, nothing is wrong, also the second time."""
+    """If everything is as reported, no error is found, also the second time."""
     assert [victim.verify(), victim.verify()] == [[], []]
 
 
 def test_lost(victim: Victim) -> None:
-    """A message that was acknowledged and is not there is found."""
+    """A missing acknowledged message is found."""
     victim.tell("send", {"offsets": [3]}, partition=0, numbers=[900, 901])
     assert "t/0: the message at 3 is lost" in victim.verify()
 
 
 def test_invented(victim: Victim) -> None:
-    """A message that nobody sent is found."""
+    """A message without a send is found."""
     victim.store(900)
     assert victim.verify()[0] == "t/0: the message 900 at 3 was never sent here"
 
@@ -88,14 +88,14 @@ def test_twice(victim: Victim) -> None:
 
 
 def test_changed(victim: Victim) -> None:
-    """A message whose content was changed is found."""
+    """A message with changed content is found."""
     with victim.mq.producer("t") as out:
         out.send(value_for(900) + b"!", partition=0)
     assert "was never sent" in victim.verify()[0]
 
 
 def test_on_its_way(victim: Victim) -> None:
-    """A send that was not acknowledged may be stored or not."""
+    """An unacknowledged send may be stored or not."""
     victim.store(900)
     victim.tell("send", None, partition=0, numbers=[900, 950])
     assert victim.verify() == []
@@ -108,7 +108,7 @@ def test_repeated(victim: Victim) -> None:
 
 
 def test_not_counted(victim: Victim) -> None:
-    """A message that comes to members that share as an attempt that was counted before is found; so is an acked one."""
+    """A message of a shared group that comes again with an earlier attempt is found; so is an acked one."""
     victim.tell("take", {"taken": [[0, 0, 1], [0, 1, 1]]})
     victim.tell("settle", {}, places=[[0, 0]])
     victim.tell("take", {"taken": [[0, 0, 2], [0, 1, 1]]})
@@ -119,7 +119,7 @@ def test_not_counted(victim: Victim) -> None:
 
 
 def test_a_seek_forgets_attempts(victim: Victim) -> None:
-    """What members that share sought to may come as the first attempt again, and after its ack."""
+    """After a seek, messages of a shared group may come as the first attempt again, and after their acks."""
     victim.tell("take", {"taken": [[0, 0, 3]]})
     victim.tell("settle", {}, places=[[0, 0]])
     victim.tell("forget_shared", {}, partition=0)
@@ -128,7 +128,7 @@ def test_a_seek_forgets_attempts(victim: Victim) -> None:
 
 
 def test_skipped(victim: Victim) -> None:
-    """A message that was not acked and does not come is found."""
+    """An unacked message that does not come is found."""
     with victim.mq.consumer("t", group=TORTURE_GROUP) as group:
         message = group.receive(timeout=10)
         assert message is not None
@@ -138,25 +138,25 @@ def test_skipped(victim: Victim) -> None:
 
 
 def test_trimmed_too_far(victim: Victim) -> None:
-    """Messages that were trimmed although nobody asked for it are found."""
+    """Messages that were trimmed without a request are found."""
     victim.mq.trim("t", {0: victim.mq.watermarks("t")[0].high})
     assert victim.verify()[0] == "t/0: low is 3, not 0"
 
 
 def test_reused(victim: Victim) -> None:
-    """An offset that is given out twice is found."""
+    """An offset that is assigned twice is found."""
     victim.tell("send", {"offsets": [2]}, partition=0, numbers=[900, 901])
     assert victim.model.wrong == ["t: the offset 2 was given out twice"]
 
 
 def test_deleted(victim: Victim) -> None:
-    """A topic that is gone although nobody deleted it is found."""
+    """A topic that disappeared without a deletion is found."""
     victim.mq.delete_topic("t")
     assert victim.verify() == ["the topic t is gone"]
 
 
 def test_contents() -> None:
-    """The content of a message names it, and nothing else does."""
+    """The content of a message identifies it."""
     assert [number_in(value_for(number)) for number in range(100)] == list(range(100))
     assert [number_in(value) for value in (None, b"", b"1", b"1:x", b"x:", value_for(5)[:-1])] == [None] * 6
 
@@ -164,7 +164,7 @@ def test_contents() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("cycles", "seconds"), [(4, 1.0), *nightly((30, 0.2))])
 def test_torture(path: Path, cycles: int, seconds: float) -> None:
-    """Kills cost nothing that was acknowledged."""
+    """Kills lose nothing that was acknowledged."""
     verdict = run_torture(path, cycles=cycles, seconds=seconds, sync="always", seed=1)
     assert verdict.wrong == ()
     assert verdict.cycles == cycles

@@ -1,4 +1,4 @@
-"""What becomes of a commit when its owner is killed, stopped or out of disk space, and what the store keeps of it."""
+"""Commits whose owner is killed, suspended or out of disk space, and the state that the store keeps for them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_commit_that_is_repeated_is_stored_once(open_store: OpenStore, sync: s
 
 
 def test_a_transaction_that_was_given_up_is_never_committed(open_store: OpenStore) -> None:
-    """A commit that arrives after its holder has gone on is refused; one that was committed is known to be."""
+    """A commit that arrives after its holder gave it up is refused; a committed one is reported as committed."""
     store = open_store(sync="os")
     log = new_log(store)
     store.transactions.hold("biller", "one", 10)
@@ -75,7 +75,7 @@ def test_a_transaction_that_was_given_up_is_never_committed(open_store: OpenStor
 
 
 def test_a_holder_stays_fenced_when_the_store_is_opened_again(open_store: OpenStore) -> None:
-    """Who holds a name is stored, and to hold it again changes nothing of what was committed."""
+    """The holder of a name is stored, and holding it again changes nothing of its commits."""
     store = open_store(sync="os")
     new_log(store)
     store.transactions.hold("biller", "one", 10)
@@ -117,7 +117,7 @@ def with_a_transaction(store: Store) -> int:
 
 
 def test_a_check_a_backup_and_a_repair_know_transactions(path: Path, tmp_path: Path, open_store: OpenStore) -> None:
-    """What transactions leave is sound, and is in a backup and in a repaired store."""
+    """The state of transactions is sound, and is part of a backup and of a repaired store."""
     store = open_store(sync="os")
     log = with_a_transaction(store)
     back_up_store(store, tmp_path / "backup")
@@ -187,7 +187,7 @@ with mqplug.connect("rocksmq", path=str(path), sync=sys.argv[2]) as mq:
 
 @pytest.mark.parametrize("sync", ["os", *nightly("always")])
 def test_a_commit_that_does_not_fit_on_the_disk_stores_nothing(tmp_path: Path, sync: str) -> None:
-    """On a full disk a commit is refused whole: its records are proven not to be stored, and its mark is not either."""
+    """On a full disk a commit is refused whole: neither its records nor its mark are stored."""
     script = 'mkdir -p "$1"; mount -t tmpfs -o size=64m none "$1"; "$2" -c "$3" "$1" "$4" "$5"'
     said = in_a_namespace(script, tmp_path / "disk", sys.executable, FULL, sync, Path(__file__).parent)
     assert said.splitlines() == ["{'StorageFull'} True", "True", "[1]", "True", "True", "False"]
@@ -217,7 +217,7 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_commit_whose_owner_is_killed_is_stored_once(path: Path, when: str) -> None:
-    """Killed before or after it stored the commit: the next owner stores it, or knows its ids."""
+    """If the owner is killed before or after it stored the commit, the next owner stores it, or knows its ids."""
     with python(OWNER, path, when) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -231,7 +231,7 @@ def test_a_commit_whose_owner_is_killed_is_stored_once(path: Path, when: str) ->
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_positions_whose_owner_is_killed_are_stored_with_the_messages_or_not_at_all(path: Path, when: str) -> None:
-    """A member is of one owner's time: a commit that the owner stored counts, one that it did not is NotAssigned."""
+    """If the owner is killed, a commit with positions counts if that owner stored it, and otherwise is NotAssigned."""
     with python(OWNER, path, when) as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -263,7 +263,7 @@ def test_positions_whose_owner_is_killed_are_stored_with_the_messages_or_not_at_
 
 
 def test_a_commit_without_an_answer_is_settled_by_the_next_step(path: Path) -> None:
-    """The owner stands still: the outcome is unknown. What the next step finds is final, even if the owner resumes."""
+    """If the owner is suspended, the outcome is unknown. The next step settles it, even if the owner resumes later."""
     with serving(path) as owner, mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
         driver, record = hold(mq), Sent(b"a")
@@ -284,7 +284,7 @@ def test_a_commit_without_an_answer_is_settled_by_the_next_step(path: Path) -> N
 
 
 def test_a_holder_in_another_process_is_fenced_after_a_takeover(path: Path) -> None:
-    """A name that another process took over with the former owner stays with it when the store has the next one."""
+    """A name that another process took over stays with it when the store gets another owner."""
     with python(OWNER, path, "never") as owner:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as mq:

@@ -24,7 +24,7 @@ WORKER = Path(__file__).parent / "transaction_worker.py"
     [(2, 3, 1500), *nightly((1, 8, 4000), (3, 8, 4000))],
 )
 def test_each_input_is_in_the_output_exactly_once(path: Path, workers: int, kills: int, inputs: int) -> None:
-    """Workers are killed, the owner of the store among them: nothing is lost, and nothing is there twice."""
+    """While workers and the store's owner are killed, no input is lost, and none is in the output twice."""
     chance = random.Random(workers)
     values = [b"%d" % each for each in range(inputs)]
     with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -55,13 +55,13 @@ def test_each_input_is_in_the_output_exactly_once(path: Path, workers: int, kill
 
 
 def start(path: Path, number: int, seed: int) -> subprocess.Popen[str]:
-    """Start a worker with a transaction name of its own."""
+    """Start a worker with its own transaction name."""
     command = [sys.executable, str(WORKER), str(path), f"worker-{number}", str(seed)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def is_at_work(worker: subprocess.Popen[str]) -> bool:
-    """Wait until a worker has copied something. Return whether it has, or False if it finds nothing to copy."""
+    """Wait until a worker has copied something. Return False if it finds nothing to copy."""
     return any(line(worker) != "0" for _ in range(5))
 
 

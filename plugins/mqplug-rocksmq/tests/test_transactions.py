@@ -1,4 +1,4 @@
-"""Transactions at the driver's seam, in the process that owns the store and in another."""
+"""Transactions at the driver interface, in the process that owns the store and in another."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def held(mq: mqplug.Client, topic: str = "orders", group: str = "billing") -> Me
 
 
 def test_a_commit_stores_all_and_readers_see_nothing_before(mq: mqplug.Client) -> None:
-    """Records of several topics and partitions are stored together, get the ids that they have, and come in order."""
+    """Records of several topics and partitions are stored together under their reported ids, and come in order."""
     with mq.producer("orders") as out:
         out.send(b"before", partition=0)
     driver = hold(mq)
@@ -69,7 +69,7 @@ def test_a_commit_stores_all_and_readers_see_nothing_before(mq: mqplug.Client) -
 
 
 def test_an_abort_stores_nothing(mq: mqplug.Client) -> None:
-    """After an abort the records are proven not to be stored, and the next transaction has nothing of them."""
+    """After an abort the records are certainly not stored, and the next transaction has none of them."""
     driver, record, late, other = hold(mq), Sent(b"a"), Sent(b"late"), Sent(b"b")
     driver.begin(None, 10)
     driver.send([record])
@@ -99,7 +99,7 @@ def test_positions_are_stored_with_the_messages(mq: mqplug.Client) -> None:
 
 
 def test_a_member_that_lost_a_partition_commits_nothing(mq: mqplug.Client) -> None:
-    """If a partition went to another member meanwhile, the whole commit is refused."""
+    """If a partition has gone to another member, the whole commit is refused."""
     one, logs = held(mq), mq.partitions("orders")
     membership, driver, record = one.driver.membership(), hold(mq), Sent(b"x", "audit")
     other = Member(mq, "orders", "billing")
@@ -116,7 +116,7 @@ def test_a_member_that_lost_a_partition_commits_nothing(mq: mqplug.Client) -> No
     assert isinstance(record.outcome, NotAssigned)
     other.driver.close(10)
     eventually(lambda: one.poll() == 0 and len(one.held) == 2)
-    with pytest.raises(NotAssigned):  # what it has got back since is not what it had
+    with pytest.raises(NotAssigned):  # a partition that it got back is not the one it had
         step(driver, moves=(GroupMove("billing", to(lost, 0), membership),))
     step(driver, moves=(GroupMove("billing", to(lost, 0), one.driver.membership()),))
     stale = one.driver.membership()
@@ -127,7 +127,7 @@ def test_a_member_that_lost_a_partition_commits_nothing(mq: mqplug.Client) -> No
 
 
 def test_a_newer_holder_fences_the_older_one(mq: mqplug.Client, path: Path) -> None:
-    """Whoever takes a name over last holds it. The older holder commits and begins nothing more; other names can."""
+    """The last client to take over a name holds it. The earlier holder can neither begin nor commit; others can."""
     older, bystander = hold(mq), hold(mq, "other")
     older.begin(None, 10)
     lost = Sent(b"lost")
@@ -192,7 +192,7 @@ def test_a_topic_that_was_deleted_refuses_everything(mq: mqplug.Client) -> None:
 
 
 def test_a_transaction_is_bounded(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records beyond the limit are refused at once, with a way to store more; the commit stores none of the others."""
+    """Records beyond the limit are refused at once, with a way to store more; the commit then stores no records."""
     monkeypatch.setattr(transactional_producer, "MAX_TRANSACTION_BYTES", 10_000)
     driver, first, large = hold(mq), Sent(bytes(6000)), Sent(bytes(6000))
     driver.begin(None, 10)
@@ -207,7 +207,7 @@ def test_a_transaction_is_bounded(mq: mqplug.Client, monkeypatch: pytest.MonkeyP
 
 
 def test_the_largest_transaction_fits_into_a_frame(mq: mqplug.Client) -> None:
-    """As many bytes as a transaction may have are committed, whichever process owns the store."""
+    """A transaction of the maximum size is committed, whichever process owns the store."""
     size = 900_000
     records = [Sent(bytes(size)) for _ in range(transactional_producer.MAX_TRANSACTION_BYTES // (size + 100))]
     driver = hold(mq)

@@ -1,7 +1,7 @@
-"""What RocksDB and rocksdict do that a store must not suffer from.
+"""Traps of RocksDB and rocksdict that a store must avoid.
 
-Each test first shows the trap, on a database of its own, and then that a store does not fall into it. A trap that a
-later rocksdict has mended is skipped: look then whether its guard can go.
+Each test first shows the trap, on its own database, and then that a store avoids it. A trap that a later rocksdict
+has fixed is skipped: then check whether its guard can be removed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def bare(tmp_path: Path) -> Iterator[Rdict]:
 
 
 def run(code: str, *arguments: object) -> str:
-    """Run code in another process, and return what it prints; where it fails, its last line of complaint."""
+    """Run code in another process, and return its output; if it fails, the last line of its error."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
     )
@@ -51,13 +51,13 @@ def run(code: str, *arguments: object) -> str:
 
 
 def sources() -> str:
-    """All code of the plugin."""
+    """Return all code of the plugin."""
     folder = Path(inspect.getfile(mqplug_rocksmq)).parent
     return "\n".join(file.read_text() for file in folder.rglob("*.py"))
 
 
 def chosen(path: Path, option: str) -> set[str]:
-    """Return the values that an option has in what RocksDB itself wrote down of its options."""
+    """Return the values of an option in the options files that RocksDB wrote."""
     newest = max((path / "rocksdb").glob("OPTIONS-*"))
     lines = (each.strip().partition("=") for each in newest.read_text().splitlines())
     return {value for name, _, value in lines if name == option}
@@ -88,7 +88,7 @@ def test_bounds_are_freed_too_early(tmp_path: Path) -> None:
 
 
 def test_no_iterator_has_a_bound(store: Store) -> None:
-    """The plugin sets no bounds, and reading a log ends at its end although the next log's pages lie right behind."""
+    """The plugin sets no bounds, and reading a log ends at its end although the next log's pages follow directly."""
     assert "_bound(" not in sources()
     logs = [new_log(store, f"t{number}") for number in range(3)]
     for number in range(100):
@@ -111,7 +111,7 @@ def spoil_a_table(folder: Path) -> None:
 
 
 def test_errors_end_an_iterator_silently(bare: Rdict, tmp_path: Path) -> None:
-    """``items()`` over a damaged table gives some entries, and no error."""
+    """``items()`` over a damaged table returns some entries, and no error."""
     for number in range(1000):
         bare[b"%04d" % number] = os.urandom(500)
     bare.flush(True)
@@ -123,7 +123,7 @@ def test_errors_end_an_iterator_silently(bare: Rdict, tmp_path: Path) -> None:
 
 
 def test_reading_raises_what_ended_an_iterator(path: Path, open_store: OpenStore) -> None:
-    """A store whose table is damaged says so to whoever reads that far; nothing ends early."""
+    """A store with a damaged table raises once a read reaches the damage; no read ends early."""
     store = open_store(sync="os")
     log = new_log(store)
     for _ in range(100):
@@ -148,7 +148,7 @@ def test_an_iterator_keeps_the_database_open(tmp_path: Path) -> None:
 
 
 def test_nothing_keeps_a_store_open(path: Path, open_store: OpenStore) -> None:
-    """A closed store lets go of its database, whatever its user still has of it: pages, cursors, errors."""
+    """A closed store releases its database, whatever its user still has: pages, cursors, errors."""
     store = open_store(sync="os")
     log = new_log(store)
     for _ in range(10):
@@ -165,7 +165,7 @@ def test_nothing_keeps_a_store_open(path: Path, open_store: OpenStore) -> None:
 
 
 def test_an_iterator_keeps_dropped_files(bare: Rdict, tmp_path: Path) -> None:
-    """The room of dropped entries comes back by compaction, when the last iterator is gone."""
+    """A compaction frees the space of dropped entries once the last iterator is gone."""
     for number in range(100):
         bare[b"%03d" % number] = os.urandom(100_000)
     bare.flush(True)
@@ -185,13 +185,13 @@ def test_an_iterator_keeps_dropped_files(bare: Rdict, tmp_path: Path) -> None:
 
 
 def drain(consumer: mqplug.Consumer) -> None:
-    """Receive what was fetched already."""
+    """Receive the fetched messages."""
     while consumer.receive(0):
-        """Go on."""
+        """Continue."""
 
 
 def test_an_idle_reader_keeps_no_files(path: Path) -> None:
-    """The room of trimmed messages comes back while readers sit in the midst of them."""
+    """The space of trimmed messages is freed while readers are positioned among them."""
     with (
         mqplug.connect("rocksmq", path=str(path), sync="os") as mq,
         mqplug.connect("rocksmq", path=str(path), sync="os") as other,
@@ -226,7 +226,7 @@ print("opened")
 
 
 def test_reading_a_lock_file_loses_the_lock(bare: Rdict, tmp_path: Path) -> None:
-    """RocksDB's own lock is gone when its process closes any descriptor of the file: a second process gets in."""
+    """RocksDB's own lock is lost when its process closes any descriptor of the file: a second process can open it."""
     folder = tmp_path / "bare"
     assert "While lock file" in run(OPEN, folder)
     (folder / "LOCK").read_bytes()
@@ -234,7 +234,7 @@ def test_reading_a_lock_file_loses_the_lock(bare: Rdict, tmp_path: Path) -> None
 
 
 def test_ownership_survives_a_copy_of_the_directory(path: Path) -> None:
-    """A store stays its owner's when the owner reads every file of it, as a copy of the directory does."""
+    """A store keeps its owner when the owner reads every file of it, as a copy of the directory does."""
     store = open_store(path, store_settings(sync="os"))
     try:
         for file in path.rglob("*"):
@@ -263,7 +263,7 @@ print("opened")
 
 @seen_here
 def test_looking_writes(bare: Rdict, tmp_path: Path) -> None:
-    """To open a database, even to read it only, writes into its directory, and in the other mode spoils it."""
+    """Opening a database, even read-only, writes into its directory, and in the other mode damages it."""
     bare[b"a"] = b"b"
     bare.close()
     folder = tmp_path / "bare"
@@ -273,7 +273,7 @@ def test_looking_writes(bare: Rdict, tmp_path: Path) -> None:
 
 
 def test_a_spoiled_store_is_refused_in_time(path: Path, open_store: OpenStore) -> None:
-    """A store that another program spoiled like that is refused with what to do, and doing that mends it."""
+    """A store that another program damaged like that is refused with a fix, which repairs it."""
     store = open_store(sync="os")
     log = new_log(store)
     put(store, log, b"a")
@@ -287,7 +287,7 @@ def test_a_spoiled_store_is_refused_in_time(path: Path, open_store: OpenStore) -
 
 
 def test_ttl_changes_what_is_stored(tmp_path: Path) -> None:
-    """A database with a time to live stores four bytes more with each value, which others then read."""
+    """A database with a time to live stores four more bytes with each value, which others then read."""
     folder = str(tmp_path / "bare")
     with_ttl = Rdict(folder, Options(raw_mode=True), access_type=AccessType.with_ttl(1000))
     with_ttl[b"a"] = b"value"
@@ -300,7 +300,7 @@ def test_ttl_changes_what_is_stored(tmp_path: Path) -> None:
 
 
 def test_a_store_has_no_ttl(store: Store, path: Path) -> None:
-    """Retention is the store's own; a page with four bytes more is no page, and is not served."""
+    """Retention is the store's own; a page with four more bytes is not a page, and is not delivered."""
     assert "with_ttl" not in sources()
     log = new_log(store)
     put(store, log, b"a")
@@ -311,7 +311,7 @@ def test_a_store_has_no_ttl(store: Store, path: Path) -> None:
 
 
 def test_options_are_the_openers(path: Path, open_store: OpenStore) -> None:
-    """A store is opened with the options of its opener, not with those that RocksDB wrote down before."""
+    """A store is opened with its opener's options, not with those that RocksDB wrote down before."""
     open_store(memory_max_bytes=64 << 20).close()
     before = chosen(path, "write_buffer_size")
     open_store(memory_max_bytes=512 << 20)
@@ -322,7 +322,7 @@ def test_options_are_the_openers(path: Path, open_store: OpenStore) -> None:
 
 
 def test_column_families_are_fixed(path: Path, open_store: OpenStore) -> None:
-    """However many topics there are, there are two column families: one costs milliseconds, and memory of its own."""
+    """Any number of topics uses two column families: each one costs milliseconds and memory."""
     store = open_store(sync="os")
     for number in range(20):
         new_log(store, f"t{number}")
@@ -331,13 +331,13 @@ def test_column_families_are_fixed(path: Path, open_store: OpenStore) -> None:
 
 
 def test_few_threads_open_files(path: Path, open_store: OpenStore) -> None:
-    """RocksDB starts one thread to open tables, not sixteen, which costs more than it brings."""
+    """RocksDB uses one thread to open tables, not sixteen, which cost more than they gain."""
     open_store()
     assert chosen(path, "max_file_opening_threads") == {"1"}
 
 
 def test_logs_are_bounded(path: Path, open_store: OpenStore) -> None:
-    """RocksDB's own log, of which each opening begins a new file, takes a few files of a few megabytes at most."""
+    """RocksDB's own log files, one for each opening, are limited to a few files of a few megabytes."""
     for _ in range(10):
         open_store().close()
     assert len(list((path / "rocksdb").glob("LOG*"))) <= 5
@@ -345,7 +345,7 @@ def test_logs_are_bounded(path: Path, open_store: OpenStore) -> None:
 
 
 def test_tables_of_short_lives_are_merged(path: Path, open_store: OpenStore) -> None:
-    """A store that is opened for a message each time does not end up with a table for each message."""
+    """A store that is opened for each message does not end up with a table for each message."""
     store = open_store(sync="os")
     log = new_log(store)
     for _ in range(40):
@@ -356,7 +356,7 @@ def test_tables_of_short_lives_are_merged(path: Path, open_store: OpenStore) -> 
     eventually(lambda: len(list((path / "rocksdb").glob("*.sst"))) < 20)
 
 
-# losing --------------------------------------------------------------------------------------------------
+# lost data -----------------------------------------------------------------------------------------------------
 
 WRITE_AND_DIE = """
 import os, sys
@@ -369,7 +369,7 @@ os.kill(os.getpid(), 9)
 
 
 def test_a_flipped_byte_loses_half_silently(tmp_path: Path) -> None:
-    """With RocksDB's own way of recovery, damage in the write-ahead log costs all behind it, silently."""
+    """With RocksDB's own recovery mode, damage in the write-ahead log silently loses everything after it."""
     folder = tmp_path / "bare"
     subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(folder)], check=False)
     wal = max(folder.glob("*.log"))
@@ -382,7 +382,7 @@ def test_a_flipped_byte_loses_half_silently(tmp_path: Path) -> None:
 
 
 def test_recovery_is_strict(path: Path, open_store: OpenStore) -> None:
-    """A store's recovery forgives a torn end alone; that damage is ``Corrupt`` is shown in ERR-12."""
+    """A store's recovery tolerates only a torn end; ERR-12 shows that damage is ``Corrupt``."""
     open_store()
     assert chosen(path, "wal_recovery_mode") == {"kTolerateCorruptedTailRecords"}
 
@@ -405,7 +405,7 @@ again.close()
 
 
 def test_a_fork_loses_writes_silently(tmp_path: Path) -> None:
-    """The child of a fork writes, and it is gone; ``test_processes`` shows ``ForkedClient``."""
+    """Writes in the child of a fork are lost; ``test_processes`` shows ``ForkedClient``."""
     assert run(FORK, tmp_path / "bare") == "[b'parent']"
 
 
@@ -413,7 +413,7 @@ def test_a_fork_loses_writes_silently(tmp_path: Path) -> None:
 
 
 def test_dropping_many_pages_is_one_mark(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many pages a trim drops, it writes a few entries: a mark for each would slow all later seeks down."""
+    """A trim writes a few entries for any number of dropped pages: one for each would slow down all later seeks."""
     log = new_log(store)
     for _ in range(3000):
         put(store, log, b"x")
@@ -433,7 +433,7 @@ def test_dropping_many_pages_is_one_mark(store: Store, monkeypatch: pytest.Monke
 
 
 def test_a_sync_lets_others_run(store: Store, bare: Rdict) -> None:
-    """While a write is put on disk other threads run: RocksDB's own synced write would hold the interpreter's lock."""
+    """During a sync other threads run: RocksDB's own synced write would hold the interpreter's lock."""
     synced = WriteOptions()
     synced.sync = True
     lock_held = lets_others_run(lambda: bare.put(b"k", bytes(1 << 16), synced), most=50)
@@ -445,9 +445,9 @@ def test_a_sync_lets_others_run(store: Store, bare: Rdict) -> None:
 
 
 def lets_others_run(call: Callable[[], object], before: Callable[[], object] = int, *, most: int) -> bool:
-    """Whether another thread ran during one of so many calls.
+    """Return whether another thread ran during one of *calls* calls.
 
-    Nobody is made to give the interpreter's lock up meanwhile, so that it did proves that the call does.
+    Nothing else makes this thread release the interpreter's lock, so if the other ran, the call released the lock.
     """
     ran, go, over = Event(), Semaphore(0), Event()
 

@@ -1,4 +1,4 @@
-"""Waiting costs nothing, and ends when somebody presses Ctrl-C."""
+"""Waiting costs nothing, and Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import mqplug
 from mqplug_rocksmq._engine.ownership import Ownership
 
 SECONDS = 2.0
-LITTLE = 0.05  # of the time: a caller looks for Ctrl-C now and then
+LITTLE = 0.05  # share of the time: a caller checks for Ctrl-C now and then
 
 CONSUMERS = {
     "reader": "start=mqplug.LATEST",
@@ -31,7 +31,7 @@ CONSUMERS = {
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest, path: Path) -> Iterator[subprocess.Popen[str] | None]:
-    """A store that nobody owns yet, or that another process serves."""
+    """A store that has no owner yet, or that another process serves."""
     if request.param == "owner":
         yield None
         return
@@ -63,7 +63,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
     indirect=["server"],
 )
 def test_a_blocked_receive_costs_nothing(path: Path, server: subprocess.Popen[str] | None, kind: str) -> None:
-    """A receive that waits takes hardly any time of the processor, nor does the process that serves it."""
+    """A waiting receive uses hardly any processor time, and neither does the process that serves it."""
     with python(WAIT.format(options=CONSUMERS[kind], seconds=SECONDS), path) as process:
         assert line(process) == "waiting"
         before = busy(server) if server else 0.0
@@ -73,7 +73,7 @@ def test_a_blocked_receive_costs_nothing(path: Path, server: subprocess.Popen[st
 
 
 def busy(process: subprocess.Popen[str]) -> float:
-    """Return for how many seconds a process had a processor."""
+    """Return the seconds of processor time of a process."""
     user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
@@ -106,7 +106,7 @@ CALLS_OF_A_GUEST = {"send": 'out.send(b"b")', "submit": 'out.submit(b"b").result
 
 @contextmanager
 def interrupted(path: Path, call: str, frozen: subprocess.Popen[str] | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A program that is interrupted in a call, which says so at once."""
+    """A program that is interrupted in a call, and reports that at once."""
     with python(INTERRUPTED.format(call=call), path) as process:
         assert line(process) == "ready"
         if frozen:
@@ -133,14 +133,14 @@ def interrupted(path: Path, call: str, frozen: subprocess.Popen[str] | None = No
     indirect=["server"],
 )
 def test_ctrl_c_ends_a_wait(path: Path, server: subprocess.Popen[str] | None, call: str) -> None:
-    """Ctrl-C ends whatever waits for messages at once, and the program can close as always."""
+    """Ctrl-C at once ends any wait for messages, and the program can close as usual."""
     with interrupted(path, CALLS[call]) as process:
         assert process.wait(10) == 0
 
 
 @pytest.mark.parametrize("call", ["submit", *nightly("send", "topics")])
 def test_ctrl_c_ends_a_wait_for_an_owner_that_stands_still(path: Path, call: str) -> None:
-    """Ctrl-C ends what waits for an answer of a stopped owner, too."""
+    """Ctrl-C also ends a wait for the answer of a suspended owner."""
     with serving(path) as server, interrupted(path, CALLS_OF_A_GUEST[call], server) as process:
         server.send_signal(signal.SIGCONT)
         assert process.wait(30) == 0
@@ -155,7 +155,7 @@ def held(path: Path) -> Iterator[Ownership]:
 
 
 def test_ctrl_c_ends_a_command(path: Path) -> None:
-    """A command that waits for an owner which does not answer ends with 130 on Ctrl-C, without a word of Python."""
+    """A command that waits for an unresponsive owner exits with 130 on Ctrl-C, without a traceback."""
     mqplug.connect("rocksmq", path=str(path)).close()
     address = Path(os.environ["XDG_RUNTIME_DIR"], "mute.sock")
     with socket.socket(socket.AF_UNIX) as mute, held(path) as ownership:
@@ -175,7 +175,7 @@ def test_ctrl_c_ends_a_command(path: Path) -> None:
 
 @pytest.mark.parametrize("times", [1, *nightly(4)])
 def test_serve_hears_a_signal_in_any_thread(path: Path, times: int) -> None:
-    """``serve`` ends on SIGTERM also when that comes together with others, so that another thread gets it."""
+    """``serve`` ends on SIGTERM even among other signals, when another thread receives it."""
     for _ in range(times):
         with serving(path) as server:
             freeze(server)

@@ -1,4 +1,4 @@
-"""Waking up: whoever waits has a message at once, here and in another process."""
+"""Wake-ups: a waiting receiver gets a message at once, in this process and in another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mqplug_rocksmq._processes.owner_services import UNCOUNTED_BYTES
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._processes.served_consumer import PollBell, answer_first, hold_rings, ring_held
 
-WAIT = 5.0  # seconds of one poll: a guest asks anew after no more
+WAIT = 5.0  # seconds of one poll: a client process asks again after at most that
 
 
 @pytest.fixture(params=["owner", "guest"])
@@ -39,7 +39,7 @@ def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
 
 
 def test_a_send_ends_a_wait_at_once(mq: mqplug.Client) -> None:
-    """Who waits is woken by the message, each time, and does not only look when the wait is over."""
+    """A waiting receiver is woken by each message, and does not just look at the timeout."""
     sent: list[float] = []
     asked = threading.Semaphore(0)
 
@@ -67,7 +67,7 @@ def test_a_send_ends_a_wait_at_once(mq: mqplug.Client) -> None:
 
 
 def test_a_poll_is_answered_by_the_thread_that_stores() -> None:
-    """While a poll's thread sleeps, the thread that stores a message answers for it, and need not wake it."""
+    """While a poll's thread sleeps, the thread that stores a message answers it, without waking the poll's thread."""
     answers = [True, False, False]
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as silent, ThreadPoolExecutor(1) as waiter:
         bell = PollBell(silent.fileno(), lambda: answers.pop(0))
@@ -93,8 +93,8 @@ def test_a_poll_is_answered_by_the_thread_that_stores() -> None:
 @pytest.mark.parametrize("mode", ["ordered", "shared"])
 @pytest.mark.parametrize("most", [0, UNCOUNTED_BYTES])
 def test_answers_of_other_threads(path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode, most: int) -> None:
-    """Whatever waits gets each message once and in order, from whichever thread it is sent."""
-    monkeypatch.setattr(served_consumer, "UNCOUNTED_BYTES", most)  # with 0, every answer is left to its own thread
+    """A waiting receiver gets each message once and in order, from any sending thread."""
+    monkeypatch.setattr(served_consumer, "UNCOUNTED_BYTES", most)  # 0 leaves every answer to the poll's own thread
     with served(path) as (owner, guest):
         got = ThreadPoolExecutor(1)
         with guest.consumer("orders", group="g", mode=mode, start=mqplug.EARLIEST) as consumer:
@@ -108,7 +108,7 @@ def test_answers_of_other_threads(path: Path, monkeypatch: pytest.MonkeyPatch, m
 
 
 def test_an_answer_that_fails(path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """If a message cannot be sent on, its sender is not concerned, and its receiver connects again and gets it."""
+    """If a message cannot be passed on, its sender is not affected, and its receiver reconnects and gets it."""
     failures = [MemoryError()]
 
     def failing(*arguments: Any, **named: Any) -> Any:
@@ -137,7 +137,7 @@ def received(consumer: mqplug.Consumer) -> bytes | None:
 
 @contextmanager
 def served(path: Path) -> Iterator[tuple[mqplug.Client, mqplug.Client]]:
-    """A client that owns a store with a topic, and one of this process that uses it as other processes do."""
+    """A client that owns a store with a topic, and a client of this process that uses it as other processes do."""
     with ExitStack() as stack:
         owner = stack.enter_context(mqplug.connect("rocksmq", path=str(path), sync="os"))
         owner.create_topic("orders")

@@ -1,4 +1,4 @@
-"""The pictures of docs/architecture.md show the way that a message takes."""
+"""The diagrams of docs/architecture.md show the path of a message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def modules_called(call: Callable[[], Any]) -> set[str]:
 
 
 def modules_pictured(heading: str) -> set[str]:
-    """Return the modules that the picture under this heading names; ``a.b, .c`` names ``a.b`` and ``a.c``."""
+    """Return the modules in the diagram under this heading; ``a.b, .c`` means ``a.b`` and ``a.c``."""
     picture = PAGE.partition(f"## {heading}\n")[2].partition("```text\n")[2].partition("```")[0]
     named = set()
     for chain in re.findall(r"mqplug[\w.]*(?:, \.?[\w.]+)*", picture):
@@ -44,7 +44,7 @@ def modules_pictured(heading: str) -> set[str]:
 
 @pytest.fixture
 def opened(path: Path) -> Any:
-    """A producer and a member of a group that have sent and received before."""
+    """A producer and a member of a group that have already sent and received."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out, mq.consumer("orders", group="billing") as reader:
@@ -55,13 +55,13 @@ def opened(path: Path) -> Any:
 
 
 def test_a_sent_message(opened: Any) -> None:
-    """A warm send passes every module that its picture names."""
+    """A warm send passes through every module in its diagram."""
     out, _ = opened
     assert modules_pictured("A message is sent") - modules_called(lambda: out.send(b"x", key=b"k")) == set()
 
 
 def test_a_received_message(opened: Any) -> None:
-    """A warm receive passes every module that its picture names."""
+    """A warm receive passes through every module in its diagram."""
     out, reader = opened
     out.send(b"x", key=b"k")
     assert modules_pictured("A message is received") - modules_called(lambda: reader.receive(10)) == set()

@@ -251,7 +251,7 @@ def _compared(mq: mqplug.Client, name: str, number: int, partition: ExpectedPart
 
 
 _VICTIM: Final = Path(__file__).with_name("torture_victim.py")
-_EARLY_KILL_SHARE: Final = 0.2  # of kills come while the victim starts: they hit the recovery after a crash
+_EARLY_KILL_SHARE: Final = 0.2  # share of kills that come while the victim starts, during recovery from a crash
 _NUMBERS_PER_CYCLE: Final = 10_000_000  # of messages
 
 

@@ -36,7 +36,7 @@ def report(**fields: Any) -> None:
 
 
 class VictimWorker:
-    """A thread with topics of its own. It never uses the number of a message twice."""
+    """A thread with its own topics. It never uses the number of a message twice."""
 
     def __init__(self, mq: mqplug.Client, thread: int, seed: int, number: int) -> None:
         self._mq = mq

@@ -1,4 +1,4 @@
-"""Transactions at the driver's seam: records that note how they were settled, and holders of names."""
+"""Transactions at the driver interface: records that note how they were settled, and holders of names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sent:
 
     @property
     def outcome(self) -> Any:
-        """Its one outcome."""
+        """The record's only outcome."""
         (one,) = self.outcomes
         return one
 
@@ -45,7 +45,7 @@ def hold(mq: mqplug.Client, name: str = "biller") -> Any:
 
 
 def step(driver: Any, *records: Sent, mark: tuple[str, int] | None = None, moves: tuple[GroupMove, ...] = ()) -> bool:
-    """Carry out a whole step; whether it is repeated."""
+    """Carry out a whole step, and return whether it is repeated."""
     repeated = driver.begin(mark and TransactionMark(*mark), 10)
     driver.send(records)
     driver.commit(moves, 10)
@@ -65,6 +65,6 @@ def read(mq: mqplug.Client, topic: str = "orders") -> list[bytes | None]:
 
 
 def at(mq: mqplug.Client, group: str = "billing", topic: str = "orders") -> list[int]:
-    """Return where a group is, partition by partition."""
+    """Return a group's position in each partition."""
     places = mq.positions(topic, group=group)
     return [places[partition].position.coordinates[0] for partition in sorted(places)]

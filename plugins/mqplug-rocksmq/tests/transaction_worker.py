@@ -14,14 +14,14 @@ class Discarded(Exception):
 
 
 def work(path: str, name: str, seed: int) -> None:
-    """Copy messages, a few in each step, and say after each that it is over. Some steps are aborted."""
+    """Copy messages, a few in each step, and report each finished step. Some steps are aborted."""
     chance = random.Random(seed)
     allowed = mqplug.NotAssigned, mqplug.OutcomeUnknown, mqplug.Timeout, mqplug.ConnectError, Discarded
     with mqplug.connect("rocksmq", path=path) as mq, mq.consumer("in", group="copiers") as inputs:
         while True:
             with suppress(*allowed):
                 copied = copy_some(mq, inputs, name, chance)
-                print(copied, flush=True)  # noqa: T201 - the test waits for it
+                print(copied, flush=True)  # noqa: T201 - the test waits for this line
 
 
 def copy_some(mq: mqplug.Client, inputs: mqplug.Consumer, name: str, chance: random.Random) -> int:
