@@ -71,7 +71,7 @@ def test_a_socket_that_is_not_ours(closed: Path, answer: bytes) -> None:
     with (
         answering(closed, _says(answer)),
         untouched(closed),
-        pytest.raises(ConnectError, match="owner names is no owner of a store") as refused,
+        pytest.raises(ConnectError, match="owner names is not the owner of a store") as refused,
     ):
         mqplug.connect("rocksmq", path=str(closed), timeout=30)
     assert not refused.value.retryable

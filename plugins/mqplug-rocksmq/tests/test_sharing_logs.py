@@ -31,7 +31,7 @@ def test_a_seek_frees_all_and_forgets_acks(mq: mqplug.Client) -> None:
 
 
 def test_retention_that_overtakes_members_is_told(mq: mqplug.Client) -> None:
-    """After retention, a member can still ack its message; a message without a member is lost, until a seek."""
+    """After a trim, a member can still ack its message; one that no member has is ``PositionLost`` until a seek."""
     jobs(mq, 6)
     one, other = Sharer(mq), Sharer(mq)
     one.take(2)

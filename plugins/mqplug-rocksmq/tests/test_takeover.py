@@ -157,7 +157,7 @@ def test_the_last_client_hands_over(path: Path) -> None:
 
 
 def test_guests_of_one_process_with_other_settings(path: Path) -> None:
-    """Client processes' settings may differ; when one becomes the owner, each client has at least what it asked for."""
+    """Clients of one process may differ in settings; when it becomes the owner, each has at least what it asked for."""
     with owned_elsewhere(path) as (owner, safe), mqplug.connect("rocksmq", path=str(path), sync="os") as quick:
         with quick.producer("orders") as careless, safe.producer("orders") as careful:
             careless.send(b"a")

@@ -75,7 +75,7 @@ def test_a_transaction_that_was_given_up_is_never_committed(open_store: OpenStor
 
 
 def test_a_holder_stays_fenced_when_the_store_is_opened_again(open_store: OpenStore) -> None:
-    """The holder of a name is stored, and holding it again changes nothing of its commits."""
+    """A former holder stays fenced after reopening, and holding a name again changes nothing of its commits."""
     store = open_store(sync="os")
     new_log(store)
     store.transactions.hold("biller", "one", 10)
