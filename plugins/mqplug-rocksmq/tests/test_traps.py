@@ -405,7 +405,7 @@ again.close()
 
 
 def test_a_fork_loses_writes_silently(tmp_path: Path) -> None:
-    """Writes in the child of a fork are lost; ``test_processes`` shows ``ForkedClient``."""
+    """Writes in the child of a fork are lost; ``test_ownership`` shows ``ForkedClient``."""
     assert run(FORK, tmp_path / "bare") == "[b'parent']"
 
 

@@ -19,7 +19,7 @@ from mqplug_rocksmq._store.store import Store
 
 THIS_HOST: Final = socket.gethostname()  # all processes of a store are on one host
 _READ_AHEAD_MESSAGES: Final = 1000
-_FEW_LOGS: Final = 4  # several pages are read at once of so few: of more logs they would take too much memory
+_FEW_LOGS: Final = 4  # up to this many, several pages of each are read at once; of more, they would take much memory
 _REVOKE_COMMIT_S: Final = 5.0  # for storing the positions of logs that go to another member
 
 
@@ -251,7 +251,7 @@ class GroupConsumer(LogConsumer):
 
 
 class Membership(NamedTuple):
-    """A member of a group, and its logs at one moment. ``terms`` reveal a log that was lost and got back since."""
+    """A member of a group, and its logs at one moment. ``terms`` reveal a log that was lost and reassigned since."""
 
     consumer: GroupConsumer
     terms: Mapping[Log, int]

@@ -55,7 +55,7 @@ class GroupMembers:
 
     @contextmanager
     def absent(self, timeout: float) -> Iterator[None]:
-        """Prevent members from joining. Raise ``ConsumerBusy`` if the group has members."""
+        """Prevent members from joining until the block ends. Raise ``ConsumerBusy`` if the group has members."""
         with self.still(timeout):
             if len(self.roster):
                 raise ConsumerBusy(
@@ -65,7 +65,7 @@ class GroupMembers:
 
     @contextmanager
     def still(self, timeout: float) -> Iterator[None]:
-        """Keep the group unchanged: no member joins, and no other caller changes it."""
+        """Keep the group unchanged until the block ends: no member joins, and no other caller changes it."""
         if not self._settled.acquire(timeout=max(0.0, timeout)):
             raise Timeout(f"the group {self.group!r} was being joined or changed for {timeout:g} s")
         try:

@@ -49,7 +49,7 @@ class DiskSpace:
         return self._ballast.held
 
     def took(self, size: int) -> None:
-        """Note that the store grew by *size* bytes."""
+        """Record that the store grew by *size* bytes."""
         self._used += size
 
     def expect(self) -> None:

@@ -40,7 +40,7 @@ from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
 
 MAX_KEY_OFFSET = (1 << 64) - 1
 _DEFAULT_TUNING = Tuning()
-_SLOWED = WriteOptions()  # made once for all
+_SLOWED = WriteOptions()  # created once, because each write needs them
 _AT_ONCE = WriteOptions()
 _AT_ONCE.no_slowdown = True
 _began_in: int | None = None  # the process in which RocksDB's threads began

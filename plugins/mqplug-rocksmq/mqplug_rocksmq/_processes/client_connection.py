@@ -251,7 +251,7 @@ def _ask(address: str, path: Path, request: FrameHeader, timeout: float) -> Fram
 
 @contextmanager
 def hold_closed_store(path: Path) -> Iterator[None]:
-    """Prevent other processes from opening a closed store."""
+    """Prevent other processes from opening a closed store until the block ends."""
     ownership = Ownership(path, reading=True)
     try:
         yield

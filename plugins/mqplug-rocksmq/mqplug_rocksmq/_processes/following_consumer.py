@@ -35,7 +35,7 @@ class FollowingConsumer(ConsumerDriver):
         self._options = options
         self._listener = listener
         self._in_hand: dict[Log, set[Numbers]] = {}  # unsettled messages, in a shared mode
-        self._acked: dict[Log, set[Numbers]] = {}  # those of them whose clock was stopped
+        self._acked: dict[Log, set[Numbers]] = {}  # the ones whose clock was stopped
         self._held: dict[Log, list[GroupPosition]] = {}  # where the group may be, if only this member stored positions
         self._positions: dict[Log, Position] = {}
         self._paused: set[Log] = set()

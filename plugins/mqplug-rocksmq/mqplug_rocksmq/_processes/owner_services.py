@@ -34,7 +34,7 @@ class ServedObject(Protocol):
         """Carry out one request."""
 
     def leave(self, *, for_good: bool) -> None:
-        """End, because the connection is closed. *for_good*: the client closed it."""
+        """End the session, because the connection is closed. *for_good*: the client closed it."""
 
 
 class ConsumerRegistry:

@@ -32,7 +32,7 @@ from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 STATISTICS_S = 30.0
-MANY_MESSAGES: Final = 1000  # a program that wants as many is expected to continue reading
+MANY_MESSAGES: Final = 1000  # a program that asks for this many is expected to continue reading
 POLL_AHEAD_MESSAGES: Final = 8000  # fetched together for such a program
 SEND_S: Final = 10.0  # for a frame that needs no answer
 STOP_CLOCK_S: Final = 0.1  # how long an ack waits for another frame being sent to the owner

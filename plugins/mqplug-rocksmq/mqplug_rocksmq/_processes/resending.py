@@ -64,7 +64,7 @@ class Outlet(Protocol):
     """The connection to the store that this outlet belongs to."""
 
     def send(self, send: NumberedSend) -> bool:
-        """Pass on a send without waiting. Return False if it cannot go now. Raise ``OwnerGone`` if it has ended."""
+        """Pass on a send without waiting. Return False if it cannot go now. Raise ``OwnerGone`` if the owner ended."""
         ...
 
     def receive(self, timeout: float) -> list[SendOutcome]:

@@ -65,7 +65,7 @@ class ServedProducer:
             self._answer(outcome)
 
     def _sync(self) -> None:
-        """Sync the sends that came together with a single sync."""
+        """Sync the sends that arrived together, with a single sync."""
         outcomes, self._unsynced = self._unsynced, []
         if not outcomes:
             return
