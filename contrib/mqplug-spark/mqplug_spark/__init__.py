@@ -1,10 +1,10 @@
-"""The topics of any mqplug backend as Spark data frames.
+"""A Spark data source for the topics of any mqplug backend.
 
-Installed beside PySpark it needs no registration::
+If it is installed next to PySpark, Spark finds it without registration::
 
     spark.read.format("mqplug").option("url", "kafka://host:9092").option("subscribe", "orders").load()
 
-Programs that disable the discovery call ``spark.dataSource.register(MqplugDataSource)``.
+Programs that disable discovery call ``spark.dataSource.register(MqplugDataSource)``.
 """
 
 from __future__ import annotations

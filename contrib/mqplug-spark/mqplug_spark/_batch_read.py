@@ -1,7 +1,7 @@
-"""Batch reads: planned once, at the driver, from the options and what the topics hold now; each task reads one range.
+"""Batch reads: planned once, in the driver, from the options and the current contents; each task reads one range.
 
-Filters of a query spare a read partitions that nobody asks for, and what lies before a time or around ids. What they
-leave out cannot match. All other filters, and those that leave in what does not match, remain for Spark.
+A query's filters exclude partitions, messages before a time, and messages outside a range of ids, but no message that
+matches. Spark applies the filters that cannot be used here, and those that let other messages through.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mqplug_spark._ranges.task_rows import task_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ONE_TIME: Final = frozenset({"kafka", "rocksmq"})  # backends that search by the timestamp, and not by another time
+ONE_TIME: Final = frozenset({"kafka", "rocksmq"})  # backends whose search by time uses the timestamp
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "EqualTo": operator.eq,
@@ -42,7 +42,7 @@ _NEVER_NULL: Final = frozenset({"topic", "partition"})
 
 
 class MqplugReader(DataSourceReader):
-    """What Spark pickles and sends to its tasks: it holds only settings."""
+    """A batch reader, which Spark pickles for its tasks: it holds only settings."""
 
     def __init__(self, options: ReadOptions, columns: ReadColumns) -> None:
         self._options = options
@@ -51,30 +51,30 @@ class MqplugReader(DataSourceReader):
         self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def use(self, filters: Iterable[Any]) -> list[Any]:
-        """Use the filters of a query, and return those that Spark has to apply itself."""
+        """Use the filters of a query, and return those that Spark must apply itself."""
         self._asked, remaining = use_filters(filters)
         return remaining
 
     @cut_short
     def partitions(self) -> list[InputPartition]:
-        """Return a range for each partition that has messages. Only this asks what the topics hold."""
+        """Return the ranges to read, one for each task. Only this call looks up what the topics hold."""
         options = self._options
         ranges = ask(options.backend, lambda client: plan_ranges(client, options, self._asked))
         return [InputPartition(planned) for planned in ranges]
 
     @cut_short_while_reading
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Return the rows of one range, in a task."""
+        """Return the rows of one range. Runs in a task."""
         return task_rows(partition, self._options, self._columns)
 
 
 class _PushFilters:
     """``pushFilters`` of a reader, which Spark calls only while ``spark.sql.python.filterPushdown.enabled`` is true.
 
-    While it is false, Spark refuses a reader whose class defines the method: it compares ``__func__``.
+    While that is false, Spark refuses a reader whose class overrides the method, which it detects by ``__func__``.
     """
 
-    __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", print))  # it came with PySpark 4.1
+    __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", print))  # since PySpark 4.1
 
     def __init__(self, reader: MqplugReader) -> None:
         self._reader = reader
@@ -85,15 +85,15 @@ class _PushFilters:
 
 
 def plan_ranges(client: Client, options: ReadOptions, asked: RowFilter | None = None) -> list[ReadRange]:
-    """Return the ranges to read, ordered by topic and partition; none for a partition without messages to read.
+    """Return the ranges to read, ordered by topic and partition. A partition without messages to read has none.
 
-    Ranges may leave out what ``asked``, a query's filters, cannot match.
+    Ranges may leave out messages that ``asked``, a query's filters, cannot match.
     """
     marks = selected_watermarks(client, options.topics)
     if not marks:
         raise TopicNotFound(
-            f"no topic matches subscribePattern, {options.topics.pattern!r}",
-            operation="plan a Spark read", fix="The pattern is a regular expression of Python for the whole name",
+            f"no topic matches subscribePattern {options.topics.pattern!r}",
+            operation="plan a Spark read", fix="Write a Python regular expression that matches the whole name",
         )  # fmt: skip
     starts = resolve_bound(client, options.starting, marks, options.timestamp_strategy)
     ends = resolve_bound(client, options.ending, marks, lenient=not options.fail_on_data_loss)
@@ -104,7 +104,7 @@ def plan_ranges(client: Client, options: ReadOptions, asked: RowFilter | None = 
                 continue
             wanted, until = starts[topic][partition], ends[topic][partition]
             if until < wanted and (wanted == mark.low or until == mark.readable):
-                continue  # what was to be read up to there is gone, or no reader may read on from there yet
+                continue  # the messages before the end are gone, or those after it are not readable yet
             _check_order(wanted, until)
             start = what_is_left(client, wanted, mark, options, until)
             if start < until:
@@ -115,14 +115,14 @@ def plan_ranges(client: Client, options: ReadOptions, asked: RowFilter | None = 
 def _check_order(start: Position, until: Position) -> None:
     if until < start:
         raise ConfigError(
-            f"the read would begin at {start!r}, behind its end at {until!r}",
-            topic=start.log.topic, fix="Let the end lie behind the start",
+            f"the read begins at {start!r}, after its end at {until!r}",
+            topic=start.log.topic, fix="Choose an end after the start",
         )  # fmt: skip
 
 
 @attrs.frozen
 class RowFilter:
-    """What a query asks for: partitions by comparisons, rows from ``since_ms`` on, and ids."""
+    """The filters of a query that a read can use: comparisons of the partition, a first time, and ids."""
 
     partitions: tuple[tuple[str, Any], ...] = ()
     since_ms: int | None = None
@@ -135,7 +135,7 @@ class RowFilter:
         return self.ids is None or any(each.log.topic == topic and each.log.partition == partition for each in self.ids)
 
     def adding(self, each: Any) -> tuple[RowFilter, bool]:
-        """Return the filter with one of Spark's added as far as it helps, and whether that is the whole of it."""
+        """Add one of Spark's filters as far as possible. Return the result, and whether it covers that filter fully."""
         kind = type(each).__name__
         column: tuple[str, ...] = getattr(each, "attribute", ())
         value: Any = getattr(each, "value", None)
@@ -152,11 +152,11 @@ class RowFilter:
     def _since(self, value: object) -> RowFilter:
         if not isinstance(value, datetime) or value.tzinfo is None:
             return self
-        milliseconds = int(value.timestamp() * 1000) - 1  # one less, since a float may have rounded up
+        milliseconds = int(value.timestamp() * 1000) - 1  # minus one, because the float may have been rounded up
         return attrs.evolve(self, since_ms=max(0, milliseconds, self.since_ms or 0))
 
     def _of_ids(self, texts: Iterable[object]) -> RowFilter:
-        """Return the filter with ids. Texts that are none match no row."""
+        """Add ids. A text that is not an id matches no row."""
         found = set()
         for text in texts:
             try:
@@ -167,13 +167,13 @@ class RowFilter:
 
 
 def _whole(value: object) -> bool:
-    """Return whether a value is a number, or several of them. Null compares otherwise than None does."""
+    """Return whether a value is an int or a list of ints. SQL's null and Python's None compare differently."""
     values = value if isinstance(value, list | tuple) else [value]
     return all(type(each) is int for each in values)
 
 
 def use_filters(filters: Iterable[Any]) -> tuple[RowFilter, list[Any]]:
-    """Return what Spark's filters spare a read, and those that Spark still has to apply."""
+    """Return the usable part of Spark's filters, and the filters that Spark must still apply."""
     wanted, remaining = RowFilter(), []
     for each in filters:
         wanted, whole = wanted.adding(each)
@@ -183,7 +183,7 @@ def use_filters(filters: Iterable[Any]) -> tuple[RowFilter, list[Any]]:
 
 
 def narrow(client: Client, ranges: Iterable[ReadRange], wanted: RowFilter) -> list[ReadRange]:
-    """Return the ranges without what cannot match."""
+    """Narrow the ranges to messages that may match."""
     kept = [each for each in ranges if wanted.wants(each.topic, each.partition)]
     if wanted.since_ms is not None and client.backend in ONE_TIME:
         kept = _since(client, kept, wanted.since_ms)
@@ -191,7 +191,7 @@ def narrow(client: Client, ranges: Iterable[ReadRange], wanted: RowFilter) -> li
 
 
 def _since(client: Client, ranges: list[ReadRange], milliseconds: int) -> list[ReadRange]:
-    """Return the ranges from the first message that is as late as this. All before it are earlier."""
+    """Start each range at its first message that is at least this late. All messages before it are earlier."""
     partitions: dict[str, list[int]] = {}
     for each in ranges:
         partitions.setdefault(each.topic, []).append(each.partition)
@@ -202,7 +202,7 @@ def _since(client: Client, ranges: list[ReadRange], milliseconds: int) -> list[R
 
 
 def _around(client: Client, ranges: list[ReadRange], ids: tuple[MessageId, ...]) -> list[ReadRange]:
-    """Return the ranges from the first to the last of these ids in each."""
+    """Narrow each range to the messages from the first to the last of these ids."""
     kept = []
     for each in ranges:
         log = each.start.log
@@ -217,8 +217,8 @@ def _around(client: Client, ranges: list[ReadRange], ids: tuple[MessageId, ...])
 
 
 def _cut(planned: ReadRange, first: Position, last: Position | None) -> list[ReadRange]:
-    """Return the part of a range between two positions, if there is any."""
+    """Return the part of a range between two positions, or no range if it is empty."""
     if first.log is not planned.start.log:
-        return [planned]  # made again meanwhile: the task says so
+        return [planned]  # recreated since it was planned: the task raises the error
     start, until = max(planned.start, first), planned.until if last is None else min(planned.until, last)
     return [attrs.evolve(planned, start=start, until=until)] if start < until else []

@@ -1,7 +1,7 @@
-"""The clients of this process: one for each complete set of connection settings, shared by all that runs in it.
+"""The clients of this process: one for each complete set of connection settings, shared by all code that runs in it.
 
-Spark reuses its Python workers, and forks them from a daemon, so a child begins with none of its parent's clients.
-``ask`` asks the backend by them, and connects anew after a lost connection.
+Spark reuses its Python workers and forks them from a daemon, so a child starts without its parent's clients. ``ask``
+sends a request and reconnects after a lost connection.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mqplug_spark._options.backend_settings import BackendSettings
 
 T = TypeVar("T")
 
-MAX_CLIENTS: Final = 16  # of different settings; beyond them, the one that was not asked for longest is closed
-CLOSE_S: Final = 1.0  # what a close may take: nothing is on its way in a client that only reads
+MAX_CLIENTS: Final = 16  # with different settings; above this, the least recently used one is closed
+CLOSE_S: Final = 1.0  # for a close: no message is in flight by then
 PAUSE_S: Final = 0.2  # between two attempts
-LOST: Final = (ConnectError, Closed)  # what a lost connection raises
-AWAY: Final = (*LOST, Timeout)  # what is raised while a backend is away
+LOST: Final = (ConnectError, Closed)  # the errors of a lost connection
+AWAY: Final = (*LOST, Timeout)  # the errors of a backend that does not answer
 
 
 def connect(settings: BackendSettings) -> Client:
-    """Return a client of a backend that other processes can reach. Raise ``Unsupported`` for any other."""
+    """Return a client of a backend that other processes can reach. Raise ``Unsupported`` for any other backend."""
     client = settings.connect()
     able = client.capabilities
     if able.persistent or able.multi_node:
@@ -41,7 +41,7 @@ def connect(settings: BackendSettings) -> Client:
 
 
 class ProcessClients:
-    """Clients by their settings. Any thread may use it."""
+    """Clients by their settings. Thread-safe."""
 
     def __init__(self, most: int = MAX_CLIENTS) -> None:
         self._most = most
@@ -49,7 +49,7 @@ class ProcessClients:
         self._clients: OrderedDict[BackendSettings, Client] = OrderedDict()
 
     def get(self, settings: BackendSettings) -> Client:
-        """Return the client of these settings. Connect if there is none."""
+        """Return the client for these settings. Connect if there is none."""
         with self._lock:
             known = self._clients.get(settings)
             if known is not None:
@@ -58,7 +58,7 @@ class ProcessClients:
         return self._add(settings, connect(settings))
 
     def drop(self, settings: BackendSettings, client: Client | None = None) -> None:
-        """Close the client of these settings; if ``client`` is given, only if it is that one."""
+        """Close the client for these settings; if ``client`` is given, only if it is that one."""
         with self._lock:
             known = self._clients.get(settings)
             if known is None or client not in {None, known}:
@@ -74,7 +74,7 @@ class ProcessClients:
             _close(client)
 
     def _add(self, settings: BackendSettings, made: Client) -> Client:
-        """Keep a new client. If another thread was first, close it and return the other's."""
+        """Keep a new client. If another thread was faster, close the new one and return the other thread's."""
         with self._lock:
             kept = self._clients.setdefault(settings, made)
             surplus = [made] if kept is not made else []
@@ -86,16 +86,16 @@ class ProcessClients:
 
 
 def _close(client: Client) -> None:
-    with suppress(Error):  # it was lost, or its process ends
+    with suppress(Error):  # the connection is lost, or the process is ending
         client.close(CLOSE_S)
 
 
 _clients = ProcessClients()
-_inherited: list[ProcessClients] = []  # those of parents: kept, since forgetting a client is not the child's business
+_inherited: list[ProcessClients] = []  # clients of parents, kept so that the child does not destroy them
 
 
 def process_client(settings: BackendSettings) -> Client:
-    """Return the client of this process for these settings. Only ``drop_client`` and the process's end close it.
+    """Return the client of this process for these settings. Callers do not close it.
 
     Raise ``Unsupported`` for a backend that other processes cannot reach.
     """
@@ -103,7 +103,7 @@ def process_client(settings: BackendSettings) -> Client:
 
 
 def drop_client(settings: BackendSettings, client: Client | None = None) -> None:
-    """Close the client of these settings after a lost connection, so that the next call connects anew.
+    """Close the client for these settings after a lost connection, so that the next call reconnects.
 
     If ``client`` is given, only that one is closed: another thread may have replaced it already.
     """
@@ -117,10 +117,10 @@ def ask(
     patience: float | None = None,
     repeatable: tuple[type[Error], ...] = AWAY,
 ) -> T:
-    """Return what the client of these settings answers. If its connection was lost, ask a new client once.
+    """Return the answer of the client for these settings. If its connection was lost, ask a new client once.
 
-    With ``patience``, ask again and again for so many seconds, after any of the ``repeatable`` errors, where the first
-    would end a query or a write; raise the last one at the end.
+    With ``patience``, retry any of the ``repeatable`` errors for this many seconds, then raise the last one. Use it
+    where the first error would end a query or a write.
     """
     again = LOST if patience is None else repeatable
     deadline = time.monotonic() + (patience or 0)

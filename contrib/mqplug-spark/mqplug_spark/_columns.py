@@ -1,6 +1,6 @@
-"""The columns of a read, with their types in Spark and in Arrow, which have to agree exactly; and those of a write.
+"""The columns of reads and writes. The Spark and Arrow types of a read column must agree exactly.
 
-A write takes the columns that spark-sql-kafka has, and ``timestamp``. They are checked when the write is planned.
+A write accepts the columns of spark-sql-kafka, and ``timestamp``. They are checked when the write is planned.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pyspark.sql.types import (
 
 from mqplug import Batch, ConfigError
 
-pc: Any = functions  # they are made when that is imported: type checkers know few of them
+pc: Any = functions  # pyarrow creates them at import, so type checkers know few of them
 
-_FIRST_TIME_MS: Final = -62_135_596_800_000  # the beginning of the year 1
+_FIRST_TIME_MS: Final = -62_135_596_800_000  # the start of the year 1
 _LAST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
 _HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -48,7 +48,7 @@ _TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
 _CORE_NAMES: Final = {"timestampType": "timestamp_type"}
 
 _READ_ONLY: Final = frozenset({"offset", "timestampType", "id"})
-"""Columns that a read has and a write has no use for: what was read can be written as it is."""
+"""Read columns that a write ignores, so that a data frame can be written as it was read."""
 
 
 @attrs.frozen
@@ -58,7 +58,7 @@ class ReadColumns:
     names: tuple[str, ...]
 
     def spark_schema(self) -> StructType:
-        """Return the schema for Spark. Each column may be null."""
+        """Return the Spark schema. All columns are nullable."""
         return StructType([StructField(name, _TYPES[name][0]) for name in self.names])
 
     def record_batch(self, batch: Batch) -> pa.RecordBatch:
@@ -69,7 +69,7 @@ class ReadColumns:
 
 
 def _array(column: pa.Array, name: str) -> pa.Array:
-    """Return a column in Spark's type."""
+    """Convert a column to Spark's type."""
     kind = _TYPES[name][1]
     if name == "timestamp":
         return _shown_times(column).cast(kind)
@@ -79,7 +79,7 @@ def _array(column: pa.Array, name: str) -> pa.Array:
 
 
 def _without_empty(column: pa.Array) -> pa.Array:
-    """Return headers with null where a message has none, as spark-sql-kafka does."""
+    """Replace empty headers with null, as spark-sql-kafka does."""
     sizes = pc.list_value_length(column)
     if not pc.max(sizes).as_py():
         return pa.nulls(len(column), column.type)
@@ -87,25 +87,25 @@ def _without_empty(column: pa.Array) -> pa.Array:
 
 
 def _shown_times(column: pa.Array) -> pa.Array:
-    """Return times with null for those outside the years that Spark has. Foreign producers may store any number."""
+    """Replace times outside Spark's years, 1 to 9999, with null. Other producers may store any number."""
     milliseconds = column.view(pa.int64())
     found = pc.min_max(milliseconds).as_py()
-    if not len(column) or (found["min"] >= _FIRST_TIME_MS and found["max"] <= _LAST_TIME_MS):  # as almost everywhere
+    if not len(column) or (found["min"] >= _FIRST_TIME_MS and found["max"] <= _LAST_TIME_MS):  # the usual case
         return column
-    # Scalars of their type: given plain numbers, pyarrow would look for pandas each time.
+    # Typed scalars: with plain numbers, pyarrow would look for pandas each time.
     first, last = pa.scalar(_FIRST_TIME_MS, pa.int64()), pa.scalar(_LAST_TIME_MS, pa.int64())
     inside = pc.and_(pc.greater_equal(milliseconds, first), pc.less_equal(milliseconds, last))
     return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
 def all_columns(*, include_headers: bool = False, include_id: bool = False) -> ReadColumns:
-    """Return the columns of a read without a schema."""
+    """Return the columns of a read for which no schema is given."""
     left_out = {name for name, wanted in (("headers", include_headers), ("id", include_id)) if not wanted}
     return ReadColumns(tuple(name for name in _TYPES if name not in left_out))
 
 
 def chosen_columns(schema: StructType) -> ReadColumns:
-    """Return the columns of a schema, which may be some of them, in any order."""
+    """Return the columns of a schema, which may be a subset in any order."""
     for field in schema.fields:
         _check_read_field(field)
     return ReadColumns(tuple(field.name for field in schema.fields))
@@ -113,15 +113,15 @@ def chosen_columns(schema: StructType) -> ReadColumns:
 
 def _check_read_field(field: StructField) -> None:
     if field.name not in _TYPES:
-        raise ConfigError(f"there is no column {field.name!r}", fix=f"Choose from {', '.join(_TYPES)}")
+        raise ConfigError(f"unknown column {field.name!r}", fix=f"Choose from {', '.join(_TYPES)}")
     wanted = _TYPES[field.name][0]
     if field.dataType.simpleString() != wanted.simpleString():
         raise ConfigError(
-            f"the column {field.name!r} is {wanted.simpleString()}, not {field.dataType.simpleString()}",
-            fix=f"Read it as {wanted.simpleString()}, and cast it in Spark",
+            f"column {field.name!r} must be {wanted.simpleString()}, not {field.dataType.simpleString()}",
+            fix=f"Read it as {wanted.simpleString()} and cast it in Spark",
         )
     if field.dataType != wanted or not field.nullable:
-        raise ConfigError(f"the column {field.name!r} may be null, and so may its parts", fix="Leave NOT NULL out")
+        raise ConfigError(f"column {field.name!r} and its fields must be nullable", fix="Remove NOT NULL")
 
 
 def _is_text(kind: DataType) -> bool:
@@ -151,26 +151,26 @@ _KINDS: Final[dict[str, tuple[str, Callable[[DataType], bool]]]] = {
 
 _IN_A_TABLE: Final = (
     "Spark loses the options of CREATE TABLE: give them with each statement, as in INSERT INTO orders "
-    "WITH (url = '...', topic = 'orders'), or make a TEMPORARY VIEW. In Python, write option('topic', ...)"
+    "WITH (url = '...', topic = 'orders'), or create a TEMPORARY VIEW. In Python, set option('topic', ...)"
 )
 
 
 def check_written_schema(schema: StructType, topic: str | None, *, options: bool = True) -> None:
-    """Raise ``ConfigError`` for a column that cannot be written, and for one that is missing.
+    """Raise ``ConfigError`` for a column that cannot be written, or a missing one.
 
-    ``options`` says whether Spark passed any.
+    ``options``: whether Spark passed any options.
     """
     names = schema.fieldNames()
     for field in schema.fields:
         _check_written_field(field)
         if names.count(field.name) > 1:
-            raise ConfigError(f"there are two columns {field.name!r}", fix="Rename one, or drop it")
+            raise ConfigError(f"duplicate column {field.name!r}", fix="Rename or drop one of them")
     if "value" not in names:
-        raise ConfigError("the column 'value' is missing", fix="Name the column with the payload 'value'")
+        raise ConfigError("column 'value' is missing", fix="Name the column with the payload 'value'")
     if topic is None and "topic" not in names:
         raise ConfigError(
-            "no topic is named",
-            fix="Write option('topic', ...), or add a column 'topic' with the topic of each row"
+            "no topic is given",
+            fix="Set option('topic', ...), or add a column 'topic' with the topic of each row"
             if options
             else _IN_A_TABLE,
         )
@@ -181,11 +181,11 @@ def _check_written_field(field: StructField) -> None:
         return
     if field.name not in _KINDS:
         near = get_close_matches(field.name.lower(), _KINDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_KINDS)}"
-        raise ConfigError(f"the column {field.name!r} cannot be written: {hint}", fix="Rename it, or drop it")
+        hint = f": did you mean {near[0]!r}?" if near else f"; expected one of {', '.join(_KINDS)}"
+        raise ConfigError(f"unknown column {field.name!r}{hint}", fix="Rename or drop it")
     wanted, fits = _KINDS[field.name]
     if not fits(field.dataType):
         raise ConfigError(
-            f"the column {field.name!r} must be {wanted}, not {field.dataType.simpleString()}",
+            f"column {field.name!r} must be {wanted}, not {field.dataType.simpleString()}",
             fix=f"Cast it, as in col({field.name!r}).cast({wanted.split()[0]!r})",
         )

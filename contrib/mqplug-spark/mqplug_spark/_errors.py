@@ -1,7 +1,7 @@
-"""Errors of mqplug reach Spark as one line, without tracebacks and causes, which Spark would print in full.
+"""One-line errors of mqplug for Spark, without the tracebacks and causes that Spark would print in full.
 
-Spark's workers leave a traceback out while ``SPARK_HIDE_TRACEBACK`` is set in the process. It is set for the life of an
-error only, so errors of other code in the same worker keep theirs.
+Spark's workers omit tracebacks while ``SPARK_HIDE_TRACEBACK`` is set in the process. It is set only while an error of
+mqplug is alive, so errors of other code in the same worker keep theirs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HIDDEN: Final = "1"
 
 
 def cut_short(call: Callable[P, R]) -> Callable[P, R]:
-    """Let a method raise the errors of mqplug as their own line alone."""
+    """Make a method raise mqplug's errors as a single line."""
 
     @wraps(call)
     def calling(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -36,13 +36,13 @@ def cut_short(call: Callable[P, R]) -> Callable[P, R]:
         try:
             return call(*args, **kwargs)
         except Error as error:
-            raise _alone(error) from None
+            raise _as_one_line(error) from None
 
     return calling
 
 
 def cut_short_while_reading(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
-    """As ``cut_short``, for a method whose errors come while its result is read."""
+    """Do the same as ``cut_short`` for a method whose errors come while its result is iterated."""
 
     @wraps(call)
     def reading(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
@@ -51,7 +51,7 @@ def cut_short_while_reading(call: Callable[P, Iterator[R]]) -> Callable[P, Itera
         try:
             yield from call(*args, **kwargs)
         except Error as error:
-            raise _alone(error) from None
+            raise _as_one_line(error) from None
 
     return reading
 
@@ -59,9 +59,9 @@ def cut_short_while_reading(call: Callable[P, Iterator[R]]) -> Callable[P, Itera
 def cut_short_at_first_use(
     call: Callable[P, DataSourceStreamReader],
 ) -> Callable[P, DataSourceStreamReader]:
-    """As ``cut_short``, for ``streamReader``: the error comes from the first call of the reader.
+    """Do the same as ``cut_short`` for ``streamReader``, but raise the error from the first call of the reader.
 
-    When ``streamReader`` itself raises, Spark raises an error of its own over it.
+    If ``streamReader`` itself raises, Spark raises another error on top.
     """
 
     @wraps(call)
@@ -77,48 +77,48 @@ def cut_short_at_first_use(
 
 
 class _FailedStreamReader(DataSourceStreamReader):
-    """A reader that could not be made. Its first call says why."""
+    """A stand-in for a reader that could not be created. Every call raises the reason."""
 
     def __init__(self, error: Error) -> None:
         self._error = error
 
     def initialOffset(self) -> NoReturn:  # noqa: N802
         """Raise the reason."""
-        raise _alone(self._error) from None
+        raise _as_one_line(self._error) from None
 
     def latestOffset(self, *args: object) -> NoReturn:  # noqa: N802
         """Raise the reason."""
-        raise _alone(self._error) from None
+        raise _as_one_line(self._error) from None
 
     def partitions(self, start: object, end: object) -> NoReturn:
         """Raise the reason."""
-        raise _alone(self._error) from None
+        raise _as_one_line(self._error) from None
 
     def read(self, partition: object) -> NoReturn:
         """Raise the reason."""
-        raise _alone(self._error) from None
+        raise _as_one_line(self._error) from None
 
 
 _FIXES: Final = (
-    ("create_topic|create=True", "Create the topic first, as with `mqplug create NAME`: Spark creates none"),
+    ("create_topic|create=True", "Create the topic first, for example with `mqplug create NAME`: Spark creates none"),
     (
         r"connect\(",
-        "Name the backend with option('url', 'kafka://host:9092'), or a file with option('config', '/mqplug.toml')",
+        "Set option('url', 'kafka://host:9092'), or name a configuration file with option('config', '/mqplug.toml')",
     ),
-    ("missing=", "Set failOnDataLoss=false to continue with the messages that are left"),
+    ("missing=", "Set failOnDataLoss=false to continue with the remaining messages"),
     ("longer timeout", "Check that the backend is up, and try again"),
-    (r"client\.capabilities", "Leave out what asks for it, or use another backend"),
+    (r"client\.capabilities", "Do without it, or use another backend"),
     (
         "take the name back",
-        "End other programs that run this write. If none does, make tasks smaller, or set kafka.transaction.timeout.ms",
+        "Stop other programs that run this write; otherwise make tasks smaller, or set kafka.transaction.timeout.ms",
     ),
-    ("Read results", "Correct the rows, or the backend, and write again"),
+    ("Read results", "Correct the rows or the backend, and write again"),
 )
-"""What to do in Spark, where the fix of an error has words for programs that call mqplug."""
+"""Fixes in Spark's terms, by a pattern of the fix for Python programs that they replace."""
 
 
-def _alone(error: Error) -> Error:
-    """Return the error with a fix for Spark, without its traceback, and let Spark add none of its own."""
+def _as_one_line(error: Error) -> Error:
+    """Return the error with a fix in Spark's terms and without a traceback, and keep Spark from adding one."""
     for words, fix in _FIXES:
         if error.fix and re.search(words, error.fix):
             error.fix = fix
@@ -128,17 +128,17 @@ def _alone(error: Error) -> Error:
 
 
 class _Hiding:
-    """Counts the errors that are alive and wish no traceback, and sets the variable meanwhile.
+    """The number of live errors whose traceback is hidden. The variable is set while there are any.
 
-    A value that somebody else has given it remains.
+    A value set by other code is kept.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # an error may die, and so end, inside begin
+        self._lock = threading.RLock()  # reentrant: garbage collection during begin may call end
         self._errors = 0
 
     def begin(self) -> bool:
-        """Set the variable, unless somebody else did. Return whether ``end`` has to follow."""
+        """Set the variable unless other code has set it. Return whether ``end`` must follow."""
         with self._lock:
             ours = {None, HIDDEN} if self._errors else {None}
             if os.environ.get(HIDE_TRACEBACK) not in ours:

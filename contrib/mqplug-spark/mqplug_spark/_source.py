@@ -1,7 +1,7 @@
 """The data source that Spark looks up by name.
 
-Spark pickles it and makes several, so it holds nothing but the options. Everything else is imported where it is needed,
-because Spark imports this module in every program that names any data source.
+Spark pickles it and creates several instances, so it holds only the options. Everything else is imported where it is
+needed, because Spark imports this module in every program that names any data source.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MqplugDataSource(DataSource):
 
     @cut_short
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a batch read of these columns, which may be some of them."""
+        """Return a batch reader for the columns of ``schema``, which may be a subset."""
         from mqplug_spark._batch_read import MqplugReader
         from mqplug_spark._columns import chosen_columns
         from mqplug_spark._options.read_options import parse_options
@@ -50,13 +50,13 @@ class MqplugDataSource(DataSource):
 
     @cut_short
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return a batch write of rows with this schema. Raise ``Unsupported`` for the mode ``overwrite``."""
+        """Return a batch writer for rows with this schema. Raise ``Unsupported`` for the mode ``overwrite``."""
         from mqplug_spark._columns import check_written_schema
         from mqplug_spark._options.write_options import parse_write_options
         from mqplug_spark._write.writers import MqplugWriter, check_backend
 
         if overwrite:
-            _refuse("overwrite", "a topic cannot be overwritten: messages are only added", "Set mode('append')")
+            _refuse("overwrite", "a topic cannot be overwritten, only appended to", "Set mode('append')")
         options = parse_write_options(self.options)
         check_written_schema(schema, options.topic, options=bool(self.options))
         check_backend(options)
@@ -64,7 +64,7 @@ class MqplugDataSource(DataSource):
 
     @cut_short_at_first_use
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return a streaming read of these columns, with limits if this PySpark has them."""
+        """Return a streaming reader for the columns of ``schema``, with limits if this PySpark has them."""
         from mqplug_spark._columns import chosen_columns
         from mqplug_spark._options.read_options import parse_options
         from mqplug_spark._stream_read.reader import make_stream_reader
@@ -73,15 +73,15 @@ class MqplugDataSource(DataSource):
 
     @cut_short
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Return a streaming write of rows with this schema. Raise ``Unsupported`` for the mode ``complete``."""
+        """Return a streaming writer for rows with this schema. Raise ``Unsupported`` for the mode ``complete``."""
         from mqplug_spark._columns import check_written_schema
         from mqplug_spark._options.write_options import parse_stream_write_options
         from mqplug_spark._write.writers import MqplugStreamWriter, check_backend
 
         if overwrite:
             _refuse(
-                "complete", "a topic cannot be overwritten: messages are only added",
-                "Set outputMode('append'), or write each batch of results by foreachBatch",
+                "complete", "a topic cannot be overwritten, only appended to",
+                "Set outputMode('append'), or write each batch of results with foreachBatch",
             )  # fmt: skip
         options = parse_stream_write_options(self.options)
         check_written_schema(schema, options.topic)

@@ -1,8 +1,8 @@
-"""Makes a zip of mqplug for executors that lack it: ``python -m mqplug_spark.bundle OUT.zip [DISTRIBUTION ...]``.
+"""A zip of mqplug for executors that lack it: ``python -m mqplug_spark.bundle OUT.zip [DISTRIBUTION ...]``.
 
-Executors cannot import a wheel that ``addArtifacts`` or ``addPyFile`` brings, but a zip. This one holds mqplug,
-mqplug-spark, the named plugins (all that are installed, if none is named) and the pure Python that these require. What
-is compiled cannot be imported from a zip: it is left out and named, to be installed on the executors.
+Executors can import a zip from ``addArtifacts`` or ``addPyFile``, but not a wheel. This one holds mqplug, mqplug-spark,
+the named plugins (by default all installed ones) and their requirements in pure Python. Compiled packages cannot be
+imported from a zip: the command lists them, so that you can install them on the executors.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import attrs
 
 ON_EXECUTORS: Final = frozenset({"pyspark", "pyarrow"})
-"""What Spark's own Python needs to run any data source, and what those require."""
+"""Packages that executors need for any data source: neither they nor their requirements are bundled."""
 
 BACKENDS_GROUP: Final = "mqplug.backends"
 NATIVE_EXTRA: Final = 'extra == "native"'
-LEFT_OUT: Final = frozenset({"__pycache__", "tests"})  # folders of a package
-METADATA_FILES: Final = ("METADATA", "entry_points.txt")  # what importlib.metadata reads: mqplug finds plugins by it
+LEFT_OUT: Final = frozenset({"__pycache__", "tests"})  # folders in a package
+METADATA_FILES: Final = ("METADATA", "entry_points.txt")  # read by importlib.metadata, with which mqplug finds plugins
 _COMPILED: Final = frozenset({".so", ".pyd", ".dylib"})
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_FIRST_DAY: Final = (1980, 1, 1, 0, 0, 0)  # of a zip: the same contents are the same file
+_FIRST_DAY: Final = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip; fixed, so that equal contents make equal files
 
 
 @attrs.frozen
 class Bundle:
-    """What went into a zip, and what it leaves to the executors, as requirements for pip."""
+    """The contents of a zip, and the packages left to the executors, as requirements for pip."""
 
     held: tuple[str, ...]
     left: tuple[str, ...]
 
 
 def write_bundle(path: Path, plugins: Iterable[str] = ()) -> Bundle:
-    """Write the zip. Without names, all installed plugins go into it."""
+    """Write the zip, with all installed plugins if none are named."""
     held: dict[str, Distribution] = {}
     left: dict[str, str] = {}
     waiting = [_name(each) for each in ("mqplug-spark", "mqplug", *(plugins or _installed_plugins()))]
-    for name in waiting:  # grows as we go
+    for name in waiting:  # grows during the loop
         if name in held or name in left or name in ON_EXECUTORS:
             continue
         found = distribution(name)
@@ -70,12 +70,12 @@ def _write(path: Path, held: Mapping[str, Distribution]) -> None:
 
 
 def _installed_plugins() -> list[str]:
-    """Return the distributions that offer a backend, whether from this repository or from elsewhere."""
+    """Return the installed distributions that provide a backend, from this repository or elsewhere."""
     return [each.dist.name for each in entry_points(group=BACKENDS_GROUP) if each.dist is not None]
 
 
 def _files(found: Distribution) -> dict[str, Path]:
-    """Return the files of a distribution's modules by their paths inside the zip, also if it is installed editable."""
+    """Return the files of a distribution's modules by their paths inside the zip, even of an editable install."""
     named = (found.read_text("top_level.txt") or "").split()
     modules = named or [each.parts[0].removesuffix(".py") for each in found.files or () if each.suffix == ".py"]
     return {inside: path for module in dict.fromkeys(modules) for inside, path in _files_of_module(module)}
@@ -83,7 +83,7 @@ def _files(found: Distribution) -> dict[str, Path]:
 
 def _files_of_module(module: str) -> Iterator[tuple[str, Path]]:
     spec = find_spec(module)
-    if spec is None:  # the name of something else
+    if spec is None:  # not a module
         return
     for folder in spec.submodule_search_locations or ():
         for path in Path(folder).rglob("*"):
@@ -94,7 +94,7 @@ def _files_of_module(module: str) -> Iterator[tuple[str, Path]]:
 
 
 def _requirements(found: Distribution) -> Iterator[str]:
-    """Yield what a distribution requires. Of its extras, only the compiled part counts, which it uses if installed."""
+    """Yield the requirements of a distribution. Of its extras, only the compiled part counts: it is used if present."""
     for line in found.requires or ():
         name = _NAME.match(line)
         if name is not None and ("extra ==" not in line or NATIVE_EXTRA in line):
@@ -102,7 +102,7 @@ def _requirements(found: Distribution) -> Iterator[str]:
 
 
 def _is_installed(name: str) -> bool:
-    """Return whether a requirement is here: those of other Pythons and systems are not."""
+    """Return whether a requirement is installed. Those for other Pythons and systems are not."""
     try:
         distribution(name)
     except PackageNotFoundError:
@@ -111,12 +111,12 @@ def _is_installed(name: str) -> bool:
 
 
 def _name(written: str) -> str:
-    """Return the normal form of a distribution's name."""
+    """Normalize a distribution's name."""
     return re.sub(r"[-_.]+", "-", written).lower()
 
 
 def main(arguments: list[str]) -> int:
-    """Write the zip that the arguments name, and say what it holds. Return the exit code."""
+    """Write the zip that the arguments name, and list its contents. Return the exit code."""
     if not arguments or not arguments[0].endswith(".zip"):
         sys.stderr.write("usage: python -m mqplug_spark.bundle OUT.zip [DISTRIBUTION ...]\n")
         return 2
@@ -127,7 +127,7 @@ def main(arguments: list[str]) -> int:
         return 1
     sys.stdout.write(f"{arguments[0]} holds {', '.join(made.held)}\n")
     if made.left:
-        sys.stdout.write(f"On every executor, install what is compiled: pip install {' '.join(made.left)}\n")
+        sys.stdout.write(f"Install the compiled packages on every executor: pip install {' '.join(made.left)}\n")
     return 0
 
 

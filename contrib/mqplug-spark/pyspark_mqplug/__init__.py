@@ -1,6 +1,6 @@
-"""Makes ``format("mqplug")`` known to Spark, which looks for ``DefaultSource`` in each package named ``pyspark_*``.
+"""The entry point of ``format("mqplug")``: Spark looks for ``DefaultSource`` in each package named ``pyspark_*``.
 
-If one of these packages fails to import, Spark finds none of them. So only the class is imported here.
+If one of these packages fails to import, Spark finds none of them. So this one imports only the class.
 """
 
 from __future__ import annotations

@@ -93,11 +93,11 @@ def test_columns_come_in_the_order_of_the_schema(mq: mqplug.Client) -> None:
 @pytest.mark.parametrize(
     ("field", "says"),
     [
-        (StructField("payload", BinaryType()), "no column 'payload'.*Choose from key, value, topic"),
-        (StructField("Value", BinaryType()), "no column 'Value'"),
-        (StructField("value", StringType()), "'value' is binary, not string.*cast it in Spark"),
-        (StructField("value", BinaryType(), nullable=False), "'value' may be null.*Leave NOT NULL out"),
-        (StructField("headers", ArrayType(HEADER)), "'headers' may be null, and so may its parts"),
+        (StructField("payload", BinaryType()), "unknown column 'payload'.*Choose from key, value, topic"),
+        (StructField("Value", BinaryType()), "unknown column 'Value'"),
+        (StructField("value", StringType()), "'value' must be binary, not string.*cast it in Spark"),
+        (StructField("value", BinaryType(), nullable=False), "'value' and its fields must be null.*Remove NOT NULL"),
+        (StructField("headers", ArrayType(HEADER)), "'headers' and its fields must be nullable"),
     ],
 )
 def test_a_column_that_is_not_there_is_named(field: StructField, says: str) -> None:

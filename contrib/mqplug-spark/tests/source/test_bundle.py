@@ -60,7 +60,7 @@ def test_a_bundle_is_the_same_file_each_time(tmp_path: Path) -> None:
 def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It names what the zip holds, and what has to be installed on executors; a wrong call ends with a reason."""
     assert main([str(tmp_path / "mqplug.zip"), "mqplug-kafka"]) == 0
-    assert "On every executor, install what is compiled: pip install confluent-kafka==" in capsys.readouterr().out
+    assert "Install the compiled packages on every executor: pip install confluent-kafka==" in capsys.readouterr().out
     assert main([]) == 2
     assert "usage: python -m mqplug_spark.bundle OUT.zip" in capsys.readouterr().err
     assert main([str(tmp_path / "mqplug.zip"), "mqplug-nowhere"]) == 1

@@ -155,7 +155,7 @@ def test_modes_other_than_append_are_refused(
 ) -> None:
     """A topic is never overwritten, and Spark itself refuses its default mode."""
     frame = numbers(spark, 1)
-    with pytest.raises(PySparkException, match="a topic cannot be overwritten: messages are only added"):
+    with pytest.raises(PySparkException, match="a topic cannot be overwritten, only appended to"):
         writing(frame).mode("overwrite").option("topic", topic).save()
     with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
         writing(frame).mode("error").option("topic", topic).save()
