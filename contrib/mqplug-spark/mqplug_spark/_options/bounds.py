@@ -1,8 +1,8 @@
 """Where a read begins and ends: one point for all partitions, or one for each.
 
-A point is the earliest, the latest, an offset, a position, a message id, which means the point just before that
-message, or a time. As in spark-sql-kafka, ``startingTimestamp`` wins over ``startingOffsetsByTimestamp``, and that over
-``startingOffsets``; likewise for the end.
+A point is the earliest, the latest, an offset, a position, a time, or a message id, which means the point just before
+that message. As in spark-sql-kafka, ``startingTimestamp`` overrides ``startingOffsetsByTimestamp``, which overrides
+``startingOffsets``; the same holds for the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mqplug import EARLIEST, LATEST, ConfigError, InvalidMessageId, MessageId, P
 from mqplug.spi import Earliest, Latest
 from mqplug_spark._options.topic_selection import by_partition, load_object, short
 
-LATEST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999, the last that mqplug has
+LATEST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999, the last time that mqplug accepts
 
 _UNITS_MS: Final = {
     "ms": 1, "millisecond": 1, "milliseconds": 1,
@@ -28,7 +28,7 @@ _UNITS_MS: Final = {
     "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
     "w": 604_800_000, "week": 604_800_000, "weeks": 604_800_000,
 }  # fmt: skip
-_SECONDS: Final = range(10**9, 10**10)  # of the years 2001 to 2286; as milliseconds, of the first months of 1970
+_SECONDS: Final = range(10**9, 10**10)  # the years 2001 to 2286; as milliseconds, the first months of 1970
 _SPAN: Final = re.compile(r"([0-9]{1,15})\s*([a-z]*)", re.ASCII)
 
 EARLIEST_OFFSET: Final = -2
@@ -40,13 +40,13 @@ CHECKPOINT: Final = "checkpoint:"
 
 @attrs.frozen
 class Time:
-    """A time that an option names: so many milliseconds after 1970, or, if relative, before the read is planned."""
+    """A time that an option names, in milliseconds after 1970 or, if ``relative``, before the planning of the read."""
 
     milliseconds: int
     relative: bool = False
 
     def start(self, now_ms: int) -> Start:
-        """Return the start that it means if the read is planned now."""
+        """Return the start that this time means for a read planned at ``now_ms``."""
         return at_time(max(0, now_ms - self.milliseconds) if self.relative else self.milliseconds)
 
 
@@ -56,7 +56,7 @@ def is_relative(text: str) -> bool:
 
 
 def parse_time(option: str, where: str, value: object) -> Time:
-    """Return the time that a number or a text names. Raise ``ConfigError`` if it names none."""
+    """Parse a time from a number or a text. Raise ``ConfigError`` if it is not a time."""
     if isinstance(value, str) and is_relative(value):
         return Time(parse_span(option, value.strip()[1:]), relative=True)
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
@@ -69,25 +69,25 @@ def parse_time(option: str, where: str, value: object) -> Time:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LATEST_TIME_MS:
         return Time(value)
     raise ConfigError(
-        f"{option}: {where} is {str(value)[:60]!r}, which is no time",
-        fix="Write milliseconds since 1970, or how long ago, as in '-10 minutes'",
+        f"{option}: {where} must be a time, not {str(value)[:60]!r}",
+        fix="Write milliseconds since 1970, or a relative time such as '-10 minutes'",
     )
 
 
 def parse_span(option: str, text: str) -> int:
-    """Return the milliseconds of a duration such as ``15m``; a number alone is milliseconds."""
+    """Return the milliseconds of a duration such as ``15m``; a number without a unit is milliseconds."""
     found = _SPAN.fullmatch(text.strip().lower())
     unit = None if found is None else _UNITS_MS.get(found[2] or "ms")
     if found is None or unit is None or int(found[1]) * unit > LATEST_TIME_MS:
         raise ConfigError(
-            f"{option} is {text[:60]!r}, which is no duration", fix="Write one such as '15m' or '10 minutes'"
+            f"{option} must be a duration, not {text[:60]!r}", fix="Write one such as '15m' or '10 minutes'"
         )
     return int(found[1]) * unit
 
 
 @attrs.frozen
 class Offset:
-    """The number of a message, on backends whose ids have one part."""
+    """The offset of a message, on backends whose ids have one part."""
 
     number: int
 
@@ -96,16 +96,16 @@ Point = Earliest | Latest | Offset | Position | Time
 
 
 def parse_point(option: str, where: str, value: object) -> Point:
-    """Return the point that a value in JSON names. An end is never the earliest."""
+    """Return the point that a JSON value names. An end cannot be the earliest."""
     if isinstance(value, str):
         return parse_time(option, where, value) if is_relative(value) else _place(option, where, value)
     starting = option.startswith("starting")
     lowest = EARLIEST_OFFSET if starting else LATEST_OFFSET
     if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
         raise ConfigError(
-            f"{option}: {where} is {short(value)}",
+            f"{option}: {where} cannot be {short(value)}",
             fix=f"Write an offset, {'-2 for the earliest, ' if starting else ''}-1 for the latest, "
-            f"or the text of a position or a message id",
+            f"or the text of a position or message id",
         )
     return EARLIEST if value == EARLIEST_OFFSET else LATEST if value == LATEST_OFFSET else Offset(value)
 
@@ -122,14 +122,14 @@ def _place(option: str, where: str, text: str) -> Position:
 
 @attrs.frozen
 class Bound:
-    """A start or an end: ``everywhere``, or a point for each partition of each topic. ``option`` named it."""
+    """A start or an end, as ``option`` set it: one point ``everywhere``, or one for ``each`` partition of a topic."""
 
     option: str
     everywhere: Point | None = None
     each: Mapping[str, Mapping[int, Point]] = attrs.field(factory=dict)
 
     def check_topics(self, topics: Sequence[str]) -> None:
-        """Raise ``ConfigError`` unless points are named for exactly these topics."""
+        """Raise ``ConfigError`` unless points are given for exactly these topics."""
         if self.everywhere is not None:
             return
         missing, extra = set(topics) - set(self.each), set(self.each) - set(topics)
@@ -138,14 +138,14 @@ class Bound:
                 f"{self.option} does not name the topic {min(missing)!r}", fix="Name every topic that is read"
             )
         if extra:
-            raise ConfigError(f"{self.option} names the topic {min(extra)!r}, which is not read", fix="Leave it out")
+            raise ConfigError(f"{self.option} names the topic {min(extra)!r}, which is not read", fix="Remove it")
 
 
 def parse_bound(side: Side, found: Mapping[str, str], default: Point) -> Bound:
-    """Return a read's start or end, from options whose names are in lower case."""
+    """Return the start or the end of a read. Option names in ``found`` are in lower case."""
     moment, moments, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     bounds = [
-        *(Bound(moment, parse_time(moment, "it", found[name])) for name in [moment.lower()] if name in found),
+        *(Bound(moment, parse_time(moment, "the value", found[name])) for name in [moment.lower()] if name in found),
         *(_named(moments, found[name], parse_time) for name in [moments.lower()] if name in found),
         *(_offsets(side, offsets, found[name]) for name in [offsets.lower()] if name in found),
     ]
@@ -158,7 +158,7 @@ def _offsets(side: Side, option: str, text: str) -> Bound:
     if word in words:
         return Bound(option, words[word])
     if is_relative(word):
-        return Bound(option, parse_time(option, "it", word))
+        return Bound(option, parse_time(option, "the value", word))
     if word.startswith("{"):
         return _named(option, text, parse_point)
     example = json.dumps({"orders": {"0": 42}})

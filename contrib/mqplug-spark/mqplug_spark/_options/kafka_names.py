@@ -1,4 +1,4 @@
-"""Spark's ``kafka.*`` options, named as in the Java client, as settings and librdkafka options of the kafka backend."""
+"""Translates Spark's ``kafka.*`` options, named as in the Java client, to the backend's settings and librdkafka's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SETTINGS: Final = {
     "ssl.key.password": "key_password",
     "transaction.timeout.ms": "transaction_timeout",
 }
-"""What is a setting of the backend, under the names of the Java client and of librdkafka."""
+"""Settings of the backend, by their names in the Java client and in librdkafka."""
 
 _OTHER_NAMES: Final = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
@@ -36,25 +36,25 @@ _OTHER_NAMES: Final = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "request.timeout.ms": "socket.timeout.ms",
 }
-"""Options that librdkafka calls otherwise than the Java client."""
+"""Options that have another name in librdkafka than in the Java client."""
 
 _REFUSED: Final = {
     "acks": "every send waits for all replicas",
-    "auto.offset.reset": "say startingOffsets",
-    "enable.auto.commit": "Spark keeps the place of a query in its checkpoint",
+    "auto.offset.reset": "use startingOffsets instead",
+    "enable.auto.commit": "Spark keeps the position of a query in its checkpoint",
     "enable.idempotence": "sends are always idempotent",
-    "group.id": "reads use no group; say commitGroup on a stream so that lag tools see it",
-    "interceptor.classes": "it names classes of Java; use extensions of mqplug",
+    "group.id": "reads use no group; set commitGroup on a stream so that lag tools see it",
+    "interceptor.classes": "it names Java classes; use extensions of mqplug",
     "key.deserializer": "keys are always binary",
     "key.serializer": "keys are always binary",
-    "max.poll.records": "batches of rows have a size of their own",
-    "partitioner.class": "it names a class of Java",
-    "sasl.jaas.config": "say kafka.sasl.username and kafka.sasl.password",
-    "sasl.kerberos.service.name": "the kafka backend has no Kerberos",
-    "ssl.keystore.location": "say kafka.ssl.certificate.location and kafka.ssl.key.location, files in PEM",
-    "ssl.keystore.password": "say kafka.ssl.key.password for a key in PEM",
-    "ssl.truststore.location": "say kafka.ssl.ca.location, a file in PEM",
-    "ssl.truststore.password": "files in PEM have none; say kafka.ssl.ca.location",
+    "max.poll.records": "the size of row batches is fixed",
+    "partitioner.class": "it names a Java class",
+    "sasl.jaas.config": "use kafka.sasl.username and kafka.sasl.password instead",
+    "sasl.kerberos.service.name": "the kafka backend does not support Kerberos",
+    "ssl.keystore.location": "use kafka.ssl.certificate.location and kafka.ssl.key.location, with PEM files",
+    "ssl.keystore.password": "use kafka.ssl.key.password for a PEM key",
+    "ssl.truststore.location": "use kafka.ssl.ca.location, with a PEM file",
+    "ssl.truststore.password": "PEM files have none; use kafka.ssl.ca.location",
     "transactional.id": "the writer names its transactions",
     "value.deserializer": "values are always binary",
     "value.serializer": "values are always binary",
@@ -63,13 +63,13 @@ _PROTOCOLS: Final = {"PLAINTEXT": "false", "SASL_PLAINTEXT": "false", "SSL": "tr
 
 
 def kafka_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings of the backend, and the options of librdkafka. Raise ``ConfigError`` for refused ones."""
+    """Return the backend's settings and librdkafka's options. Raise ``ConfigError`` for an unsupported option."""
     settings: dict[str, str] = {}
     librdkafka: dict[str, str] = {}
     for option, text in sorted(given.items()):
         name = option.removeprefix(KAFKA_PREFIX)
         if name in _REFUSED:
-            raise ConfigError(f"{option!r} is not taken: {_REFUSED[name]}", fix="Leave it out")
+            raise ConfigError(f"{option!r} is not supported: {_REFUSED[name]}", fix="Remove it")
         if name == "security.protocol":
             settings["tls"] = _encrypted(option, text)
         elif name == "isolation.level":
@@ -86,7 +86,7 @@ def kafka_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 
 def _once(settings: dict[str, str], name: str, option: str, text: str) -> None:
     if name in settings:
-        raise ConfigError(f"{option!r} is given under two names", fix="Leave one out")
+        raise ConfigError(f"{option!r} is given under two names", fix="Remove one")
     settings[name] = text
 
 
@@ -99,26 +99,26 @@ def _encrypted(option: str, text: str) -> str:
 
 def _check_isolation(option: str, text: str) -> None:
     if text.strip().lower() != "read_committed":
-        raise ConfigError(f"{option!r} is not taken: only committed messages are read", fix="Leave it out")
+        raise ConfigError(f"{option} must be read_committed: only committed messages are read", fix="Remove it")
 
 
 def _check_pem(option: str, text: str) -> None:
     if text.strip().upper() != "PEM":
-        raise ConfigError(f"{option} must be PEM: stores of Java cannot be read", fix="Convert the store to PEM")
+        raise ConfigError(f"{option} must be PEM: Java key stores cannot be read", fix="Convert the store to PEM")
 
 
 def _check_login(given: Mapping[str, str], settings: Mapping[str, str]) -> None:
-    """Raise ``ConfigError`` where the protocol asks for a login, and none is given, or the other way round."""
+    """Raise ``ConfigError`` if the protocol needs a login and none is given, or the other way round."""
     protocol = given.get("kafka.security.protocol", "").strip().upper()
     if protocol.startswith("SASL") and "username" not in settings and settings.get("mechanism") != "OAUTHBEARER":
         raise ConfigError(
-            f"kafka.security.protocol is {protocol}, but nothing says who logs in",
-            fix="Add the options kafka.sasl.username and kafka.sasl.password",
+            f"kafka.security.protocol is {protocol}, but no user name is given",
+            fix="Set kafka.sasl.username and kafka.sasl.password",
         )
     if protocol in {"PLAINTEXT", "SSL"} and "username" in settings:
         raise ConfigError(
             f"kafka.security.protocol is {protocol}, which has no login, but kafka.sasl.username is given",
-            fix=f"Write {'SASL_SSL' if protocol == 'SSL' else 'SASL_PLAINTEXT'}",
+            fix=f"Set it to {'SASL_SSL' if protocol == 'SSL' else 'SASL_PLAINTEXT'}",
         )
 
 

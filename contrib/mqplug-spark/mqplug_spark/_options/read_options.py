@@ -1,4 +1,4 @@
-"""The options of a read, in a batch or as a stream, checked before any request to a broker."""
+"""The options of a batch or streaming read, checked before any request to a broker."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _OF_BOTH: Final = (
 _OF_BATCHES: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
 _REFUSED: Final = {
-    "fetchOffset.numRetries": "a request is repeated until its timeout",
-    "fetchOffset.retryIntervalMs": "a request is repeated until its timeout",
-    "groupIdPrefix": "reads use no group; commitGroup on a stream shows its place to lag tools",
+    "fetchOffset.numRetries": "requests are retried until their timeout",
+    "fetchOffset.retryIntervalMs": "requests are retried until their timeout",
+    "groupIdPrefix": "reads use no group; set commitGroup on a stream so that lag tools see it",
 }
 _NAMES: Final = {name.lower(): name for name in (*_OF_BOTH, *_OF_BATCHES, *_OF_STREAMS, *_REFUSED)}
 
 _OF_TABLES: Final = frozenset(
     {"provider", "path", "paths", "location", "owner", "external", "comment", "collation", "serialization.format"}
 )
-"""What Spark itself says of a table in its catalog."""
+"""Properties that Spark itself adds for a table in its catalog."""
 
 DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
 DEFAULT_MAX_TRIGGER_DELAY: Final = "15m"
@@ -50,7 +50,7 @@ MAX_COUNT: Final = 2**63 - 1
 
 @attrs.frozen(kw_only=True)
 class ReadOptions:
-    """The options of a read. Times are in seconds. ``checkpoint`` is that of a stopped query of spark-sql-kafka."""
+    """The options of a read. Times are in seconds. ``checkpoint`` belongs to a stopped query of spark-sql-kafka."""
 
     backend: BackendSettings
     topics: TopicSelection
@@ -71,15 +71,15 @@ class ReadOptions:
 
 
 def parse_options(given: Mapping[str, str], kind: Kind | None = None) -> ReadOptions:
-    """Return the options that Spark passes, whose names ignore case. Raise ``ConfigError`` for invalid ones.
+    """Parse the options that Spark passes; case is ignored in their names. Raise ``ConfigError`` for invalid ones.
 
-    ``kind`` is None where Spark asks for the columns, and does not say which read is to come.
+    ``kind`` is None if Spark asks only for the columns, because the kind of read is not yet known.
     """
     found = {name.lower(): text for name, text in given.items()}
     if "provider" in found:
         found = _of_catalog(found)
     elif found.keys() & {"path", "paths"} and not found.get("backend"):
-        raise ConfigError("load() was given a path", fix="Name the topic with option('subscribe', ...), and load()")
+        raise ConfigError("load() was given a path", fix="Name the topic with option('subscribe', ...) and call load()")
     backend = parse_backend(found, _NAMES)
     _check_meaning(found, kind)
     topics = parse_selection(found)
@@ -109,25 +109,25 @@ def parse_options(given: Mapping[str, str], kind: Kind | None = None) -> ReadOpt
 def _of_catalog(found: Mapping[str, str]) -> dict[str, str]:
     """Return the options that the user gave in ``CREATE TABLE ... USING mqplug OPTIONS (...)``.
 
-    Spark adds properties of the table, such as its place, and may hand over an option a second time as ``option.NAME``.
+    Spark adds properties of the table, such as its location, and may repeat an option as ``option.NAME``.
     """
     given = {name.removeprefix("option."): text for name, text in found.items()}
     return {name: text for name, text in given.items() if name not in _OF_TABLES}
 
 
 def _check_meaning(found: Mapping[str, str], kind: Kind | None) -> None:
-    """Raise ``ConfigError`` for an option that means nothing here, or nothing for this kind of read."""
+    """Raise ``ConfigError`` for an option that has no meaning here, or none for this kind of read."""
     for name, reason in _REFUSED.items():
         if name.lower() in found:
-            raise ConfigError(f"{name!r} is not taken: {reason}", fix="Leave it out")
+            raise ConfigError(f"{name!r} is not supported: {reason}", fix="Remove it")
     for name in _OF_STREAMS if kind == "batch" else ():
         if name.lower() in found:
-            raise ConfigError(f"{name!r} is an option of streams, and this is a batch read", fix="Leave it out")
+            raise ConfigError(f"{name!r} is an option of streams, but this is a batch read", fix="Remove it")
     for name in _OF_BATCHES if kind == "stream" else ():
         if name.lower() in found:
-            raise ConfigError(f"{name!r} is an option of batch reads, and a stream has no end", fix="Leave it out")
+            raise ConfigError(f"{name!r} is an option of batch reads: a stream has no end", fix="Remove it")
     if kind == "batch" and _checkpoint(found) is not None:
-        raise ConfigError("startingOffsets names a checkpoint, which is for streams", fix="Write earliest, or JSON")
+        raise ConfigError("startingOffsets names a checkpoint, which is for streams", fix="Write earliest or JSON")
 
 
 def _checkpoint(found: Mapping[str, str]) -> str | None:
@@ -137,8 +137,8 @@ def _checkpoint(found: Mapping[str, str]) -> str | None:
     rivals = {"startingtimestamp", "startingoffsetsbytimestamp"} & found.keys()
     path = text.removeprefix(CHECKPOINT).strip()
     if rivals or not path:
-        reason = f"{_NAMES[min(rivals)]!r} is given, too" if rivals else "its path is missing"
-        raise ConfigError(f"startingOffsets names a checkpoint, but {reason}", fix="Write checkpoint:/path alone")
+        reason = f"{_NAMES[min(rivals)]!r} is also given" if rivals else "its path is missing"
+        raise ConfigError(f"startingOffsets names a checkpoint, but {reason}", fix="Write only checkpoint:/path")
     return path
 
 
@@ -155,10 +155,10 @@ def _strategy(found: Mapping[str, str]) -> Strategy | None:
 
 
 def _limits(found: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """Return how many messages a trigger waits for, and how many it takes."""
+    """Return the number of messages that a trigger waits for, and the most that it reads."""
     least, most = _count(found, "minOffsetsPerTrigger"), _count(found, "maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
-        raise ConfigError(f"minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, which is {most}")
+        raise ConfigError(f"minOffsetsPerTrigger is {least}, but maxOffsetsPerTrigger is only {most}")
     return least, most
 
 
@@ -167,7 +167,7 @@ def _commit_group(found: Mapping[str, str]) -> str | None:
         return None
     name = found["commitgroup"].strip()
     if not name:
-        raise ConfigError("commitGroup is empty", fix="Name a group, or leave the option out")
+        raise ConfigError("commitGroup is empty", fix="Name a group, or remove the option")
     return name
 
 
@@ -190,7 +190,7 @@ def _count(found: Mapping[str, str], name: str) -> int | None:
 def _poll_timeout(found: Mapping[str, str]) -> int:
     names = [name for name in ("pollTimeoutMs", "kafkaConsumer.pollTimeoutMs") if name.lower() in found]
     if len(names) > 1:
-        raise ConfigError(f"{names[0]!r} and {names[1]!r} are the same option", fix="Leave one out")
+        raise ConfigError(f"{names[0]!r} and {names[1]!r} are the same option", fix="Remove one")
     if not names:
         return DEFAULT_POLL_TIMEOUT_MS
     text = found[names[0].lower()].strip()

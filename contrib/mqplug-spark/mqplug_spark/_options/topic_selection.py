@@ -1,6 +1,6 @@
-"""Which topics are read: by their names, by a pattern, or partition by partition, in JSON.
+"""The topics of a read: by their names, by a pattern, or partition by partition, in JSON.
 
-JSON by topic and partition, in which nothing is named twice, is also how other options name points.
+Other options also use JSON by topic and partition, to name points. Duplicate names in it are errors.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mqplug import ConfigError, matching
 
 IN_A_TABLE: Final = (
     "Spark loses the options of CREATE TABLE: give them with each query, as in SELECT * FROM orders WITH (url = '...', "
-    "subscribe = 'orders'), or make a TEMPORARY VIEW. In Python, write option('subscribe', 'orders,payments')"
+    "subscribe = 'orders'), or create a TEMPORARY VIEW. In Python, set option('subscribe', 'orders,payments')"
 )
-"""What to do where Spark passes no option at all."""
+"""The fix if Spark passes no options at all."""
 
 SELECTING: Final = ("subscribe", "topic", "subscribePattern", "assign")
 
@@ -27,9 +27,9 @@ _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 @attrs.frozen
 class TopicSelection:
-    """The topics of a read: ``names``, or those whose whole name matches ``pattern``, a regular expression of Python.
+    """The topics of a read: ``names``, or those whose whole name matches ``pattern``, a Python regular expression.
 
-    ``partitions`` holds those of each name that are read, if they were assigned one by one; otherwise all are.
+    ``partitions`` lists the assigned partitions of each topic. If it is None, all partitions are read.
     """
 
     names: tuple[str, ...] = ()
@@ -38,15 +38,15 @@ class TopicSelection:
 
 
 def parse_selection(found: Mapping[str, str]) -> TopicSelection:
-    """Return what the options select, whose names are in lower case. Exactly one of them has to be given."""
+    """Return the topics of the one selecting option in ``found``, whose option names are in lower case."""
     given = [name for name in SELECTING if name.lower() in found]
     if not given:
         raise ConfigError(
-            "no topic is named: the option 'subscribe' is missing",
-            fix=IN_A_TABLE if not found else "Write option('subscribe', 'orders,payments')",
+            "no topic is selected: the option 'subscribe' is missing",
+            fix=IN_A_TABLE if not found else "Set option('subscribe', 'orders,payments')",
         )
     if len(given) > 1:
-        raise ConfigError(f"{given[0]!r} and {given[1]!r} both name the topics", fix="Leave one out")
+        raise ConfigError(f"{given[0]!r} and {given[1]!r} both select topics", fix="Remove one")
     name, text = given[0], found[given[0].lower()]
     if name == "subscribePattern":
         return TopicSelection(pattern=_pattern(text))
@@ -56,7 +56,7 @@ def parse_selection(found: Mapping[str, str]) -> TopicSelection:
 def _names(option: str, text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     if not all(names):
-        raise ConfigError(f"{option} is {text!r}, with an empty topic name", fix="Separate topics by single commas")
+        raise ConfigError(f"{option} has an empty topic name: {text!r}", fix="Separate topics with single commas")
     return names
 
 
@@ -64,7 +64,7 @@ def _pattern(text: str) -> str:
     try:
         return matching(text).pattern
     except ValueError as error:
-        raise ConfigError(f"subscribePattern: {error}", fix="Write a regular expression of Python") from None
+        raise ConfigError(f"subscribePattern: {error}", fix="Write a Python regular expression") from None
 
 
 def _assigned(text: str) -> TopicSelection:
@@ -88,7 +88,7 @@ def _partitions(topic: str, value: object) -> tuple[int, ...]:
 
 
 def load_object(option: str, text: str) -> dict[str, Any]:
-    """Return the object that an option's text is. Raise ``ConfigError`` if it is none."""
+    """Parse the JSON object in an option. Raise ``ConfigError`` if the text is not one."""
     try:
         value = json.loads(text, object_pairs_hook=lambda pairs: _once(option, pairs))
     except (json.JSONDecodeError, RecursionError) as error:
@@ -97,7 +97,7 @@ def load_object(option: str, text: str) -> dict[str, Any]:
 
 
 def as_object(option: str, where: str, value: object) -> dict[str, Any]:
-    """Return a value that has to be an object."""
+    """Return a value that must be a JSON object."""
     if not isinstance(value, dict):
         raise ConfigError(f"{option}: {where} must be a JSON object, not {short(value)}")
     return value
@@ -113,13 +113,13 @@ def by_partition(option: str, topic: str, value: object) -> Mapping[int, Any]:
 
 
 def short(value: object) -> str:
-    """Return a value for an error, shortened."""
+    """Return a short text of a value for an error."""
     text = value if isinstance(value, str) else json.dumps(value)
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def _once(option: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a name that occurs twice, where JSON would take the last one and hide a mistake."""
+    """Raise ``ConfigError`` for a duplicate name: plain JSON would take the last one and hide the mistake."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]

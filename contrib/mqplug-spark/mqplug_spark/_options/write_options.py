@@ -13,10 +13,10 @@ from mqplug_spark._options.backend_settings import BackendSettings, parse_backen
 Partitioner = Literal["murmur2", "crc32", "pulsar-java", "round_robin"]
 
 MARKS_TOPIC: Final = "mqplug-spark-marks"
-MAX_WRITER_LENGTH: Final = 200  # names of transactions have more behind it
+MAX_WRITER_LENGTH: Final = 200  # the name of a transaction adds the number of the task
 
 _OF_STREAMS: Final = ("checkpointLocation", "queryName")
-"""What Spark hands down to the sink of a stream, beside the options of the user."""
+"""Options that Spark itself passes to the sink of a stream."""
 
 _NAMES: Final = {
     name.lower(): name
@@ -26,7 +26,7 @@ _NAMES: Final = {
 
 @attrs.frozen
 class WriteMark:
-    """What makes a write idempotent: what this writer wrote under this number is not written again."""
+    """The key of an idempotent write: rows that this writer stored under this number are not written again."""
 
     writer: str
     number: int
@@ -44,18 +44,18 @@ class WriteOptions:
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Return the options of a batch write, whose names ignore case. Raise ``ConfigError`` for invalid ones."""
+    """Parse the options of a batch write; case is ignored in their names. Raise ``ConfigError`` for invalid ones."""
     options = _parse(given, "save()")
     for name in _OF_STREAMS:
         if any(name.lower() == each.lower() for each in given):
-            raise ConfigError(f"{name!r} is an option of streams, and this is a batch write", fix="Leave it out")
+            raise ConfigError(f"{name!r} is an option of streams, but this is a batch write", fix="Remove it")
     return options
 
 
 def _parse(given: Mapping[str, str], call: str) -> WriteOptions:
     found = {name.lower(): text for name, text in given.items()}
     if found.keys() & {"path", "paths"} and not found.get("backend"):
-        raise ConfigError(f"{call} was given a path", fix=f"Name the topic with option('topic', ...), and call {call}")
+        raise ConfigError(f"{call} was given a path", fix=f"Name the topic with option('topic', ...) and call {call}")
     backend = parse_backend(found, _NAMES)
     _check_flag(found, "includeHeaders")
     return WriteOptions(
@@ -65,12 +65,12 @@ def _parse(given: Mapping[str, str], call: str) -> WriteOptions:
 
 
 def parse_stream_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Return the options of a streaming write, as ``parse_write_options`` does."""
+    """Parse the options of a streaming write, as ``parse_write_options`` does."""
     options = _parse(given, "start()")
     if options.mark is not None:
         raise ConfigError(
-            "a streaming write has no options 'writer' and 'number': they are the query's id and the batch's",
-            fix="Leave both out; or write with foreachBatch, where they can be given",
+            "a streaming write does not accept 'writer' and 'number': it uses the ids of the query and the batch",
+            fix="Remove both, or write with foreachBatch, where you can set them",
         )
     return options
 
@@ -87,8 +87,8 @@ def _topic(found: Mapping[str, str]) -> str | None:
         return None
     if not topic.strip() or "," in topic:
         raise ConfigError(
-            f"the option 'topic' is {topic!r}: a write has one topic, or a column of them",
-            fix="Name one topic, or leave the option out and let the column 'topic' name the topic of each row",
+            f"the option 'topic' must name one topic, not {topic!r}",
+            fix="For several topics, remove the option and add a column 'topic' with the topic of each row",
         )
     return topic
 
@@ -99,7 +99,7 @@ def _partitioner(found: Mapping[str, str]) -> Partitioner:
         if text.lower() == name:
             chosen: Partitioner = name
             return chosen
-    raise ConfigError(f"there is no partitioner {text!r}", fix=f"Choose from {', '.join(get_args(Partitioner))}")
+    raise ConfigError(f"unknown partitioner {text!r}", fix=f"Choose from {', '.join(get_args(Partitioner))}")
 
 
 def _mark(found: Mapping[str, str]) -> WriteMark | None:
@@ -110,7 +110,7 @@ def _mark(found: Mapping[str, str]) -> WriteMark | None:
         given, missing = ("writer", "number") if number is None else ("number", "writer")
         raise ConfigError(
             f"the option {given!r} is given without {missing!r}",
-            fix="Give both: the name of this job, and the number of this write among those of the job",
+            fix="Set both: the name of this job, and the number of this write among the job's writes",
         )
     if not 1 <= len(writer) <= MAX_WRITER_LENGTH or not writer.isprintable():
         raise ConfigError(f"the option 'writer' must be a name of 1 to {MAX_WRITER_LENGTH} printable characters")
