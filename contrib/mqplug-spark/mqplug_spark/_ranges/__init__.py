@@ -1,1 +1,1 @@
-"""Ranges of messages: what one task reads, of a batch and of a stream alike."""
+"""Ranges of messages, each read by one task, in batches and streams alike."""

@@ -1,4 +1,4 @@
-"""What the options of a read mean now: the partitions that it selects, and where it begins and ends in each."""
+"""What the options of a read mean now: the selected partitions, and the start and end in each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TopicPositions = Mapping[str, Mapping[int, Position]]
 def selected_watermarks(client: Client, selection: TopicSelection) -> TopicMarks:
     """Return the watermarks by topic and partition, in the order of the selection.
 
-    A named topic that does not exist is ``TopicNotFound``; a pattern may match none.
+    Raise ``TopicNotFound`` for a named topic that does not exist. A pattern may match no topic.
     """
     names = selected_names(client, selection)
     marks: TopicMarks = client.watermarks(names) if names else {}
@@ -33,7 +33,7 @@ def selected_watermarks(client: Client, selection: TopicSelection) -> TopicMarks
 
 
 def selected_names(client: Client, selection: TopicSelection) -> tuple[str, ...]:
-    """Return the names of the selected topics; those of a pattern as they are now, sorted."""
+    """Return the names of the selected topics. A pattern's topics are those that match now, sorted."""
     if selection.pattern is None:
         return selection.names
     return tuple(name for name in client.topics(matching(selection.pattern)) if name != MARKS_TOPIC)
@@ -44,7 +44,7 @@ def _assigned(topic: str, marks: Mapping[int, Watermarks], wanted: tuple[int, ..
     if missing:
         raise ConfigError(
             f"assign names partition {min(missing)} of {topic!r}, which has {len(marks)}",
-            topic=topic, fix="Leave it out, or add partitions to the topic",
+            topic=topic, fix="Remove it, or add partitions to the topic",
         )  # fmt: skip
     return {partition: marks[partition] for partition in wanted}
 
@@ -52,11 +52,11 @@ def _assigned(topic: str, marks: Mapping[int, Watermarks], wanted: tuple[int, ..
 def resolve_bound(
     client: Client, bound: Bound, marks: TopicMarks, strategy: Strategy | None = None, *, lenient: bool = False
 ) -> TopicPositions:
-    """Return the position that a bound means in each partition. It may lie before the low watermark.
+    """Return the position that a bound means in each partition, which may be before the low watermark.
 
-    The latest is the point up to which readers may read: on Kafka, before the first open transaction. A time behind all
-    messages is the latest. For a start it is a ``ConfigError`` unless the strategy is "latest", or there is none and
-    the time is relative. A point beyond the end of the log is one, too, unless ``lenient``: then it is the latest.
+    The latest is the point up to which consumers may read: on Kafka, before the first open transaction. A time after
+    all messages means the latest. For a start, it raises ``ConfigError`` unless the strategy is "latest", or none is
+    set and the time is relative. A point beyond the end of the log raises it too, or means the latest if ``lenient``.
     """
     bound.check_topics(list(marks))
     points = {topic: _points(bound, topic, marks[topic]) for topic in marks}
@@ -73,7 +73,7 @@ def resolve_bound(
 
 
 def _points(bound: Bound, topic: str, marks: Mapping[int, Watermarks]) -> Mapping[int, Point]:
-    """Return a point for each partition. JSON has to name exactly those that are read."""
+    """Return a point for each partition. JSON must name exactly the partitions that are read."""
     if bound.everywhere is not None:
         return dict.fromkeys(marks, bound.everywhere)
     points = bound.each[topic]
@@ -85,14 +85,14 @@ def _points(bound: Bound, topic: str, marks: Mapping[int, Watermarks]) -> Mappin
         )  # fmt: skip
     if extra:
         raise ConfigError(
-            f"{bound.option} names partition {min(extra)} of {topic!r}, which is not read: "
-            f"{len(marks)} partitions are", topic=topic, fix="Leave it out",
+            f"{bound.option} names partition {min(extra)} of {topic!r}, which is not one of the {len(marks)} "
+            "partitions that are read", topic=topic, fix="Remove it",
         )  # fmt: skip
     return {partition: points[partition] for partition in marks}
 
 
 def _at_times(client: Client, points: Mapping[str, Mapping[int, Point]]) -> dict[tuple[str, int], Position]:
-    """Return the position of each partition whose point is a time. Asks once for each time of a topic."""
+    """Return the position of each partition whose point is a time, with one request for each time of a topic."""
     now_ms = time.time_ns() // 1_000_000
     wanted: dict[Start, dict[str, list[int]]] = {}
     for topic, each in points.items():
@@ -122,7 +122,7 @@ def _at(bound: Bound, point: Earliest | Latest | Offset | Position, mark: Waterm
 def _of_time(bound: Bound, point: Time, mark: Watermarks, found: Position, strategy: Strategy | None) -> Position:
     if found.log is not mark.high.log:
         raise ConfigError(
-            f"the topic {mark.high.log.topic!r} was deleted and created again meanwhile",
+            f"the topic {mark.high.log.topic!r} was deleted and created again during planning",
             topic=mark.high.log.topic, fix="Read it again",
         )  # fmt: skip
     if found < mark.readable:
@@ -130,8 +130,8 @@ def _of_time(bound: Bound, point: Time, mark: Watermarks, found: Position, strat
     if bound.option.startswith("starting") and strategy != "latest" and (strategy == "error" or not point.relative):
         where = mark.high.log
         raise ConfigError(
-            f"{bound.option}: no message of {where.topic}[{where.partition}] is as late as the time given",
-            topic=where.topic, fix="Give an earlier time, or set startingOffsetsByTimestampStrategy=latest",
+            f"{bound.option}: no message of {where.topic}[{where.partition}] is as late as the given time",
+            topic=where.topic, fix="Choose an earlier time, or set startingOffsetsByTimestampStrategy=latest",
         )  # fmt: skip
     return mark.readable
 
@@ -142,9 +142,9 @@ def _not_beyond(bound: Bound, position: Position, mark: Watermarks, lenient: boo
         return mark.readable
     if position > mark.high:
         raise ConfigError(
-            f"{bound.option} is {position!r}, which lies beyond the end of the log, {mark.high!r}",
+            f"{bound.option} is {position!r}, which is beyond the end of the log, {mark.high!r}",
             topic=mark.high.log.topic,
-            fix="Name a stored message; -1 is the latest. With failOnDataLoss=false an end beyond it is the latest",
+            fix="Name a stored message, or -1 for the latest. failOnDataLoss=false turns such an end into the latest",
         )  # fmt: skip
     return position
 
@@ -153,8 +153,8 @@ def _offset(bound: Bound, offset: int, mark: Watermarks) -> Position:
     where = mark.high.log
     if len(mark.high.coordinates) != 1:
         raise ConfigError(
-            f"{bound.option} is the offset {offset}, but {where.backend} has none: its ids have several parts",
-            backend=where.backend, topic=where.topic, fix="Write the text of a position or of a message id",
+            f"{bound.option} is the offset {offset}, but {where.backend} has no offsets: its ids have several parts",
+            backend=where.backend, topic=where.topic, fix="Write the text of a position or message id",
         )  # fmt: skip
     return Position(where, (offset,))
 
@@ -162,8 +162,8 @@ def _offset(bound: Bound, offset: int, mark: Watermarks) -> Position:
 def _same_log(bound: Bound, position: Position, mark: Watermarks) -> Position:
     if position.log is not mark.high.log:
         raise ConfigError(
-            f"{bound.option} has {position!r} for {mark.high.log!r}: it belongs to another log, "
+            f"{bound.option} has {position!r} for {mark.high.log!r}, but it belongs to another log, "
             f"or to a topic that was deleted and created again",
-            topic=mark.high.log.topic, fix="Take positions and ids from this topic as it is now",
+            topic=mark.high.log.topic, fix="Use positions and ids of the current topic",
         )  # fmt: skip
     return position

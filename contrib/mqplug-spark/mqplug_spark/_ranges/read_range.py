@@ -1,6 +1,6 @@
 """The ranges of messages that tasks read, one each, split for ``minPartitions`` and ``maxRecordsPerPartition``.
 
-What a split gives follows from the ranges alone, so a batch of a stream that runs again has the same tasks.
+A split depends only on the ranges and the options, so a repeated batch of a stream has the same tasks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mqplug_spark._options.read_options import ReadOptions
 
 
 class Partition(NamedTuple):
-    """A partition of a topic, by the names that the query uses. Sorted by topic and number."""
+    """A partition of a topic, under the topic's name in the query. Sorts by topic and number."""
 
     topic: str
     number: int
@@ -35,16 +35,16 @@ class ReadRange:
 
 
 def split_ranges(client: Client, ranges: Sequence[ReadRange], options: ReadOptions) -> list[ReadRange]:
-    """Return the same messages in ranges of at most ``maxRecordsPerPartition``, and at least ``minPartitions`` ranges.
+    """Split ranges into at least ``minPartitions``, each of at most ``maxRecordsPerPartition`` messages.
 
-    There are fewer if there are fewer messages. Sizes are counted with gaps, so ranges of a compacted topic are
-    smaller. Raise ``Unsupported`` where the backend cannot compute with positions.
+    Fewer messages than ``minPartitions`` make fewer ranges. Sizes include gaps, so ranges of a compacted topic hold
+    fewer messages. Raise ``Unsupported`` if the backend cannot count by positions.
     """
     least, most = options.min_partitions, options.max_records_per_partition
     if least is None and most is None:
         return list(ranges)
     option = "minPartitions" if least is not None else "maxRecordsPerPartition"
-    check_countable(client, option, operation="split a Spark read", fix=f"Leave {option} out: each partition is a task")
+    check_countable(client, option, operation="split a Spark read", fix=f"Remove {option}: each partition is a task")
     sizes = [_size(client, each) for each in ranges]
     parts = [1 if most is None else -(-size // most) for size in sizes]
     if least is not None and sum(parts) < least:
@@ -59,7 +59,7 @@ def _size(client: Client, planned: ReadRange) -> int:
 
 
 def _shares(sizes: Sequence[int], least: int) -> list[int]:
-    """Return how many parts each range gets, by its size: ``least`` in all, one at least, no more than its messages."""
+    """Divide ``least`` parts among ranges in proportion to their sizes: each gets one or more, up to its size."""
     total = sum(sizes)
     shares = [max(1, min(size, least * size // total)) for size in sizes]
     by_rest = sorted(range(len(sizes)), key=lambda each: (-(least * sizes[each] % total), each))
@@ -71,16 +71,16 @@ def _shares(sizes: Sequence[int], least: int) -> list[int]:
 
 
 def _cut(client: Client, planned: ReadRange, size: int, count: int) -> list[ReadRange]:
-    """Return a range in so many parts of the same size, give or take one."""
+    """Split a range into ``count`` parts whose sizes differ by at most one."""
     inner = [client.advance(planned.start, size * number // count) for number in range(1, count)]
     edges = [planned.start, *inner, planned.until]
     return [ReadRange(planned.topic, planned.partition, edges[number], edges[number + 1]) for number in range(count)]
 
 
 def check_countable(client: Client, option: str, *, operation: str, fix: str) -> None:
-    """Raise ``Unsupported`` with the name of an option if the backend cannot count messages by their positions."""
+    """Raise ``Unsupported`` for an option if the backend cannot count messages by their positions."""
     if not client.capabilities.advance:
         raise Unsupported(
-            "advance", f"{option} needs positions that can be counted, and those of {client.backend} cannot",
+            "advance", f"{option} needs positions that can be counted, which {client.backend} does not have",
             backend=client.backend, operation=operation, fix=fix,
         )  # fmt: skip

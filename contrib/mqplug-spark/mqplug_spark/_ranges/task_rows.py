@@ -1,4 +1,4 @@
-"""The rows of one task, of a batch and of a stream alike: its range, read over lost connections and lost messages."""
+"""The rows of one task, in batches and streams alike: its range, read despite lost connections and lost messages."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mqplug_spark._options.read_options import ReadOptions
 from mqplug_spark._ranges.data_loss import log_loss
 from mqplug_spark._ranges.read_range import ReadRange
 
-MAX_BATCH_ROWS = 10_000  # of a record batch, as in Spark itself
+MAX_BATCH_ROWS = 10_000  # in a record batch, as in Spark itself
 RECONNECT_PAUSE_S = 0.2
 
 
 def task_rows(partition: InputPartition | None, options: ReadOptions, columns: ReadColumns) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one range. If none is planned, Spark passes None, or a partition of None."""
+    """Yield the rows of one range. If none is planned, Spark passes None, or a partition whose value is None."""
     if partition is None or partition.value is None:
         return
     get, drop = partial(process_client, options.backend), partial(drop_client, options.backend)
@@ -32,12 +32,12 @@ def task_rows(partition: InputPartition | None, options: ReadOptions, columns: R
 def read_planned(
     get: Callable[[], Client], drop: Callable[[Client], None], planned: ReadRange, options: ReadOptions
 ) -> Iterator[Batch]:
-    """Yield the messages of a range in batches. After a lost connection, connect again and go on.
+    """Yield the messages of a range in batches. Reconnect after a lost connection, and continue.
 
-    ``get`` returns the client of this process, and ``drop`` closes it, so that the next ``get`` connects anew.
+    ``get`` returns the client of this process, and ``drop`` closes it, so that the next ``get`` reconnects.
 
-    Raise ``PositionLost`` if retention overtook the range. With ``failOnDataLoss=false`` log what is lost, and go on
-    behind it. If nothing comes within ``pollTimeoutMs``, raise the last error, or ``Timeout``.
+    Raise ``PositionLost`` if retention overtook the range. With ``failOnDataLoss=false``, log the loss and continue
+    after it. If nothing arrives within ``pollTimeoutMs``, raise the last error, or ``Timeout``.
     """
     position, until = planned.start, planned.until
     progressed = time.monotonic()
@@ -64,7 +64,7 @@ def read_planned(
 
 
 def _read(client: Client, start: Position, until: Position, options: ReadOptions) -> Iterator[Batch]:
-    """Yield the batches of one connection."""
+    """Yield the batches that one connection receives."""
     log = start.log
     with client.consumer(log.topic, start=start, until=until, partitions=[log.partition]) as consumer:
         while consumer.position()[log.partition] < until:
@@ -73,7 +73,7 @@ def _read(client: Client, start: Position, until: Position, options: ReadOptions
                 yield batch
             elif consumer.position()[log.partition] < until:
                 raise Timeout(
-                    f"nothing came from {log.topic}[{log.partition}] for {options.poll_timeout:g} s, "
-                    f"though messages are stored there",
-                    topic=log.topic, operation="read", fix="Check that the backend is up, or raise pollTimeoutMs",
+                    f"no message arrived from {log.topic}[{log.partition}] for {options.poll_timeout:g} s, "
+                    f"although the range has more",
+                    topic=log.topic, operation="read", fix="Check that the backend is up, or increase pollTimeoutMs",
                 )  # fmt: skip

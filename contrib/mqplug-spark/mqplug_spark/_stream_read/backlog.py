@@ -1,4 +1,4 @@
-"""What a query has yet to read: its partitions as they are now, from the offset that it has reached on."""
+"""The backlog of a query: the current messages of its partitions after the offset that it has reached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Count = Callable[[Position, Position], int]
 
 @attrs.frozen
 class Backlog:
-    """What a query has yet to read of one partition: from ``begin`` to ``until``, before any open transaction."""
+    """The unread messages of one partition, from ``begin`` to ``until``, which is before any open transaction."""
 
     begin: Position
     until: Position
@@ -32,29 +32,29 @@ def backlogs(
     count: Count | None = None,
     at_end: Collection[Partition] = (),
 ) -> dict[Partition, Backlog]:
-    """Return what there is to read behind an offset. A partition that is not in it is read from its earliest message.
+    """Return the backlog after an offset. A partition that is not in it is read from its earliest message.
 
-    A partition that is gone, or ends before the offset, has no backlog: the query keeps its place there. Where it was
-    ``at_end`` at the last look, nothing is lost if the log begins later now: some backends begin a new part of a log
-    after an outage, and drop the one before if it holds nothing.
+    A partition that is gone, or ends before the offset, has no backlog: the query keeps its position there. If the
+    query was ``at_end`` of a partition before, nothing is lost if the log now begins later: some backends begin a new
+    part of a log after an outage, and drop the previous part if it is empty.
     """
     for partition in sorted(start.reached.keys() - marks.keys()):
         losses.gone(partition, start.reached[partition])
     found = {}
     for partition, mark in sorted(marks.items()):
         reached_or_none = start.reached.get(partition)
-        if reached_or_none is None or (partition in at_end and _begins_behind(reached_or_none, mark)):
+        if reached_or_none is None or (partition in at_end and _begins_after(reached_or_none, mark)):
             found[partition] = Backlog(mark.low, mark.readable)
-        elif backlog := _behind(partition, reached_or_none, mark, losses, count):
+        elif backlog := _remaining(partition, reached_or_none, mark, losses, count):
             found[partition] = backlog
     return found
 
 
-def _begins_behind(reached: Position, mark: Watermarks) -> bool:
+def _begins_after(reached: Position, mark: Watermarks) -> bool:
     return reached.log is mark.low.log and reached < mark.low
 
 
-def _behind(
+def _remaining(
     partition: Partition, reached: Position, mark: Watermarks, losses: LossReports, count: Count | None
 ) -> Backlog | None:
     if reached.log is not mark.high.log:
@@ -70,7 +70,7 @@ def _behind(
 
 
 def not_beyond(found: Mapping[Partition, Backlog], target: Mapping[Partition, Position]) -> dict[Partition, Backlog]:
-    """Return what lies before a target. Partitions that the target does not name are left for the next query."""
+    """Return the backlog up to a target. Partitions that the target does not name are left for the next query."""
     return {
         partition: attrs.evolve(backlog, until=max(backlog.begin, min(backlog.until, target[partition])))
         for partition, backlog in found.items()
@@ -78,12 +78,13 @@ def not_beyond(found: Mapping[Partition, Backlog], target: Mapping[Partition, Po
     }
 
 
-def offset_behind(
+def end_offset(
     start: StreamOffset, ends: Mapping[Partition, Position], found: Mapping[Partition, Backlog], *, first: bool = False
 ) -> StreamOffset:
-    """Return the offset of a batch that reads up to ``ends``; ``start`` itself if it reads nothing.
+    """Return the end offset of a batch that reads up to ``ends``; ``start`` itself if it reads nothing.
 
-    The ``first`` batch of a query is one in any case, and tells where each partition began: Spark does not.
+    The ``first`` batch of a query exists in any case: its end records where each partition began, because Spark does
+    not.
     """
     if first:
         begun = {**start.reached, **{partition: found[partition].begin for partition in ends}}
@@ -98,7 +99,7 @@ def offset_behind(
 def present(client: Client, selection: TopicSelection, known: Collection[str] = ()) -> dict[Partition, Watermarks]:
     """Return the watermarks of all partitions that are read.
 
-    A topic that is not there is ``TopicNotFound``, unless it is ``known`` to the query: that is a loss, and left out.
+    Raise ``TopicNotFound`` for a missing topic, unless it is ``known`` to the query: then it is a loss, and left out.
     """
     try:
         found = selected_watermarks(client, selection)

@@ -1,7 +1,7 @@
-"""``commitGroup``: a group of the backend that follows a query, so that tools that show lag see how far it is.
+"""``commitGroup``: a group of the backend that follows a query, so that tools that show lag see its progress.
 
-When Spark asks for the next batch, all before its start is processed; the group is moved there. So it is a batch behind
-while a batch runs, and after a query that stops in the midst of one.
+When Spark asks for the next batch, all messages before its start are processed, and the group is moved there. So it
+lags by one batch while a batch runs, and stays there if the query is stopped during a batch.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ log = logging.getLogger("mqplug.spark")
 
 
 class GroupCommits:
-    """Moves one group. A group that cannot be moved is an error at first, and later a line in the log."""
+    """The moves of one group. If the first move fails, that is an error; later failures are logged."""
 
     def __init__(self, group: str) -> None:
         self._group = group
         self._moved: dict[Partition, Position] | None = None
 
     def move(self, client: Client, places: Mapping[Partition, Position]) -> None:
-        """Move the group to these places. Topics whose places have not changed are left alone."""
+        """Move the group to these positions. Topics whose positions have not changed are skipped."""
         if self._moved is None:
             self._check(client)
             self._send(client, places)
@@ -40,8 +40,8 @@ class GroupCommits:
     def _check(self, client: Client) -> None:
         if not client.capabilities.durable_groups:
             raise Unsupported(
-                "durable_groups", f"commitGroup is not possible here: {client.backend} stores no groups",
-                backend=client.backend, operation="plan a stream", fix="Leave commitGroup out",
+                "durable_groups", f"commitGroup needs stored groups, which {client.backend} does not have",
+                backend=client.backend, operation="plan a stream", fix="Remove commitGroup",
             )  # fmt: skip
 
     def _send(self, client: Client, places: Mapping[Partition, Position]) -> None:
@@ -50,9 +50,9 @@ class GroupCommits:
                 client.reset_group(self._group, topic, positions, missing="next")
             except ConsumerBusy as error:
                 raise ConsumerBusy(
-                    f"commitGroup: the group {self._group!r} has consumers of its own",
+                    f"commitGroup: the group {self._group!r} has consumers",
                     backend=error.backend, topic=topic, operation="plan a stream",
-                    fix="Close them, or name a group that only this query moves",
+                    fix="Close them, or name a group that only this query uses",
                 ) from error  # fmt: skip
 
 

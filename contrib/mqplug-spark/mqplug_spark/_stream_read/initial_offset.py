@@ -1,9 +1,9 @@
-"""Where a new query begins: at its options, or at the place of a stopped query of spark-sql-kafka.
+"""Where a new query begins: as its options say, or where a query of spark-sql-kafka stopped.
 
-``startingOffsets=checkpoint:PATH`` takes that place from the checkpoint of the stopped query. Spark writes
-``offsets/N`` when it plans batch N and ``commits/N`` when that is done. The query continues after the last batch that
-is done; one that was planned and not done is planned anew. If none is done, it begins where the old query began, which
-``sources/0/0`` tells.
+``startingOffsets=checkpoint:PATH`` reads that position from the checkpoint of the stopped query. Spark writes
+``offsets/N`` when it plans batch N, and ``commits/N`` when the batch is done. The query continues after the last batch
+that is done; a batch that was only planned is planned anew. If no batch is done, the query begins where the old one
+began, which ``sources/0/0`` records.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMED_SOURCE: Final = re.compile(r"^[^{\s]*:(?=\{)")  # newer logs name the sou
 
 
 def initial_offset(client: Client, options: ReadOptions, losses: LossReports) -> StreamOffset:
-    """Return the place that the options name in each partition. One that retention removed is a loss."""
+    """Return the position that the options name in each partition. A position that retention removed is a loss."""
     marks = present(client, options.topics)
     bound = options.starting
     if options.checkpoint is not None:
@@ -50,12 +50,12 @@ def initial_offset(client: Client, options: ReadOptions, losses: LossReports) ->
 
 
 def _taken_over(path: str, places: Places, marks: Marks, losses: LossReports) -> Bound:
-    """Return the start at the places of a checkpoint; at EARLIEST in partitions that the old query did not know."""
+    """Return the start at a checkpoint's offsets; at EARLIEST in partitions that the old query did not know."""
     topics = {partition.topic for partition in marks}
     for partition in sorted(places.keys() - marks.keys()):
         if partition.topic not in topics:
             raise ConfigError(
-                f"startingOffsets: the checkpoint {path!r} is of a query that reads {partition.topic!r}, too",
+                f"startingOffsets: the checkpoint {path!r} belongs to a query that also reads {partition.topic!r}",
                 topic=partition.topic, operation="plan a stream", fix="Read the same topics",
             )  # fmt: skip
         losses.report(partition, f"{partition} is gone; the stopped query read it up to {places[partition]}")
@@ -67,11 +67,11 @@ def _taken_over(path: str, places: Places, marks: Marks, losses: LossReports) ->
 
 
 def read_places(path: str) -> Places:
-    """Return the offsets at which the query of a checkpoint goes on. Raise ``ConfigError`` if it has none of Kafka."""
+    """Return the offsets at which a checkpoint's query continues. Raise ``ConfigError`` if it has no Kafka offsets."""
     from pyarrow import ArrowException
 
     if not _SCHEME.match(path):
-        path = str(Path(path).absolute())  # of the driver, as Spark takes a relative checkpointLocation
+        path = str(Path(path).absolute())  # on the driver, as Spark reads a relative checkpointLocation
     try:
         files, folder = _file_system(path)
         return _Checkpoint(path, files, folder.rstrip("/")).places()
@@ -101,20 +101,20 @@ class _Checkpoint:
         if done:
             return self._of_sources(self._read(f"offsets/{max(done)}").splitlines()[2:])
         if not self._batches("offsets"):
-            raise _unusable(self._path, "holds no batch: there is no file in its folder offsets")
+            raise _unusable(self._path, "holds no batch: its folder offsets has no files")
         lines = [self._read(f"sources/{number}/0") for number in self._batches("sources")]
         return self._of_sources([line[line.find("{") :] for line in lines])
 
     def _of_sources(self, lines: list[str]) -> Places:
-        """Return the offsets of all sources of a query, of which those of Kafka name topics and partitions."""
+        """Return the offsets of a query's Kafka sources. Only they name topics and partitions."""
         found: Places = {}
         for line in lines:
             for partition, offset in _kafka_offsets(_NAMED_SOURCE.sub("", line, count=1)):
                 if partition in found:
-                    raise _unusable(self._path, f"reads {partition} by two sources")
+                    raise _unusable(self._path, f"reads {partition} with two sources")
                 found[partition] = offset
         if not found:
-            raise _unusable(self._path, "holds no offsets of Kafka")
+            raise _unusable(self._path, "holds no Kafka offsets")
         return found
 
     def _batches(self, folder: str) -> list[int]:
@@ -146,5 +146,5 @@ def _kafka_offsets(line: str) -> Iterator[tuple[Partition, int]]:
 def _unusable(path: str, why: str) -> ConfigError:
     return ConfigError(
         f"startingOffsets: the checkpoint {path!r} {why}", operation="plan a stream",
-        fix="Name the folder that the stopped query had as checkpointLocation",
+        fix="Name the checkpointLocation of the stopped query",
     )  # fmt: skip

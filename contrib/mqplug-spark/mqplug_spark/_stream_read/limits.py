@@ -20,10 +20,10 @@ Ends = dict[Partition, Position]
 
 
 def shares(lags: Mapping[Key, int], most: int) -> dict[Key, int]:
-    """Split ``most`` messages over partitions by their lags: exactly ``most``, if that many wait.
+    """Divide ``most`` messages among partitions in proportion to their lags: exactly ``most``, if that many wait.
 
-    Each partition that lags gets at least one, so that none starves; if more than ``most`` lag, each gets one. What is
-    left of the fractions goes to the largest, and to the first of equal ones.
+    Each lagging partition gets at least one, so that none starves; if more than ``most`` partitions lag, each gets one.
+    The remainder goes to the largest fractions, and to the first of equal ones.
     """
     lags = {key: lag for key, lag in lags.items() if lag > 0}
     total = sum(lags.values())
@@ -40,9 +40,9 @@ def shares(lags: Mapping[Key, int], most: int) -> dict[Key, int]:
 
 @attrs.define
 class BatchDelay:
-    """Holds a batch back until ``least`` messages wait, or the last batch was ``longest`` seconds ago.
+    """The delay of a batch until ``least`` messages wait, or the last batch was ``longest`` seconds ago.
 
-    The first batch of a run is not held back.
+    The first batch of a run is not delayed.
     """
 
     least: int
@@ -50,7 +50,7 @@ class BatchDelay:
     _last: float | None = None
 
     def holds(self, waiting: int, now: float) -> bool:
-        """Return whether a batch of so many messages has to wait at this (monotonic) time."""
+        """Return whether a batch of ``waiting`` messages must wait at the monotonic time ``now``."""
         if waiting == 0:
             return True
         if waiting < self.least and self._last is not None and now - self._last < self.longest:
@@ -65,13 +65,13 @@ def everything(found: Found) -> Ends:
 
 
 def at_most(client: Client, found: Found, most: int) -> Ends:
-    """Return the ends of a batch of ``most`` messages, split by what waits in each partition."""
+    """Return the ends of a batch of ``most`` messages, divided by the lag of each partition."""
     counts = shares(_waiting(client, found), most)
     return {partition: _end(client, backlog, counts.get(partition, 0)) for partition, backlog in found.items()}
 
 
 def is_held(client: Client, found: Found, delay: BatchDelay) -> bool:
-    """Return whether the batch waits for more messages, or for its longest delay to pass."""
+    """Return whether the batch must wait for more messages, or for its longest delay to pass."""
     return delay.holds(sum(_waiting(client, found).values()), time.monotonic())
 
 
@@ -85,13 +85,13 @@ def limits_of(options: ReadOptions) -> list[str]:
 
 
 def check_limits(client: Client, options: ReadOptions) -> None:
-    """Raise ``Unsupported`` with the name of a limit that this backend cannot keep."""
+    """Raise ``Unsupported`` for a limit that this backend cannot keep."""
     if limits := limits_of(options):
-        check_countable(client, limits[0], operation="plan a stream", fix=f"Leave {' and '.join(limits)} out")
+        check_countable(client, limits[0], operation="plan a stream", fix=f"Remove {' and '.join(limits)}")
 
 
 def counting(client: Client) -> Count | None:
-    """Return the function that counts the messages between two positions; None where the backend has none."""
+    """Return the function that counts the messages between two positions; None if the backend cannot count."""
     return client.distance if client.capabilities.advance else None
 
 

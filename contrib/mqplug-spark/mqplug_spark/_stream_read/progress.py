@@ -1,4 +1,4 @@
-"""A query's way through its topics, in the one process that plans its batches."""
+"""The progress of a query through its topics, in the one process that plans its batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mqplug_spark._clients import ask
 from mqplug_spark._options.read_options import ReadOptions
 from mqplug_spark._ranges.data_loss import LossReports
 from mqplug_spark._ranges.read_range import ReadRange, split_ranges
-from mqplug_spark._stream_read.backlog import Marks, backlogs, not_beyond, offset_behind, present
+from mqplug_spark._stream_read.backlog import Marks, backlogs, end_offset, not_beyond, present
 from mqplug_spark._stream_read.group_commits import GroupCommits
 from mqplug_spark._stream_read.initial_offset import initial_offset
 from mqplug_spark._stream_read.limits import BatchDelay, at_most, check_limits, counting, everything, is_held
@@ -19,7 +19,7 @@ NOTHING = StreamOffset({})
 
 
 class Progress:
-    """Plans the batches of one query. Making it asks nothing: Spark makes readers for tasks too."""
+    """The planner of a query's batches. Creating it sends no request, because Spark creates readers for tasks too."""
 
     def __init__(self, options: ReadOptions, *, knows_starts: bool) -> None:
         self._options = options
@@ -34,22 +34,22 @@ class Progress:
         self.seen: StreamOffset | None = None
 
     def initial(self) -> StreamOffset:
-        """Return where a new query begins: the same whenever it is asked for, and never behind a planned batch."""
+        """Return where a new query begins: the same at every call, and never after a planned batch."""
         if self._initial is None:
             found = self._ask(self._find_initial)
-            self._initial = found if self.seen is None else _not_behind(found, self.seen)
+            self._initial = found if self.seen is None else _not_after(found, self.seen)
         return self._initial
 
     def set_target(self) -> None:
-        """Note the present end: no batch of this run reads beyond it."""
+        """Record the current end: no batch of this run reads beyond it."""
         self._target = _ends(self._ask(lambda client: self._marks(client, NOTHING)))
 
     def next(self, start: StreamOffset, *, most: int | None = None, limited: bool = False) -> StreamOffset:
-        """Return the offset of the next batch, within limits if it is ``limited``; ``start`` if there is none now."""
+        """Return the end of the next batch, within limits if it is ``limited``; ``start`` if there is none now."""
         return self._ask(lambda client: self._next(client, start, most, limited))
 
     def latest(self) -> StreamOffset:
-        """Return the present end, where Spark does not tell what the query has reached."""
+        """Return the current end, for a Spark that does not pass the start of a batch."""
         self._planned = self.next(self._planned)
         return self._planned
 
@@ -59,9 +59,9 @@ class Progress:
             self._ask(lambda client: group.move(client, offset.reached))
 
     def ranges(self, start: StreamOffset, end: StreamOffset) -> list[ReadRange]:
-        """Return what the tasks of a batch read. It follows from the offsets and the options alone.
+        """Return the ranges that the tasks of a batch read. They depend only on the offsets and the options.
 
-        If the first batch of a query runs again, its start is new, and may have partitions that its end did not have.
+        If the first batch of a query runs again, its start is new, and may have partitions that its end does not have.
         """
         if start == self._initial:
             start = StreamOffset({each: at for each, at in start.reached.items() if each in end.reached})
@@ -88,7 +88,7 @@ class Progress:
         elif limited and self._options.min_offsets_per_trigger and is_held(client, found, self._delay) and not first:
             return start
         ends = everything(found) if most is None else at_most(client, found, most)
-        return offset_behind(start, ends, found, first=first)
+        return end_offset(start, ends, found, first=first)
 
     def _marks(self, client: Client, start: StreamOffset) -> Marks:
         check_limits(client, self._options)
@@ -101,8 +101,8 @@ def _ends(marks: Marks) -> StreamOffset:
     return StreamOffset({partition: mark.readable for partition, mark in marks.items()})
 
 
-def _not_behind(found: StreamOffset, planned: StreamOffset) -> StreamOffset:
-    """Return where a query begins for which older Sparks asked only after they had planned its first batch."""
+def _not_after(found: StreamOffset, planned: StreamOffset) -> StreamOffset:
+    """Return where a query begins if Spark asks only after planning its first batch, as older versions do."""
     return StreamOffset(
         {partition: min(at, planned.reached.get(partition, at)) for partition, at in found.reached.items()}
     )

@@ -1,9 +1,9 @@
-"""The offset of a stream, which Spark stores as it is: ``{topic: {partition: text of a position}}``.
+"""The offset of a stream, which Spark stores unchanged: ``{topic: {partition: text of a position}}``.
 
-A partition that does not begin where the offset before ended has two positions with a space between: where its batch
-begins, and where it ends. That is one that has joined, or whose next messages were lost; and in the first batch of a
-query each, because Spark stores its start nowhere. So the ranges of a batch follow from its two offsets alone, and one
-that is read again after a crash begins where it began at first.
+A partition that does not begin where the previous offset ended has two positions, with a space between them: where its
+batch begins, and where it ends. This applies to a new partition, to one whose next messages were lost, and to every
+partition in the first batch of a query, because Spark does not store its start. So the ranges of a batch depend only on
+its two offsets, and a batch that is read again after a crash begins where it first began.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _BETWEEN: Final = " "
 
 @attrs.frozen
 class StreamOffset:
-    """How far a query has read each partition; and where those began that did not begin at the offset before."""
+    """How far a query has read each partition, and where it began if that is not the previous offset."""
 
     reached: Mapping[Partition, Position]
     begun: Mapping[Partition, Position] = attrs.field(factory=dict)
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> StreamOffset:
-        """Return an offset from what Spark has stored. Raise ``ConfigError`` if it is no offset of this source."""
+        """Parse an offset that Spark stored. Raise ``ConfigError`` if this source did not write it."""
         reached, begun = {}, {}
         for partition, text in _texts(stored):
             first, between, last = text.partition(_BETWEEN)
@@ -41,11 +41,11 @@ class StreamOffset:
         return cls(reached, begun)
 
     def common(self, other: StreamOffset) -> frozenset[Partition]:
-        """Return the partitions that both have read equally far."""
+        """Return the partitions with the same position in both offsets."""
         return frozenset(each for each, at in self.reached.items() if other.reached.get(each) == at)
 
     def to_store(self) -> StoredOffset:
-        """Return what Spark stores. Equal offsets have equal JSON, by which Spark compares them."""
+        """Return the offset in the form that Spark stores. Equal offsets have equal JSON, which Spark compares."""
         stored: StoredOffset = {}
         for partition, position in sorted(self.reached.items()):
             text = str(position)
@@ -75,19 +75,19 @@ def _position(partition: Partition, text: str) -> Position:
 def _not_ours(what: str) -> ConfigError:
     return ConfigError(
         f"the checkpoint holds an offset that mqplug did not store: {what}", operation="plan a stream",
-        fix="Name the checkpoint of this query; startingOffsets=checkpoint:PATH takes over one of spark-sql-kafka",
+        fix="Name the checkpoint of this query; to continue one of spark-sql-kafka, set startingOffsets=checkpoint:...",
     )  # fmt: skip
 
 
 def plan_batch(
     start: StreamOffset, end: StreamOffset, losses: LossReports, *, compared: bool = True
 ) -> list[ReadRange]:
-    """Return the ranges between two offsets, by topic and partition; none where there is nothing to read.
+    """Return the ranges between two offsets, by topic and partition. A partition with nothing to read has none.
 
-    ``end`` was made by a look at ``start``, and has told what was lost, unless the two were never ``compared``.
+    If the offsets were ``compared``, ``end`` was planned from ``start``, and losses were reported then.
     """
     if compared and end.begun.keys() == end.reached.keys():
-        start = StreamOffset({})  # the first batch of a query: Spark asks again where it begins when it runs again
+        start = StreamOffset({})  # the first batch of a query: if it runs again, Spark asks for its start again
     for partition in sorted(start.reached.keys() - end.reached.keys()):
         losses.gone(partition, start.reached[partition])
     begins = {**start.reached, **(end.begun if compared else _compare(start, end, losses))}
@@ -96,7 +96,7 @@ def plan_batch(
 
 
 def _compare(start: StreamOffset, end: StreamOffset, losses: LossReports) -> dict[Partition, Position]:
-    """Return where partitions begin if ``end`` tells of each the first position that it had then."""
+    """Return where partitions begin, given the first position that each had when ``end`` was planned."""
     begins = {}
     for partition, low in end.begun.items():
         at = start.reached.get(partition, low)
@@ -111,7 +111,7 @@ def _range(partition: Partition, begin: Position | None, until: Position) -> Rea
         raise recreated(partition, begin)
     if begin is None or begin > until:
         raise ConfigError(
-            f"the checkpoint has a batch of {partition} from {begin!r} to {until!r}",
+            f"the checkpoint has an invalid batch of {partition}, from {begin!r} to {until!r}",
             topic=partition.topic, operation="plan a stream", fix="Use the checkpoint as the query wrote it",
         )  # fmt: skip
     return ReadRange(partition.topic, partition.number, begin, until) if begin < until else None

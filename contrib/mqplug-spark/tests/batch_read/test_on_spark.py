@@ -152,5 +152,5 @@ def test_a_topic_that_is_not_there_is_named(source: DataFrameReader) -> None:
 @over(at_night=["pulsar"])
 def test_an_offset_is_refused_where_there_are_none(source: DataFrameReader, topic: str) -> None:
     """A number names no message of Pulsar: the read is refused when it is planned, and says what to write."""
-    with pytest.raises(PySparkException, match="pulsar has none: its ids have several parts"):
+    with pytest.raises(PySparkException, match="pulsar has no offsets: its ids have several parts"):
         source.option("startingOffsets", points(topic, 3, -2)).load().collect()

@@ -121,7 +121,7 @@ def test_a_backend_that_does_not_answer_ends_in_a_timeout(mq: mqplug.Client) -> 
     send(mq, 1)
     wanted = planned(mq, hasty)
     beyond = Position(wanted.until.log, (2,))
-    with pytest.raises(Timeout, match=r"nothing came from orders\[0\] for 0.2 s"):
+    with pytest.raises(Timeout, match=r"no message arrived from orders\[0\] for 0.2 s"):
         values(ReadRange(wanted.topic, wanted.partition, wanted.start, beyond), hasty)
 
 

@@ -9,7 +9,7 @@ from places import at, mark, orders, reached
 
 from mqplug import InvalidMessageId, PositionLost
 from mqplug_spark._ranges.data_loss import LossReports
-from mqplug_spark._stream_read.backlog import Backlog, backlogs, not_beyond, offset_behind
+from mqplug_spark._stream_read.backlog import Backlog, backlogs, end_offset, not_beyond
 from mqplug_spark._stream_read.stream_offsets import StreamOffset
 
 
@@ -28,16 +28,16 @@ def test_the_batch_of_a_new_partition_stores_where_it_began() -> None:
     """The offset behind the batch names the first position of the partition that joins, once."""
     marks = {orders(0): mark(0, 2, 9), orders(1): mark(1, 3, 4)}
     found = backlogs(reached(9), marks, strict())
-    behind = offset_behind(reached(9), {key: each.until for key, each in found.items()}, found)
+    behind = end_offset(reached(9), {key: each.until for key, each in found.items()}, found)
     assert behind == reached(9, 4, begun={1: 3})
     again = backlogs(behind, marks, strict())
-    assert offset_behind(behind, {key: each.until for key, each in again.items()}, again) is behind
+    assert end_offset(behind, {key: each.until for key, each in again.items()}, again) is behind
 
 
 def test_an_empty_new_partition_joins_at_once() -> None:
     """Its place is stored though it holds nothing, so that retention cannot pass by unseen."""
     found = backlogs(reached(9), {orders(0): mark(0, 2, 9), orders(1): mark(1, 0, 0)}, strict())
-    assert offset_behind(reached(9), {key: each.until for key, each in found.items()}, found) == reached(
+    assert end_offset(reached(9), {key: each.until for key, each in found.items()}, found) == reached(
         9, 0, begun={1: 0}
     )
 
@@ -64,7 +64,7 @@ def test_a_log_that_begins_anew_behind_a_query_at_its_end_is_no_loss() -> None:
     """After an outage Pulsar begins a new ledger, and drops the one before if it is empty."""
     found = backlogs(reached(2), {orders(0): mark(0, 4, 9)}, strict(), at_end={orders(0)})
     assert found == {orders(0): Backlog(at(0, 4), at(0, 9))}
-    assert offset_behind(reached(2), {orders(0): at(0, 9)}, found) == reached(9, begun={0: 4})
+    assert end_offset(reached(2), {orders(0): at(0, 9)}, found) == reached(9, begun={0: 4})
 
 
 def test_losses_that_are_allowed_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -81,7 +81,7 @@ def test_a_range_that_is_lost_as_a_whole_is_stepped_over() -> None:
     """Where nothing is left the offset moves on, so that the loss is met once."""
     losses = LossReports(fail=False)
     found = backlogs(reached(2), {orders(0): mark(0, 9, 9)}, losses)
-    assert offset_behind(reached(2), {orders(0): found[orders(0)].until}, found) == reached(9, begun={0: 9})
+    assert end_offset(reached(2), {orders(0): found[orders(0)].until}, found) == reached(9, begun={0: 9})
 
 
 def test_a_log_that_ends_before_the_query_is_a_loss() -> None:
@@ -101,7 +101,7 @@ def test_a_topic_made_again_is_an_error(fail: bool) -> None:
 def test_a_partition_that_is_gone_keeps_its_place() -> None:
     """It stays in the offset, so that a topic made again later is noticed."""
     found = backlogs(reached(5, 6), {orders(0): mark(0, 0, 9)}, LossReports(fail=False))
-    assert offset_behind(reached(5, 6), {orders(0): at(0, 9)}, found) == reached(9, 6)
+    assert end_offset(reached(5, 6), {orders(0): at(0, 9)}, found) == reached(9, 6)
     with pytest.raises(PositionLost, match=r"orders\[1\] is gone"):
         backlogs(reached(5, 6), {orders(0): mark(0, 0, 9)}, strict())
 
@@ -110,4 +110,4 @@ def test_nothing_new_is_the_same_offset() -> None:
     """Spark plans no batch for an offset that is what it was."""
     start = StreamOffset({orders(0): at(0, 9)})
     found = backlogs(start, {orders(0): mark(0, 0, 9)}, strict())
-    assert offset_behind(start, {orders(0): at(0, 9)}, found) is start
+    assert end_offset(start, {orders(0): at(0, 9)}, found) is start

@@ -70,12 +70,12 @@ def test_a_source_may_have_a_name(checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({}, "holds no batch: there is no file in its folder offsets"),
-        ({"offsets/0": ["v1", METADATA, "17"], "commits/0": ["v1", "{}"]}, "holds no offsets of Kafka"),
-        ({"offsets/0": ["v1", METADATA, offsets(5)]}, "holds no offsets of Kafka"),
+        ({}, "holds no batch: its folder offsets has no files"),
+        ({"offsets/0": ["v1", METADATA, "17"], "commits/0": ["v1", "{}"]}, "holds no Kafka offsets"),
+        ({"offsets/0": ["v1", METADATA, offsets(5)]}, "holds no Kafka offsets"),
         (
             {"offsets/0": ["v1", METADATA, offsets(5), offsets(6)], "commits/0": ["v1", "{}"]},
-            r"reads orders\[0\] by two sources",
+            r"reads orders\[0\] with two sources",
         ),
         ({"commits/3": ["v1", "{}"]}, r"cannot be read .*offsets/3"),
     ],

@@ -119,5 +119,5 @@ def test_before_pyspark_4_2_a_batch_begins_at_its_start() -> None:
 @pytest.mark.parametrize("start", [reached(9), reached()])
 def test_a_checkpoint_that_was_changed_is_refused(start: StreamOffset) -> None:
     """A batch that ends before it begins, or begins nowhere, is an error and no guess."""
-    with pytest.raises(ConfigError, match=r"the checkpoint has a batch of orders\[0\] from"):
+    with pytest.raises(ConfigError, match=r"the checkpoint has an invalid batch of orders\[0\], from"):
         plan_batch(start, reached(3), LENIENT)
