@@ -1,1 +1,1 @@
-"""Writes of batches and streams: by stages, in transactions, or plainly, as the backend can."""
+"""Batch and streaming writes: staged, in transactions, or plain, depending on the backend."""

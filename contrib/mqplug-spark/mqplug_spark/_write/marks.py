@@ -1,8 +1,8 @@
-"""The marks of writes that store their rows once: records of one topic, in the same transactions as the rows.
+"""The marks of exactly-once writes: records of one topic, in the same transactions as the rows.
 
-A task that has committed says so in a mark, with a fingerprint of its rows. So whatever repeats a write later, however
-it has divided the rows, can tell what is stored already: offsets of groups could not be listed. The topic is compacted:
-it keeps the last mark of each task of each writer.
+The mark of a committed task holds a fingerprint of its rows. So a repeated write finds what is already stored, however
+it divides the rows. Group offsets would not do, because they cannot be listed. The topic is compacted: it keeps the
+last mark of each task of each writer.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mqplug import EARLIEST, AccessDenied, Client, ConfigError, MessageId, Produ
 from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._options.write_options import WriteOptions
 
-_NULL: Final = b"\0mqplug null\xff"  # stands for None, which is not empty
+_NULL: Final = b"\0mqplug null\xff"  # stands for None, which differs from an empty value
 _MASK: Final = 0xFFFF_FFFF
 
 PARTITIONS: Final = 8
-READ_TIMEOUT_S: Final = 90.0  # longer than the transaction of a task that was killed stays open
+READ_TIMEOUT_S: Final = 90.0  # longer than the default limit of a transaction, which a killed task leaves open
 SEND_TIMEOUT_S: Final = 30.0
 MAX_KEPT: Final = 64  # writers whose marks a process remembers
 _OF_KAFKA: Final = {"cleanup.policy": "compact", "segment.bytes": 16 << 20, "min.cleanable.dirty.ratio": 0.1}
@@ -35,7 +35,7 @@ _OF_KAFKA: Final = {"cleanup.policy": "compact", "segment.bytes": 16 << 20, "min
 
 @attrs.define
 class Fingerprint:
-    """The rows of a task, in all topics."""
+    """The number of a task's rows in all topics, and a checksum that ignores their order."""
 
     rows: int = 0
     checksum: int = 0
@@ -72,7 +72,7 @@ def _with_length(start: int, length: int) -> int:
 
 @attrs.frozen
 class Mark:
-    """What a task has committed under a number, in one execution of the write."""
+    """The rows that a task committed under a number, in one execution of the write."""
 
     number: int
     execution: str
@@ -81,7 +81,7 @@ class Mark:
 
 @attrs.frozen
 class Look:
-    """What a task that is repeated found of the rows that were committed before; None while it looks."""
+    """Whether the rows of a repeated task are the same as those committed before; None while it compares them."""
 
     number: int
     execution: str
@@ -89,7 +89,7 @@ class Look:
 
 
 class Marks:
-    """The marks of one writer, as far as they were read."""
+    """The marks of one writer, as of the last ``read``."""
 
     def __init__(self, topic: str, writer: str) -> None:
         self._topic = topic
@@ -102,7 +102,7 @@ class Marks:
         """The highest number under which all rows are stored."""
 
     def read(self, client: Client) -> None:
-        """Read on to the present end. A transaction that is open there is waited for."""
+        """Read the new marks up to the current end. Wait for a transaction that is open there."""
         start: Start = EARLIEST if self._last is None else after(self._last)
         for message in client.read(
             self._topic, start=start, partitions=[self._partition], missing="next", timeout=READ_TIMEOUT_S
@@ -123,28 +123,28 @@ class Marks:
             self.looks[task] = Look(said["number"], said["execution"], said["same"])
 
     def of_others(self, number: int, execution: str) -> dict[int, Mark]:
-        """Return what other executions of the write have committed under a number, by task."""
+        """Return the marks of other executions of the write under a number, by task."""
         return {
             task: mark for task, mark in self.by_task.items() if mark.number == number and mark.execution != execution
         }
 
     def looks_of(self, number: int, execution: str) -> dict[int, Look]:
-        """Return what the tasks of an execution have found, by task."""
+        """Return the looks of an execution's tasks, by task."""
         return {task: look for task, look in self.looks.items() if (look.number, look.execution) == (number, execution)}
 
     def rows_record(self, task: int, mark: Mark) -> dict[str, Any]:
-        """Return the record that tells what a task commits, for its transaction."""
+        """Return the record of a task's mark, to send in its transaction."""
         return self._record(
             "rows", task, number=mark.number, execution=mark.execution, rows=mark.rows.rows,
             sum=f"{mark.rows.checksum:x}",
         )  # fmt: skip
 
     def store_look(self, client: Client, task: int, look: Look) -> None:
-        """Tell the other tasks what this one found."""
+        """Store what a task found, for the other tasks."""
         self._store(client, self._record("look", task, number=look.number, execution=look.execution, same=look.same))
 
     def store_done(self, client: Client, number: int) -> None:
-        """Tell all later writes that all rows of this number are stored."""
+        """Record for later writes that all rows of this number are stored."""
         self._store(client, self._record("done", 0, number=number))
 
     def _record(self, kind: str, task: int, **said: object) -> dict[str, Any]:
@@ -158,12 +158,12 @@ class Marks:
         out.send(**record, timeout=SEND_TIMEOUT_S)
 
 
-_outs: WeakKeyDictionary[Client, Producer] = WeakKeyDictionary()  # to open one takes longer than to send
+_outs: WeakKeyDictionary[Client, Producer] = WeakKeyDictionary()  # opening one takes longer than sending
 _kept: OrderedDict[tuple[BackendSettings, str, str], Marks] = OrderedDict()
 
 
 def marks_of(options: WriteOptions, writer: str) -> Marks:
-    """Return the marks of a writer, with what this process has read of them before."""
+    """Return the marks of a writer, with those that this process has already read."""
     key = (options.backend, options.marks_topic, writer)
     marks = _kept.setdefault(key, Marks(options.marks_topic, writer))
     _kept.move_to_end(key)
@@ -173,7 +173,7 @@ def marks_of(options: WriteOptions, writer: str) -> Marks:
 
 
 def prepare_marks(client: Client, topic: str) -> None:
-    """Create the topic of marks if it is not there."""
+    """Create the topic of marks if it does not exist."""
     try:
         there = len(client.partitions(topic))
     except TopicNotFound:
@@ -181,7 +181,7 @@ def prepare_marks(client: Client, topic: str) -> None:
         _create(client, topic)
     if there < PARTITIONS:
         raise ConfigError(
-            f"the topic of marks, {topic!r}, has {there} partitions, and needs {PARTITIONS}",
+            f"the topic of marks, {topic!r}, has {there} partitions, but needs {PARTITIONS}",
             topic=topic, operation="write", fix="Name another topic with option('marksTopic', ...)",
         )  # fmt: skip
 
@@ -192,7 +192,7 @@ def _create(client: Client, topic: str) -> None:
         client.create_topic(topic, partitions=PARTITIONS, options=options, exist_ok=True)
     except AccessDenied as error:
         error.fix = (
-            f"Have the topic created, with {PARTITIONS} partitions and cleanup.policy=compact, and the rights to read "
-            "and write it granted; option('marksTopic', ...) gives it another name"
+            f"Ask an administrator for the topic, with {PARTITIONS} partitions and cleanup.policy=compact, and for the "
+            "rights to read and write it. If it has another name, set option('marksTopic', ...)"
         )
         raise

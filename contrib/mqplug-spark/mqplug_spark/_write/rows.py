@@ -1,6 +1,6 @@
-"""Rows of Spark as record batches for mqplug.
+"""Spark's rows as record batches for mqplug.
 
-A row that cannot be sent is named with its number and column, never with its content.
+The error for a row that cannot be sent names its number and column, but never shows its content.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow.compute as functions
 
 from mqplug import InvalidRecord, MessageTooLarge
 
-pc: Any = functions  # they are made when that is imported: type checkers know few of them
+pc: Any = functions  # pyarrow creates them at import, so type checkers know few of them
 
 _COLUMNS: Final = ("value", "key", "headers", "timestamp", "partition")
 _LAST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
@@ -22,7 +22,7 @@ _LAST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 class WrittenRows:
     """The rows of one task, in batches of one topic each.
 
-    ``partitions`` returns the number of partitions of a topic, as the backend has it now.
+    ``partitions`` returns the current number of a topic's partitions.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class WrittenRows:
         self._partitions = partitions
         self._known: dict[str, int] = {}
         self.count = 0
-        """The rows of the batches that were taken."""
+        """The number of rows in the batches taken until now."""
 
     def __iter__(self) -> Iterator[TopicRows]:
         for batch in self._batches:
@@ -87,7 +87,7 @@ class WrittenRows:
         there = self._known[rows.topic]
         if most >= there or pc.min(column).as_py() < 0:
             row = _first(pc.or_(pc.less(column, 0), pc.greater_equal(column, there)))
-            said = f"is {column[row]}, and {rows.topic!r} has partitions 0 to {there - 1}"
+            said = f"is {column[row]}, but {rows.topic!r} has partitions 0 to {there - 1}"
             raise self._invalid("partition", said, rows.numbers[row])
 
     def _check_timestamps(self, rows: TopicRows) -> None:
@@ -109,22 +109,22 @@ class WrittenRows:
         if largest > self._max_bytes:
             row = rows.numbers[sizes.index(largest)]
             raise MessageTooLarge(
-                f"{self._place('value', row)} makes a message of {largest} bytes, with its key and headers; "
-                f"the most is {self._max_bytes}",
+                f"{self._place('value', row)} makes a message of {largest} bytes with its key and headers; "
+                f"the limit is {self._max_bytes}",
                 topic=rows.topic, operation="write",
             )  # fmt: skip
 
     def _invalid(self, column: str, said: str, row: int) -> InvalidRecord:
         return InvalidRecord(
-            f"{self._place(column, row)} {said}", operation="write", fix="Correct the row, or filter it"
+            f"{self._place(column, row)} {said}", operation="write", fix="Correct the row, or filter it out"
         )
 
     def _place(self, column: str, row: int) -> str:
-        return f"the column {column!r} of row {row} of task {self._task}"
+        return f"column {column!r} of row {row} of task {self._task}"
 
 
 class TopicRows:
-    """Some rows of a task that belong to one topic: columns that ``send_many`` takes, and their numbers in the task."""
+    """Rows of a task for one topic: columns that ``send_many`` accepts, and the rows' numbers in the task."""
 
     def __init__(self, topic: str, columns: pa.RecordBatch, numbers: range | list[int]) -> None:
         self.topic = topic
@@ -133,7 +133,7 @@ class TopicRows:
 
 
 def _sent(name: str, column: pa.Array) -> pa.Array:
-    """Return a column in a type that is sent."""
+    """Convert a column to a type that can be sent."""
     if name in {"value", "key"} and not pa.types.is_binary(column.type):
         large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
         return column.cast(pa.large_binary() if large else pa.binary())
@@ -155,7 +155,7 @@ def _lacks_name(headers: list[dict[str, Any] | None] | None) -> bool:
 
 
 def _largest_possible(columns: pa.RecordBatch) -> int:
-    """Return at least the bytes of the largest row, at little cost."""
+    """Return an upper bound for the bytes of the largest row, at little cost."""
     there = [name for name in ("value", "key") if name in columns.schema.names]
     most = sum(pc.max(pc.binary_length(columns.column(name))).as_py() or 0 for name in there)
     headers: int = columns.column("headers").nbytes if "headers" in columns.schema.names else 0
@@ -163,7 +163,7 @@ def _largest_possible(columns: pa.RecordBatch) -> int:
 
 
 def _sizes(columns: pa.RecordBatch) -> list[int]:
-    """Return the bytes of each row."""
+    """Return the size of each row in bytes."""
     sizes = [_lengths(columns.column(name)) for name in ("value", "key") if name in columns.schema.names]
     if "headers" in columns.schema.names:
         sizes.append([_size_of(headers) for headers in columns.column("headers").to_pylist()])

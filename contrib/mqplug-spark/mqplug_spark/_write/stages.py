@@ -1,4 +1,4 @@
-"""Writes by stages: tasks put files beside the store, and the driver has all of them ingested as one."""
+"""Staged writes: tasks put files next to the store, and the driver ingests all of them in one step."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mqplug_spark._write.rows import WrittenRows
 if TYPE_CHECKING:
     from types import TracebackType
 
-INGEST_RETRY_S = 120.0  # for which an ingest is repeated whose outcome is not known
+INGEST_RETRY_S = 120.0  # how long an ingest is retried while its outcome is unknown
 MAX_OPEN_STAGES = 8  # each may hold a file's worth of messages in memory
 
 
 def stage_rows(client: Client, rows: WrittenRows, partitioner: Partitioner) -> tuple[Staged, ...]:
-    """Stage the rows of a task. If that fails, nothing of them stays."""
+    """Stage the rows of a task. If that fails, none of them remain staged."""
     with StagesOfTopics(client, partitioner) as stages:
         for each in rows:
             stages.write(each.topic, each.columns)
@@ -30,7 +30,7 @@ def stage_rows(client: Client, rows: WrittenRows, partitioner: Partitioner) -> t
 
 
 def ingest_all(backend: BackendSettings, staged: Sequence[Staged], mark: WriteMark) -> None:
-    """Make the staged rows of all tasks visible, at once and once. While the outcome is not known, repeat it."""
+    """Make the staged rows of all tasks visible in one step, exactly once. Retry while the outcome is unknown."""
     ask(
         backend, lambda client: client.ingest(staged, writer=mark.writer, number=mark.number),
         patience=INGEST_RETRY_S, repeatable=(*AWAY, OutcomeUnknown),
@@ -38,12 +38,12 @@ def ingest_all(backend: BackendSettings, staged: Sequence[Staged], mark: WriteMa
 
 
 class StagesOfTopics:
-    """Stages rows by topic. Leaving the block by an exception discards all of them."""
+    """The stages of a task's topics. Leaving the block by an exception discards all of them."""
 
     def __init__(self, client: Client, partitioner: Partitioner) -> None:
         self._client = client
         self._partitioner = partitioner
-        self._open: dict[str, Stage] = {}  # the one that was used last is the last
+        self._open: dict[str, Stage] = {}  # in the order of their last use
         self._finished: list[Staged] = []
 
     def write(self, topic: str, columns: pa.RecordBatch) -> None:
@@ -53,7 +53,7 @@ class StagesOfTopics:
         stage.write(columns)
 
     def finish(self) -> tuple[Staged, ...]:
-        """Put all rows on disk."""
+        """Write all rows to disk and return the stages."""
         while self._open:
             self._finish_oldest()
         return tuple(self._finished)
@@ -80,7 +80,7 @@ class StagesOfTopics:
 
 
 def discard(client: Client, staged: Sequence[Staged]) -> None:
-    """Remove what is staged. The backend removes later what cannot be removed now."""
+    """Remove staged rows. The backend later removes any that cannot be removed now."""
     if staged:
         with suppress(Error):
             client.discard(staged)

@@ -1,6 +1,6 @@
-"""What a task does with its rows, as the backend can: by stages, in transactions, or plainly.
+"""How a task writes its rows: staged, in a transaction, or plain, depending on the backend.
 
-Where there are neither stages nor transactions, a task that is repeated sends its rows again.
+With neither stages nor transactions, a repeated task sends its rows again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mqplug_spark._write.task import Task, WrittenByTask
 from mqplug_spark._write.transactions import send_in_transaction, send_marked
 
 SEND_TIMEOUT_S: Final = 120.0  # for one batch of rows
-MAX_ERRORS_TOLD: Final = 5
+MAX_ERRORS_SHOWN: Final = 5
 
 
 def write_rows(options: WriteOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> WrittenByTask:
@@ -39,14 +39,14 @@ def write_rows(options: WriteOptions, task: Task, batches: Iterator[pa.RecordBat
 
 
 def _write(client: Client, rows: WrittenRows, options: WriteOptions, task: Task) -> tuple[tuple[Staged, ...], bool]:
-    """Return what is staged, for the driver's commit, and whether the task has committed under a mark."""
+    """Return the stages for the driver's commit, and whether the task committed with a mark."""
     able = client.capabilities
     if able.staged_ingest:
         return stage_rows(client, rows, options.partitioner), False
     if not able.transactions:
         send_plainly(client, rows, options.partitioner)
         return (), False
-    with connect(options.backend) as holder:  # of its own: a new client takes the name of the transaction over
+    with connect(options.backend) as holder:  # a separate client, because a new one takes over the transaction's name
         if task.once:
             send_marked(client, holder, rows, task, options)
         else:
@@ -76,10 +76,10 @@ def _with_rows(error: SendFailed, rows: TopicRows) -> SendFailed:
     failed = [
         (number, each) for number, each in zip(rows.numbers, error.results, strict=True) if isinstance(each, Error)
     ]
-    told = "; ".join(f"row {number}: {each.message}" for number, each in failed[:MAX_ERRORS_TOLD])
-    more = f"; and {len(failed) - MAX_ERRORS_TOLD} more" if len(failed) > MAX_ERRORS_TOLD else ""
+    shown = "; ".join(f"row {number}: {each.message}" for number, each in failed[:MAX_ERRORS_SHOWN])
+    more = f"; and {len(failed) - MAX_ERRORS_SHOWN} more" if len(failed) > MAX_ERRORS_SHOWN else ""
     return SendFailed(
-        f"{len(failed)} of {len(error.results)} rows may not be stored: {told}{more}",
+        f"{len(failed)} of {len(error.results)} rows failed or have an unknown outcome: {shown}{more}",
         results=[each for _, each in failed], topic=rows.topic, backend=error.backend, operation="write",
-        fix="Correct the rows or the backend, and write again: the other rows are stored, and come twice then",
+        fix="Correct the rows or the backend, and write again. This stores the other rows a second time",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Writes in transactions: the rows of a task become visible together, and a mark in the transaction makes them once."""
+"""Writes in transactions: the rows of a task become visible together, and a mark prevents storing them twice."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from mqplug_spark._write.task import Task
 if TYPE_CHECKING:
     from types import TracebackType
 
-NO_LIMIT: Final = (1 << 63) - 1  # of a step: the flushes bound what is in memory
-START_TIMEOUT_S: Final = 30.0  # in which one of the tasks that committed before begins to look at its rows
+NO_LIMIT: Final = (1 << 63) - 1  # of the queue of a transaction: flushes bound the memory
+START_TIMEOUT_S: Final = 30.0  # in which one of the tasks that committed before must begin to compare its rows
 PAUSE_S: Final = 0.3
-STEP_TIMEOUT_S: Final = 120.0  # to begin, to send a batch, to flush, and to commit
-FLUSH_BYTES: Final = 32 << 20  # in memory, before the backend is made to take them
+STEP_TIMEOUT_S: Final = 120.0  # for each begin, batch, flush and commit
+FLUSH_BYTES: Final = 32 << 20  # in memory, before a flush
 FLUSH_ROWS: Final = 50_000
 
 
 def send_in_transaction(holder: Client, rows: WrittenRows, task: Task, partitioner: Partitioner) -> None:
-    """Send the rows of a task in one transaction, which nothing marks: a task that is repeated sends them again."""
+    """Send the rows of a task in one transaction without a mark: a repeated task sends them again."""
     with TaskTransaction(_transaction(holder, task, partitioner)) as step:
         for each in rows:
             step.send(_naming_topic(each))
 
 
 def send_marked(client: Client, holder: Client, rows: WrittenRows, task: Task, options: WriteOptions) -> None:
-    """Send the rows of a task in one transaction with its mark, unless they are stored already.
+    """Send the rows of a task in one transaction with its mark, unless they are already stored.
 
-    ``holder`` takes the transaction over from earlier attempts of the task, which can commit nothing from then on. So
-    the marks are read after that.
+    ``holder`` takes the transaction over from earlier attempts of the task, which can then no longer commit. The marks
+    are read after that.
     """
     with TaskTransaction(_transaction(holder, task, options.partitioner)) as step:
         marks = marks_of(options, task.mark.writer)
@@ -63,7 +63,7 @@ def _send(client: Client, step: TaskTransaction, rows: WrittenRows, task: Task, 
 
 
 def _compare(client: Client, rows: WrittenRows, task: Task, marks: Marks, before: Mark) -> None:
-    """Send nothing, but tell the other tasks whether the rows are those that were committed before."""
+    """Send no rows. Store for the other tasks whether the rows are the same as those committed before."""
     number, execution = task.mark.number, task.execution
     if before.execution != execution:
         marks.store_look(client, task.number, Look(number, execution, None))
@@ -73,16 +73,16 @@ def _compare(client: Client, rows: WrittenRows, task: Task, marks: Marks, before
     if now != before.rows:
         raise _refused(
             task,
-            f"task {task.number} wrote other rows before: {before.rows.rows} then, {now.rows} now"
-            f"{', with other content' if before.rows.rows == now.rows else ''}",
+            f"task {task.number} wrote different rows before: {before.rows.rows} then, {now.rows} now"
+            f"{', with different content' if before.rows.rows == now.rows else ''}",
         )
 
 
 def _wait_for_looks(client: Client, task: Task, marks: Marks) -> None:
-    """Wait until each task that committed before was found to have the same rows now: then these are not stored yet.
+    """Wait until each task that committed before has the same rows now, which proves that this task's are not stored.
 
-    While none of them looks at its rows for a while, none of those that are missing has a place to run, or it is not
-    there any more, because the rows are divided otherwise.
+    Raise ``NotCommitted`` if none of them compares its rows for a while: either the missing tasks have no core to run
+    on, or they no longer exist because the rows are divided differently.
     """
     number, execution = task.mark.number, task.execution
     before = marks.of_others(number, execution).keys()
@@ -90,14 +90,14 @@ def _wait_for_looks(client: Client, task: Task, marks: Marks) -> None:
     while before:
         found = {each: look.same for each, look in marks.looks_of(number, execution).items() if each in before}
         if False in found.values():
-            raise _refused(task, "another task wrote other rows before")
+            raise _refused(task, "another task wrote different rows before")
         if None not in found.values() and len(found) == len(before):
             return
         if None in found.values() or len(found) > seen:
             deadline, seen = time.monotonic() + START_TIMEOUT_S, len(found)
         if time.monotonic() > deadline:
             missing = min(before - found.keys())
-            raise _refused(task, f"task {missing} wrote rows before, and does not begin now")
+            raise _refused(task, f"task {missing} wrote rows before, but does not begin now")
         time.sleep(PAUSE_S)
         marks.read(client)
 
@@ -105,7 +105,7 @@ def _wait_for_looks(client: Client, task: Task, marks: Marks) -> None:
 def _check_numbers(task: Task, marks: Marks) -> None:
     later = max((mark.number for mark in marks.by_task.values()), default=-1)
     if later > task.mark.number:
-        raise _refused(task, f"rows were written under the number {later} before")
+        raise _refused(task, f"rows of the later number {later} are already written")
 
 
 def _fingerprint(rows: WrittenRows) -> Fingerprint:
@@ -117,11 +117,11 @@ def _fingerprint(rows: WrittenRows) -> Fingerprint:
 
 def _refused(task: Task, what: str) -> NotCommitted:
     return NotCommitted(
-        f"the rows of number {task.mark.number} of {task.mark.writer!r} were written in part before, and are divided "
-        f"otherwise now: {what}", operation="write",
-        fix="Nothing was written by this task now. Run it as before: with as many cores as then, or one for each task, "
-        "and with the same settings (minPartitions, shuffle partitions, sizes of file splits). If its rows cannot be "
-        "computed again, remove what it wrote, and give it another number, or a stream another checkpoint",
+        f"some rows of number {task.mark.number} of {task.mark.writer!r} were written before, and the rows are divided "
+        f"differently now: {what}", operation="write",
+        fix="Run the write as before: with as many cores, or one for each task, and with the same settings "
+        "(minPartitions, shuffle partitions, sizes of file splits). This task wrote nothing now. If the rows cannot be "
+        "computed again, remove the written rows, and give the write another number, or a stream another checkpoint",
     )  # fmt: skip
 
 
@@ -137,14 +137,14 @@ def _naming_topic(rows: TopicRows) -> pa.RecordBatch:
 
 
 class TaskTransaction:
-    """A transaction that is flushed now and then. Leaving the block commits, an exception in it aborts."""
+    """A transaction that is flushed now and then. Leaving the block commits it, unless an exception aborts it."""
 
     def __init__(self, step: Transaction) -> None:
         self._step = step
         self._rows = self._bytes = 0
 
     def send(self, columns: pa.RecordBatch) -> None:
-        """Send rows. Wait for the backend once there are many."""
+        """Send rows. Flush after ``FLUSH_ROWS`` or ``FLUSH_BYTES``."""
         self._step.send_many(columns, timeout=STEP_TIMEOUT_S)
         self._rows += len(columns)
         self._bytes += columns.nbytes
@@ -153,7 +153,7 @@ class TaskTransaction:
             self._rows = self._bytes = 0
 
     def send_mark(self, record: Mapping[str, Any]) -> None:
-        """Send a mark as the last record. Readers of marks wait for the end from then on, so let it be near."""
+        """Send a mark as the last record. Flush before it, because readers of marks then wait for the commit."""
         self._step.flush(timeout=STEP_TIMEOUT_S)
         self._step.send(**record, timeout=STEP_TIMEOUT_S)
 

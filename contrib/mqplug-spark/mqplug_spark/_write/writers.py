@@ -28,7 +28,7 @@ _checked: set[WriteOptions] = set()
 
 
 class MqplugWriter(DataSourceArrowWriter):
-    """What Spark pickles and sends to its tasks: it holds only settings, and a name for this write."""
+    """A batch writer, which Spark pickles for its tasks: it holds only settings, and a name for this write."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -41,21 +41,21 @@ class MqplugWriter(DataSourceArrowWriter):
 
     @cut_short
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make visible what tasks staged."""
+        """Make the staged rows of all tasks visible."""
         commit_all(self._options, messages)
 
     @cut_short
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks staged."""
+        """Remove the staged rows of all tasks."""
         abort_all(self._options, messages)
 
 
 class MqplugStreamWriter(DataSourceStreamArrowWriter):
-    """What Spark pickles and sends to its tasks. It commits on another object, so that messages carry the mark."""
+    """A streaming writer, which Spark pickles for its tasks. Another object commits, so messages carry the mark."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._execution = uuid.uuid4().hex  # Spark makes a writer for each batch
+        self._execution = uuid.uuid4().hex  # Spark creates a writer for each batch
 
     @cut_short
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -64,19 +64,19 @@ class MqplugStreamWriter(DataSourceStreamArrowWriter):
 
     @cut_short
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Make visible what tasks staged."""
+        """Make the staged rows of all tasks visible."""
         commit_all(self._options, messages)
 
     @cut_short
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Remove what tasks staged."""
+        """Remove the staged rows of all tasks."""
         abort_all(self._options, messages)
 
 
 def check_backend(options: WriteOptions, *, stream: bool = False) -> None:
-    """Raise if the backend cannot do what the options ask for, or the topic does not exist.
+    """Raise if the backend does not support the options, or the topic does not exist.
 
-    Spark asks for the writer of a ``stream`` twice in each batch: only the first time is the backend asked.
+    Spark creates the writer of a ``stream`` twice in each batch, so its options are checked only the first time.
     """
     if stream and options in _checked:
         return
@@ -89,9 +89,9 @@ def _check(options: WriteOptions, stream: bool, client: Client) -> None:
     able = client.capabilities
     if options.mark is not None and not (able.staged_ingest or able.transactions):
         raise Unsupported(
-            "transactions", f"{client.backend} cannot store rows once under the options 'writer' and 'number'",
+            "transactions", f"{client.backend} cannot store rows exactly once, as 'writer' and 'number' require",
             backend=client.backend, operation="write",
-            fix="Leave both options out: rows of a write that is repeated come twice then",
+            fix="Remove both options: a repeated write then stores its rows twice",
         )  # fmt: skip
     if options.topic is not None:
         client.describe(options.topic)
@@ -100,7 +100,7 @@ def _check(options: WriteOptions, stream: bool, client: Client) -> None:
 
 
 def commit_all(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Make visible what tasks staged. Everything else is committed already, by its task."""
+    """Make the staged rows of all tasks visible. All other rows are already committed by their tasks."""
     written = list(filter(_is_written, messages))
     if staged := _staged(written):
         ingest_all(options.backend, staged, written[0].mark)
@@ -109,7 +109,7 @@ def commit_all(options: WriteOptions, messages: Sequence[WriterCommitMessage | N
 
 
 def _end_marked(options: WriteOptions, mark: WriteMark, execution: str, client: Client) -> None:
-    """Say that all rows are stored. Raise if a task of another execution has committed unseen meanwhile."""
+    """Record that all rows are stored. Raise if a task of another execution committed during this one, unnoticed."""
     marks = marks_of(options, mark.writer)
     marks.read(client)
     if marks.done >= mark.number:
@@ -120,13 +120,13 @@ def _end_marked(options: WriteOptions, mark: WriteMark, execution: str, client: 
         raise NotCommitted(
             f"task {min(unseen)} of an earlier run of number {mark.number} of {mark.writer!r} committed its rows while "
             "this one ran: they may be stored twice", operation="write",
-            fix="End the program of the earlier run before you start another, and remove the rows that came twice",
+            fix="Stop the program of the earlier run before you start another, and remove the duplicate rows",
         )  # fmt: skip
     marks.store_done(client, mark.number)
 
 
 def abort_all(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Remove what tasks staged. What they sent otherwise stays."""
+    """Remove the staged rows of all tasks. Rows that were sent remain."""
     if staged := _staged(list(filter(_is_written, messages))):
         ask(options.backend, lambda client: client.discard(staged))
 

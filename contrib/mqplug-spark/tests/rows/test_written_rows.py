@@ -65,7 +65,7 @@ def test_strings_are_sent_as_utf8(kind: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"partition": [0, 1, 2]}, "'partition' of row 12 of task 3 is 2, and 'orders' has partitions 0 to 1"),
+        ({"partition": [0, 1, 2]}, "'partition' of row 12 of task 3 is 2, but 'orders' has partitions 0 to 1"),
         ({"partition": [None, -1, 5]}, "'partition' of row 11 of task 3 is -1"),
         ({"timestamp": [0, -1, None]}, "'timestamp' of row 11 of task 3 is not between the years 1970 and 9999"),
         ({"timestamp": [0, 0, 253_402_300_800_000_000]}, "'timestamp' of row 12"),

@@ -170,7 +170,7 @@ def test_writer_and_number_make_foreach_batch_idempotent(
         writing(batch).option("topic", topic).option("writer", topic).option("number", str(number)).save()
 
     if not cluster.client.capabilities.transactions:
-        with pytest.raises(PySparkException, match="cannot store rows once under the options 'writer' and 'number'"):
+        with pytest.raises(PySparkException, match="cannot store rows exactly once, as 'writer' and 'number' require"):
             write(numbers(spark, 10), 0)
         return
     for number, tasks in ((0, 2), (0, 2), (0, 3), (1, 2), (1, 1)):
@@ -239,7 +239,7 @@ def test_a_batch_of_which_one_task_had_committed(
         run(2, first_task_failing(cluster.url, target))
     before = stored(cluster, target)
     assert before == Counter(map(str, range(500, 1_000)))
-    with pytest.raises(StreamingQueryException, match="are divided otherwise now"):
+    with pytest.raises(StreamingQueryException, match="are divided differently now"):
         run(3)
     assert stored(cluster, target) == before
     run(2)

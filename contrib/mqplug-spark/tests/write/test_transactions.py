@@ -37,7 +37,7 @@ def options(mq: mqplug.Client) -> Iterator[WriteOptions]:
 
 def test_a_topic_of_marks_with_too_few_partitions_is_refused(mq: mqplug.Client, audit: str) -> None:
     """Each writer has one of a fixed number of partitions; a topic that another program has made may have fewer."""
-    with pytest.raises(mqplug.ConfigError, match=r"'audit', has 1 partitions, and needs 8.*marksTopic"):
+    with pytest.raises(mqplug.ConfigError, match=r"'audit', has 1 partitions, but needs 8.*marksTopic"):
         prepare_marks(mq, audit)
 
 
@@ -95,9 +95,9 @@ def test_a_task_that_finds_other_rows_under_its_mark_fails(mq: mqplug.Client, op
     """Rows in another order are the same rows; others are an error that says what may have happened."""
     send_marked(mq, mq, rows((b"1", "orders"), (b"2", "orders")), task(), options)
     send_marked(mq, mq, rows((b"2", "orders"), (b"1", "orders")), task(), options)
-    with pytest.raises(mqplug.NotCommitted, match="task 0 wrote other rows before: 2 then, 1 now"):
+    with pytest.raises(mqplug.NotCommitted, match="task 0 wrote different rows before: 2 then, 1 now"):
         send_marked(mq, mq, rows((b"1", "orders")), task(execution="second"), options)
-    with pytest.raises(mqplug.NotCommitted, match="2 then, 2 now, with other content"):
+    with pytest.raises(mqplug.NotCommitted, match="2 then, 2 now, with different content"):
         send_marked(mq, mq, rows((b"1", "orders"), (b"3", "orders")), task(execution="second"), options)
     assert stored(mq, "orders") == [b"1", b"2"]
 
@@ -123,11 +123,11 @@ def test_rows_that_are_divided_otherwise_are_refused_before_any_is_written(
     """Fewer tasks than before, or as many with other rows, write nothing, whether they had committed before or not."""
     monkeypatch.setattr("mqplug_spark._write.transactions.START_TIMEOUT_S", 0.5)
     send_marked(mq, mq, rows((b"3", "orders")), task(3), options)
-    with pytest.raises(mqplug.NotCommitted, match="task 3 wrote rows before, and does not begin now"):
+    with pytest.raises(mqplug.NotCommitted, match="task 3 wrote rows before, but does not begin now"):
         send_marked(mq, mq, rows((b"2", "orders"), (b"3", "orders")), task(1, execution="second"), options)
-    with pytest.raises(mqplug.NotCommitted, match="task 3 wrote other rows before"):
+    with pytest.raises(mqplug.NotCommitted, match="task 3 wrote different rows before"):
         send_marked(mq, mq, rows((b"4", "orders")), task(3, execution="second"), options)
-    with pytest.raises(mqplug.NotCommitted, match="another task wrote other rows before"):
+    with pytest.raises(mqplug.NotCommitted, match="another task wrote different rows before"):
         send_marked(mq, mq, rows((b"0", "orders")), task(0, execution="second"), options)
     assert stored(mq, "orders") == [b"3"]
 
