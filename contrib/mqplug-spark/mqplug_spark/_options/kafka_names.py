@@ -1,4 +1,4 @@
-"""Translates Spark's ``kafka.*`` options, named as in the Java client, to the backend's settings and librdkafka's."""
+"""Spark's ``kafka.*`` options, named as in the Java client, translated to backend settings and librdkafka options."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class WrittenRows:
             yield TopicRows(topic, columns if whole else columns.take(rows), _numbers(rows, first))
 
     def _check(self, rows: TopicRows) -> None:
-        """Raise ``InvalidRecord`` or ``MessageTooLarge`` for the first row that cannot be sent."""
+        """Raise ``InvalidRecord`` or ``MessageTooLarge`` if a row cannot be sent."""
         names = rows.columns.schema.names
         if "partition" in names:
             self._check_partitions(rows)
