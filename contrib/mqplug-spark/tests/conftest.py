@@ -1,4 +1,4 @@
-"""What the tests share: a memory backend, one Spark session and real backends."""
+"""Fixtures of all tests: a memory backend, one Spark session and real backends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # quick to start: it lives for minutes
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # fast start for a short session
     "spark.driver.memory": "1g",
     "spark.log.level": "OFF",
     "spark.sql.session.timeZone": "UTC",
@@ -40,7 +40,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session", autouse=True)
 def sockets() -> Iterator[None]:
-    """The sockets of RocksMQ owners that tests kill go with the run. The path has to be short, so it is no tmp_path."""
+    """Remove sockets of killed RocksMQ owners after the run. A tmp_path would be too long for a socket."""
     with tempfile.TemporaryDirectory(prefix="mq-") as folder, pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_RUNTIME_DIR", folder)
         yield
@@ -48,7 +48,7 @@ def sockets() -> Iterator[None]:
 
 @pytest.fixture
 def mq() -> Iterator[mqplug.Client]:
-    """The memory store ``orders`` with a topic ``orders`` of two partitions, empty."""
+    """The memory store ``orders`` with an empty topic ``orders`` of two partitions."""
     with mqplug.connect("memory://orders") as client:
         client.create_topic("orders", partitions=2)
         yield client
@@ -57,7 +57,7 @@ def mq() -> Iterator[mqplug.Client]:
 
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark session on two threads, or as variables say: see ``tests/deploying/test_sessions.py``."""
+    """A Spark session on two threads, or as ``tests/deploying/test_sessions.py`` sets in the environment."""
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as environment:
@@ -81,7 +81,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    """Java, for Spark. Without it a skip; where the variable CI is ``true``, a failure."""
+    """Require Java for Spark: skip without it, or fail if the variable CI is ``true``."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") or (home and (Path(home) / "bin" / "java").is_file()):
         return
@@ -93,9 +93,9 @@ def java() -> None:
 
 @functools.cache
 def _connector_jars() -> list[Path]:
-    """Return the jars of Spark's own connector for Kafka. Without Maven none; where CI is ``true``, a failure.
+    """Return the jars of Spark's own connector for Kafka: none without Maven, or a failure if CI is ``true``.
 
-    They are made for PySpark 4.2, and are taken by newer ones.
+    They are built for PySpark 4.2, and work with newer versions.
     """
     from mqplug_devbrokers import MissingTool, spark_kafka_jars
 
@@ -119,10 +119,10 @@ def peer(spark: SparkSession, shared_kafka: KafkaServer) -> Peer:
 
 @pytest.fixture(scope="session", params=["rocksmq", *(pytest.param(each, marks=pytest.mark.night) for each in SERVERS)])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Yield a RocksMQ store that this process owns, a real Kafka and a real Pulsar: a test runs over each of them.
+    """Yield a RocksMQ store that this process owns, a real Kafka and a real Pulsar, each for one run of the test.
 
-    By day over RocksMQ alone. The mark ``over`` from ``clusters`` chooses others: what some backends cannot do, and
-    what is shown over Kafka and Pulsar by day, too.
+    By day only the store. The mark ``over`` from ``clusters`` chooses others, for operations that some backends do not
+    support, and for tests that run over Kafka and Pulsar by day too.
     """
     if request.param == "rocksmq":
         url = f"rocksmq://{tmp_path_factory.mktemp('rocksmq')}"
@@ -134,7 +134,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def make_topic(cluster: Cluster) -> Callable[..., str]:
-    """Return a function that creates a topic with a name of its own, and takes what ``create_topic`` takes."""
+    """Return a function that creates a topic with a new name, and accepts the arguments of ``create_topic``."""
 
     def make(partitions: int = 2, **settings: object) -> str:
         name = new_name("orders")

@@ -1,4 +1,4 @@
-"""The filters of a query: what they leave out of a read."""
+"""The filters of a query, and what they exclude from a read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARTITION, TIMESTAMP, ID = ("partition",), ("timestamp",), ("id",)
     ],
 )
 def test_filters_of_partitions_are_used_whole(given: list[Filter], partitions: list[int]) -> None:
-    """Partitions that cannot match are not read, and Spark need not look at the filters again."""
+    """Partitions that cannot match are not read, and Spark need not apply the filters again."""
     asked, remaining = use_filters(given)
     assert remaining == []
     planned = plan_ranges(client((0, 7), (0, 7), (0, 7)), options(), asked)
@@ -63,14 +63,14 @@ def test_filters_of_partitions_are_used_whole(given: list[Filter], partitions: l
     ],
 )
 def test_all_other_filters_remain_for_spark(given: Filter) -> None:
-    """A filter that cannot be used, or whose nulls would differ, is Spark's, and leaves nothing out."""
+    """A filter that cannot be used, or whose nulls would differ, is left to Spark and excludes nothing."""
     asked, remaining = use_filters([given])
     assert remaining[0] is given
     assert len(plan_ranges(client((0, 7), (0, 7)), options(), asked)) == 2
 
 
 def numbers(mq: mqplug.Client, given: list[Filter]) -> list[tuple[int, int]]:
-    """The partition and the value of each message that is read."""
+    """The partition and value of each message that is read."""
     asked, _ = use_filters(given)
     return [
         (each.partition, int(message.value or b""))
@@ -85,7 +85,7 @@ def numbers(mq: mqplug.Client, given: list[Filter]) -> list[tuple[int, int]]:
 
 
 def test_what_is_earlier_is_left_out(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lower bound of the timestamp begins the read at the first message that is as late; unordered times all come."""
+    """A lower bound of the timestamp starts the read at the first message that is as late; all later ones are read."""
     monkeypatch.setattr("mqplug_spark._batch_read.ONE_TIME", {"memory"})
     with mq.producer("orders") as out:
         times = enumerate((1000, 3000, 2000))
@@ -100,14 +100,14 @@ def test_what_is_earlier_is_left_out(mq: mqplug.Client, monkeypatch: pytest.Monk
 
 
 def test_a_time_that_is_not_the_logs_leaves_nothing_out(mq: mqplug.Client) -> None:
-    """Where the log is searched by another time than the timestamp, all is read."""
+    """If the log is searched by another time than the timestamp, everything is read."""
     with mq.producer("orders") as out:
         out.send(b"1", timestamp=500, partition=0)
     assert numbers(mq, [GreaterThan(TIMESTAMP, datetime(2030, 1, 1, tzinfo=UTC))]) == [(0, 1)]
 
 
 def test_ids_are_sought(mq: mqplug.Client) -> None:
-    """A read of some ids reads from the first to the last of each partition; texts that are no ids match nothing."""
+    """A filter of ids reads from the first to the last id of each partition; other texts match nothing."""
     with mq.producer("orders") as out:
         first = [out.send(str(n).encode(), partition=0) for n in range(5)]
         second = out.send(b"9", partition=1)

@@ -1,4 +1,4 @@
-"""Reading on Spark, whose tasks run in processes of their own."""
+"""Reading on Spark, whose tasks run in separate processes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pyspark.errors import PySparkException
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
 
-pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that asks for Spark or Kafka starts it
+pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that needs Spark or Kafka starts it
 
 
 @pytest.fixture
 def source(spark: SparkSession, cluster: Cluster, topic: str) -> DataFrameReader:
-    """A read of the topic that needs no more options."""
+    """A read of the topic that needs no other options."""
     return spark.read.format("mqplug").option("url", cluster.url).option("subscribe", topic)
 
 
 @over("rocksmq", "kafka", "pulsar")
 def test_rows_are_the_messages(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
-    """Each row holds what a consumer receives: key, value, place, time, headers and id."""
+    """Each row holds what a consumer receives: key, value, position, time, headers and id."""
     with cluster.client.producer(topic) as out:
         out.send(b"v", key=b"k", headers=[("a", b"1"), ("b", b"\xff"), ("a", None)], timestamp=1_700_000_000_123)
         out.send(None, key=b"\x00\xff", timestamp=1_700_000_000_124)
@@ -51,7 +51,7 @@ def test_the_schema_is_that_of_spark_sql_kafka(source: DataFrameReader) -> None:
 def test_many_messages_of_all_partitions_are_read_in_order(
     source: DataFrameReader, cluster: Cluster, topic: str
 ) -> None:
-    """Nothing is lost, repeated or reordered inside a partition."""
+    """No message is lost, repeated or reordered within a partition."""
     for partition in (0, 1):
         send(cluster, topic, 25_000, partition)
     rows = source.schema("partition int, value binary").load().collect()
@@ -68,7 +68,7 @@ def test_an_empty_topic_has_no_rows(source: DataFrameReader) -> None:
 def test_several_topics_are_one_data_frame(
     source: DataFrameReader, cluster: Cluster, topic: str, make_topic: Callable[..., str]
 ) -> None:
-    """Topics with commas between them are read together."""
+    """Topics separated by commas are read together."""
     other = make_topic(partitions=1)
     send(cluster, topic, 3)
     send(cluster, other, 2)
@@ -78,7 +78,7 @@ def test_several_topics_are_one_data_frame(
 
 @over("rocksmq", at_night=["kafka", "pulsar"])
 def test_offsets_and_ids_begin_and_end_a_read(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
-    """JSON with offsets, words and ids bounds each partition; the end is not read."""
+    """JSON with offsets, words and ids bounds each partition; the end is exclusive."""
     first, second = send(cluster, topic, 10, partition=0), send(cluster, topic, 10, partition=1)
     start = first[2].coordinates[0] if cluster.has_offsets else str(first[2])
     read = source.option("startingOffsets", points(topic, start, -2)).option(
@@ -92,7 +92,7 @@ def test_offsets_and_ids_begin_and_end_a_read(source: DataFrameReader, cluster: 
 
 
 def test_a_data_frame_is_bounded_when_it_is_first_used(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
-    """Every action on one data frame sees the same messages; load() again sees those that came since."""
+    """All actions on a data frame see the same messages; another load() also sees newer ones."""
     send(cluster, topic, 3)
     frame = source.load()
     assert frame.count() == 3
@@ -102,7 +102,7 @@ def test_a_data_frame_is_bounded_when_it_is_first_used(source: DataFrameReader, 
 
 
 def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> None:
-    """SQL makes a view of a topic with the same options."""
+    """SQL creates a view of a topic with the same options."""
     send(cluster, topic, 3)
     given = f"url '{cluster.url}', topic '{topic}', includeId 'true'"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING mqplug OPTIONS ({given})")
@@ -110,7 +110,7 @@ def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> Non
 
 
 def test_a_schema_chooses_columns(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
-    """A schema given by the user is what is read, in its order."""
+    """The columns of the user's schema are read, in its order."""
     send(cluster, topic, 2)
     frame = source.schema("id string, value binary").load()
     assert frame.columns == ["id", "value"]
@@ -118,7 +118,7 @@ def test_a_schema_chooses_columns(source: DataFrameReader, cluster: Cluster, top
 
 
 def test_a_limit_ends_a_read_early(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
-    """A read that Spark breaks off leaves nothing behind that hinders the next one."""
+    """A read that Spark stops early does not disturb the next one."""
     send(cluster, topic, 25_000)
     assert len(source.load().limit(1).collect()) == 1
     assert source.load().count() == 25_000
@@ -126,7 +126,7 @@ def test_a_limit_ends_a_read_early(source: DataFrameReader, cluster: Cluster, to
 
 @over("rocksmq", at_night=["kafka"])
 def test_lost_messages_are_an_error(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
-    """A start that retention removed fails the read, and says how to go on."""
+    """A start that retention removed fails the read, and the error says how to continue."""
     sent = send(cluster, topic, 10)
     trim(cluster, sent[5])
     lost = source.option("startingOffsets", points(topic, str(sent[2]), -2))
@@ -136,7 +136,7 @@ def test_lost_messages_are_an_error(source: DataFrameReader, cluster: Cluster, t
 
 @over("rocksmq", at_night=["kafka"])
 def test_lost_messages_are_stepped_over_where_allowed(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
-    """With failOnDataLoss=false what is left is read."""
+    """With failOnDataLoss=false, the remaining messages are read."""
     sent = send(cluster, topic, 10)
     trim(cluster, sent[5])
     lost = source.option("startingOffsets", points(topic, str(sent[2]), -2)).option("failOnDataLoss", "false")
@@ -144,13 +144,13 @@ def test_lost_messages_are_stepped_over_where_allowed(source: DataFrameReader, c
 
 
 def test_a_topic_that_is_not_there_is_named(source: DataFrameReader) -> None:
-    """A missing topic is TopicNotFound when the read is planned."""
+    """A missing topic raises TopicNotFound when the read is planned."""
     with pytest.raises(PySparkException, match=r"TopicNotFound.*nowhere"):
         source.option("subscribe", "nowhere").load().collect()
 
 
 @over(at_night=["pulsar"])
 def test_an_offset_is_refused_where_there_are_none(source: DataFrameReader, topic: str) -> None:
-    """A number names no message of Pulsar: the read is refused when it is planned, and says what to write."""
+    """An offset on Pulsar is refused when the read is planned, and the error says what to write."""
     with pytest.raises(PySparkException, match="pulsar has no offsets: its ids have several parts"):
         source.option("startingOffsets", points(topic, 3, -2)).load().collect()

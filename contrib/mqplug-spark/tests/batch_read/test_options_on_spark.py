@@ -18,26 +18,26 @@ from mqplug import Record
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that asks for Spark or a broker starts it
+pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that needs Spark or a broker starts it
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture
 def read(spark: SparkSession, cluster: Cluster) -> Callable[..., DataFrame]:
-    """Returns a function that reads the backend with these options."""
+    """Return a function that reads the backend with these options."""
     return lambda **given: spark.read.format("mqplug").options(url=cluster.url, **given).load()
 
 
 @pytest.fixture
 def pushdown(spark: SparkSession) -> Iterator[None]:
-    """Filters are handed to Python sources."""
+    """Make Spark push filters down to Python sources."""
     spark.conf.set(PUSHDOWN, "true")
     yield
     spark.conf.unset(PUSHDOWN)
 
 
 def test_a_table_of_the_catalog_is_made(spark: SparkSession, cluster: Cluster, topic: str) -> None:
-    """CREATE TABLE ... USING mqplug makes a table. Spark loses its options: the error says how to give them."""
+    """CREATE TABLE ... USING mqplug creates a table. Spark loses its options: the error says how to give them."""
     send(cluster, topic, 3)
     spark.sql(f"CREATE TABLE stored_orders USING mqplug OPTIONS (url '{cluster.url}', subscribe '{topic}')")
     try:
@@ -53,7 +53,7 @@ def test_a_table_of_the_catalog_is_made(spark: SparkSession, cluster: Cluster, t
 def test_topics_partitions_and_times_are_selected(
     read: Callable[..., DataFrame], cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
-    """A pattern, assigned partitions and times choose what is read; tasks are split where the backend can."""
+    """A pattern, assigned partitions and times select messages; tasks are split if the backend can."""
     first, second = make_topic(partitions=2), make_topic(partitions=1)
     for topic in (first, second):
         with cluster.client.producer(topic) as out:
@@ -75,7 +75,7 @@ def test_topics_partitions_and_times_are_selected(
 
 @pytest.mark.usefixtures("pushdown")
 def test_filters_spare_what_is_not_asked_for(read: Callable[..., DataFrame], cluster: Cluster, topic: str) -> None:
-    """With pushdown on, partitions and ids that are not asked for are not read; the rows are the same as without."""
+    """With pushdown, partitions and ids that cannot match are not read; the rows are the same as without it."""
     ids = send(cluster, topic, 10, partition=0)
     send(cluster, topic, 10, partition=1)
     frame = read(subscribe=topic, includeId="true")
@@ -91,7 +91,7 @@ def test_filters_spare_what_is_not_asked_for(read: Callable[..., DataFrame], clu
 
 
 def test_the_page_runs(spark: SparkSession, cluster: Cluster, topic: str) -> None:
-    """Each example of the page on batch reads runs, one after the other."""
+    """Each example of the page on batch reads runs, in order."""
     send(cluster, topic, 3)
     page = (Path(__file__).parents[2] / "docs" / "reading.md").read_text()
     names = {"spark": spark}

@@ -1,4 +1,4 @@
-"""From options and what the topics hold to ranges."""
+"""Planning of ranges from options and watermarks."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def test_everything_is_one_range_for_each_partition() -> None:
 
 
 def test_an_empty_partition_has_no_range() -> None:
-    """Nothing is planned where nothing is stored."""
+    """Nothing is planned for an empty partition."""
     assert spans(plan_ranges(client((0, 0), (3, 9), (5, 5)), options())) == [("orders", 1, 3, 9)]
 
 
 def test_a_read_from_the_latest_is_empty() -> None:
-    """What a batch read finds behind the latest is nothing."""
+    """A batch read from the latest finds no messages."""
     assert plan_ranges(client((0, 7)), options(startingOffsets="latest")) == []
 
 
 def test_several_topics_keep_their_order() -> None:
-    """Ranges come in the order in which topics were named."""
+    """Ranges have the order in which topics were named."""
     made = parse_options({"url": "kafka://localhost", "subscribe": "orders,audit"})
     assert spans(plan_ranges(client(audit=[(0, 2)], orders=[(0, 1)]), made)) == [
         ("orders", 0, 0, 1),
@@ -53,7 +53,7 @@ def test_several_topics_keep_their_order() -> None:
 
 
 def test_a_pattern_selects_topics_by_their_whole_names() -> None:
-    """A pattern selects the topics whose whole name matches; that none does is an error."""
+    """A pattern selects the topics whose whole name matches; it is an error if none does."""
     held = client(**{"orders-1": [(0, 2)], "old-orders-1": [(0, 1)], "orders-2": [(0, 3)], "orders": [(0, 1)]})
     made = parse_options({"url": "kafka://localhost", "subscribePattern": "orders-."})
     assert spans(plan_ranges(held, made)) == [("orders-1", 0, 0, 2), ("orders-2", 0, 0, 3)]
@@ -63,7 +63,7 @@ def test_a_pattern_selects_topics_by_their_whole_names() -> None:
 
 
 def test_points_of_a_pattern_name_exactly_its_topics() -> None:
-    """JSON beside a pattern has to name the topics that match it when the read is planned."""
+    """JSON next to a pattern must name the topics that match when the read is planned."""
     given = {"url": "kafka://localhost", "subscribePattern": "a.", "startingOffsets": '{"a1": {"0": 1}}'}
     assert spans(plan_ranges(client(a1=[(0, 2)]), parse_options(given))) == [("a1", 0, 1, 2)]
     with pytest.raises(ConfigError, match="startingOffsets does not name the topic 'a2'"):
@@ -71,7 +71,7 @@ def test_points_of_a_pattern_name_exactly_its_topics() -> None:
 
 
 def test_assigned_partitions_alone_are_read() -> None:
-    """With assign, only the partitions that are named are read, and JSON names exactly those."""
+    """With assign, only the named partitions are read, and JSON must name exactly those."""
     given = {"url": "kafka://localhost", "assign": '{"orders": [2, 0]}'}
     held = client((0, 7), (3, 9), (4, 10))
     assert spans(plan_ranges(held, parse_options(given))) == [("orders", 0, 0, 7), ("orders", 2, 4, 10)]
@@ -84,7 +84,7 @@ def test_assigned_partitions_alone_are_read() -> None:
 
 
 def test_points_begin_and_end_ranges() -> None:
-    """Offsets, words and texts of positions stand for what they say; the end is not read."""
+    """Offsets, words and texts of positions bound a read; the end is exclusive."""
     made = options(
         startingOffsets=offsets(p0=2, p1=-2, p2=str(at(2, 5))), endingOffsets=offsets(p0=6, p1=str(at(1, 8)), p2=-1)
     )
@@ -96,7 +96,7 @@ def test_points_begin_and_end_ranges() -> None:
 
 
 def test_the_end_of_the_log_is_a_legal_point() -> None:
-    """An offset just behind the last message is no error: nothing is read from there."""
+    """An offset right after the last message is legal: nothing is read from there."""
     assert plan_ranges(client((0, 7)), options(startingOffsets=offsets(p0=7))) == []
 
 
@@ -117,13 +117,13 @@ def test_the_end_of_the_log_is_a_legal_point() -> None:
     ],
 )
 def test_points_that_do_not_fit_are_named(given: dict[str, str], says: str) -> None:
-    """Points of other partitions, other topics or beyond the end are a ConfigError, and nothing is planned."""
+    """Points of other partitions, of other topics or beyond the end raise ConfigError, and nothing is planned."""
     with pytest.raises(ConfigError, match=says):
         plan_ranges(client((0, 7), (0, 9)), options(**given))
 
 
 def test_an_end_beyond_the_log_is_the_latest_where_losses_are_allowed(caplog: pytest.LogCaptureFixture) -> None:
-    """As in spark-sql-kafka, failOnDataLoss=false reads what is there; a start beyond the end stays an error."""
+    """As in spark-sql-kafka, failOnDataLoss=false reads the stored messages; a start beyond the end stays an error."""
     lenient = options(endingOffsets=offsets(p0=99), failOnDataLoss="false")
     with caplog.at_level(logging.WARNING, "mqplug.spark"):
         assert spans(plan_ranges(client((0, 7)), lenient)) == [("orders", 0, 0, 7)]
@@ -133,7 +133,7 @@ def test_an_end_beyond_the_log_is_the_latest_where_losses_are_allowed(caplog: py
 
 
 def test_an_offset_means_nothing_where_ids_have_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number is refused where one number does not name a message."""
+    """An offset is refused if one number does not identify a message."""
     log = Log("pulsar", "here", "orders", 0)
     high = Watermarks(Position(log, (5, 0, 0)), Position(log, (9, 4, 0)), 30)
     held = client((0, 1))
@@ -143,14 +143,14 @@ def test_an_offset_means_nothing_where_ids_have_several_parts(monkeypatch: pytes
 
 
 def test_a_lost_start_is_an_error() -> None:
-    """A start that retention removed is PositionLost, with where the log begins now."""
+    """A start that retention removed raises PositionLost, which holds the start of the log."""
     with pytest.raises(PositionLost, match=r"orders\[0\].*failOnDataLoss=false") as lost:
         plan_ranges(client((4, 7)), options(startingOffsets=offsets(p0=2)))
     assert lost.value.low == at(0, 4)
 
 
 def test_a_lost_start_is_stepped_over_where_allowed(caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnDataLoss=false a read begins with the first message that is left, and the log counts what is lost."""
+    """With failOnDataLoss=false, a read begins at the first remaining message, and the log counts the lost ones."""
     made = options(startingOffsets=offsets(p0=2), failOnDataLoss="false")
     with caplog.at_level(logging.WARNING, "mqplug.spark"):
         assert spans(plan_ranges(client((4, 7)), made)) == [("orders", 0, 4, 7)]
@@ -158,7 +158,7 @@ def test_a_lost_start_is_stepped_over_where_allowed(caplog: pytest.LogCaptureFix
 
 
 def test_only_what_was_asked_for_is_lost(caplog: pytest.LogCaptureFixture) -> None:
-    """Messages behind the end of a read, and those of partitions that filters leave out, are not lost."""
+    """Messages after the end of a read, and those of partitions that filters exclude, are not lost."""
     bounds = {"startingOffsets": offsets(p0=2, p1=0), "endingOffsets": offsets(p0=3, p1=9)}
     with caplog.at_level(logging.WARNING, "mqplug.spark"):
         planned = plan_ranges(client((4, 7), (0, 9)), options(**bounds, failOnDataLoss="false"))
@@ -169,31 +169,31 @@ def test_only_what_was_asked_for_is_lost(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_a_range_that_is_lost_as_a_whole_is_empty_where_allowed() -> None:
-    """With failOnDataLoss=false a range of which nothing is left is not read; it is no error."""
+    """With failOnDataLoss=false, a range that is gone completely is skipped without an error."""
     made = options(startingOffsets=offsets(p0=2), endingOffsets=offsets(p0=3), failOnDataLoss="false")
     assert plan_ranges(client((4, 7)), made) == []
 
 
 def test_the_earliest_may_lie_behind_the_end() -> None:
-    """A read of what is left up to a message that is gone has no rows."""
+    """A read from the earliest to a message that is gone has no rows."""
     assert plan_ranges(client((4, 7)), options(endingOffsets=offsets(p0=3))) == []
 
 
 def test_the_watermarks_of_a_backend_are_planned(mq: mqplug.Client) -> None:
-    """What a client's watermarks say is what is planned."""
+    """Ranges are planned from the watermarks of a client."""
     with mq.producer("orders") as out:
         out.send(b"one", partition=1)
     assert spans(plan_ranges(mq, options())) == [("orders", 1, 0, 1)]
 
 
 def send_at(mq: mqplug.Client, *times: int, partition: int = 0) -> None:
-    """Send a message of each time to a partition."""
+    """Send a message with each of the times to a partition."""
     with mq.producer("orders") as out:
         out.send_many([Record(b"x", timestamp=each, partition=partition) for each in times])
 
 
 def test_times_begin_and_end_ranges(mq: mqplug.Client) -> None:
-    """A time is the first message as late as it; an end behind all messages is the latest."""
+    """A time means the first message that is as late; an end after all messages is the latest."""
     send_at(mq, 1000, 2000, 3000)
     send_at(mq, 2500, 3500, partition=1)
     for given in (
@@ -209,7 +209,7 @@ def test_times_begin_and_end_ranges(mq: mqplug.Client) -> None:
 
 
 def test_a_start_behind_all_messages_is_an_error_or_the_latest(mq: mqplug.Client) -> None:
-    """As in spark-sql-kafka the strategy is error, unless latest is said; a relative time means the latest."""
+    """As in spark-sql-kafka, the strategy is error unless it is set to latest; a relative time means the latest."""
     send_at(mq, 1000, 2000)
     send_at(mq, 1000, partition=1)
     with pytest.raises(ConfigError, match=r"startingTimestamp: no message of orders\[1\] is as late.*Strategy=latest"):
@@ -222,7 +222,7 @@ def test_a_start_behind_all_messages_is_an_error_or_the_latest(mq: mqplug.Client
 
 
 def test_relative_times_are_counted_from_the_planning(mq: mqplug.Client) -> None:
-    """A relative time begins and ends a read, also inside JSON."""
+    """A relative time can start and end a read, also inside JSON."""
     send_at(mq, 1000)
     with mq.producer("orders") as out:
         out.send(b"now", partition=0)
@@ -233,7 +233,7 @@ def test_relative_times_are_counted_from_the_planning(mq: mqplug.Client) -> None
 
 
 def test_ranges_are_split_where_it_is_asked_for() -> None:
-    """More tasks than partitions are made of the same messages."""
+    """The same messages are divided among more tasks than partitions."""
     planned = spans(plan_ranges(client((0, 7), (3, 9)), options(minPartitions="3")))
     assert planned == [("orders", 0, 0, 3), ("orders", 0, 3, 7), ("orders", 1, 3, 9)]
     with pytest.raises(Unsupported, match="minPartitions needs positions that can be counted"):

@@ -1,4 +1,4 @@
-"""What is particular to a RocksMQ store: one process owns it, and the tasks are others."""
+"""A RocksMQ store on Spark: one process owns it, and tasks run in others."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mqplug import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that asks for Spark starts it
+pytestmark = [pytest.mark.python, pytest.mark.timeout(180)]  # the first test that needs Spark starts it
 
 
 def test_a_store_that_no_process_has_open_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Tasks that find no owner open the store themselves, hand it on to each other, and leave it closed."""
+    """Tasks that find no owner open the store themselves, pass it on to each other, and leave it closed."""
     url = f"rocksmq://{tmp_path}"
     with mqplug.connect(url) as mq:
         mq.create_topic("orders", partitions=4)

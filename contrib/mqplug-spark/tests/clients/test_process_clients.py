@@ -29,7 +29,7 @@ def settings(tmp_path: Path) -> Iterator[BackendSettings]:
 
 
 def test_a_process_has_one_client_for_its_settings(settings: BackendSettings) -> None:
-    """The same settings are the same client, until it is dropped."""
+    """The same settings get the same client until it is dropped."""
     client = process_client(settings)
     assert process_client(BackendSettings(url=settings.url)) is client
     drop_client(settings, client)
@@ -39,7 +39,7 @@ def test_a_process_has_one_client_for_its_settings(settings: BackendSettings) ->
 
 
 def test_a_client_that_was_replaced_is_not_dropped_again(settings: BackendSettings) -> None:
-    """A thread that lost its connection does not close the client that another thread opened since."""
+    """A thread that lost its connection does not close the new client that another thread opened."""
     lost = process_client(settings)
     drop_client(settings, lost)
     fresh = process_client(settings)
@@ -48,7 +48,7 @@ def test_a_client_that_was_replaced_is_not_dropped_again(settings: BackendSettin
 
 
 def test_threads_share_a_client(settings: BackendSettings) -> None:
-    """Threads that ask at once get one client, and what was connected beside it is closed."""
+    """Threads that ask at the same time get one client, and any surplus client is closed."""
     start, found = Barrier(4), set()
 
     def get() -> None:
@@ -64,7 +64,7 @@ def test_threads_share_a_client(settings: BackendSettings) -> None:
 
 
 def test_clients_are_bounded(tmp_path: Path) -> None:
-    """Beyond the limit, the client that was not asked for longest is closed."""
+    """Above the limit, the least recently used client is closed."""
     made = [BackendSettings(url=f"rocksmq://{tmp_path / name}") for name in "abc"]
     for each in made:
         mqplug.connect(each.url).close()
@@ -79,7 +79,7 @@ def test_clients_are_bounded(tmp_path: Path) -> None:
 
 
 def test_a_lost_connection_is_asked_again_once(settings: BackendSettings) -> None:
-    """A question that loses its connection is asked of a new client, and fails if that is lost, too."""
+    """A request that loses its connection is sent to a new client, and fails if that connection is lost too."""
     asked: list[mqplug.Client] = []
 
     def question(client: mqplug.Client) -> str:
@@ -105,7 +105,7 @@ def test_a_store_in_one_process_is_refused() -> None:
 
 
 def test_a_forked_child_connects_anew(settings: BackendSettings) -> None:
-    """A child has a client of its own, over the parent's store, and leaves the parent's alone."""
+    """A child opens its own client for the parent's store, and does not touch the parent's client."""
     program = f"""
 import os, sys
 from mqplug_spark._clients import process_client

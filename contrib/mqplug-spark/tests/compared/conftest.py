@@ -1,4 +1,4 @@
-"""Topics of Kafka that show whatever its logs can hold."""
+"""Kafka topics with everything that a log can hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def logs(peer: Peer) -> Iterator[mqplug.Client]:
-    """Yield a client of a Kafka whose topics show whatever a log of Kafka can hold."""
+    """Yield a client of a Kafka whose topics have everything that a log can hold."""
     with mqplug.connect(peer.url) as mq:
         _plain(peer, mq)
         _appended(peer, mq)
@@ -33,7 +33,7 @@ def logs(peer: Peer) -> Iterator[mqplug.Client]:
 
 
 def _plain(peer: Peer, mq: mqplug.Client) -> None:
-    """Keys, values and headers that are there, empty, or not there; and times, one of them long ago."""
+    """Keys, values and headers that are present, empty or null; and times, one of them long ago."""
     mq.create_topic("peer-plain", partitions=3)
     out = _producer(peer)
     headers = [[("a", b"1"), ("a", b"2"), ("b", None), ("", b""), ("\u00fc", b"\xff\x00")], [("a", None)], None, []]
@@ -50,13 +50,13 @@ def _plain(peer: Peer, mq: mqplug.Client) -> None:
 
 
 def _appended(peer: Peer, mq: mqplug.Client) -> None:
-    """Messages whose time is that of the broker."""
+    """Messages with the time of the broker."""
     mq.create_topic("peer-appended", options={"message.timestamp.type": "LogAppendTime"})
     _send(peer, "peer-appended", range(5))
 
 
 def _transactions(peer: Peer, mq: mqplug.Client) -> _Open:
-    """A topic with what a transaction committed, what one aborted, and what an open one holds back."""
+    """A topic with messages of a committed, an aborted and an open transaction."""
     mq.create_topic("peer-transactions", partitions=2)
     out = _producer(peer, **{"transactional.id": "peer", "transaction.timeout.ms": "900000"})
     out.init_transactions(30)
@@ -72,7 +72,7 @@ def _transactions(peer: Peer, mq: mqplug.Client) -> _Open:
 
 
 class _Open:
-    """A transaction that is open inside a ``with`` block."""
+    """A transaction that stays open inside a ``with`` block."""
 
     def __init__(self, out: Producer) -> None:
         self._out = out
@@ -81,12 +81,12 @@ class _Open:
         _flush(self._out)
 
     def __exit__(self, *raised: object) -> None:
-        with suppress(KafkaException):  # the broker ends it after a quarter of an hour
+        with suppress(KafkaException):  # the broker aborts it after 15 minutes
             self._out.abort_transaction(30)
 
 
 def _compacted(peer: Peer, mq: mqplug.Client) -> None:
-    """A topic of which compaction left the last message of each key, with gaps between them and at the start."""
+    """A compacted topic with the last message of each key, and gaps between them and at the start."""
     settings = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
     mq.create_topic("peer-compacted", options=settings)
     out = _producer(peer)
@@ -97,18 +97,18 @@ def _compacted(peer: Peer, mq: mqplug.Client) -> None:
     while sum(1 for _ in mq.read("peer-compacted")) > 10:
         assert time.monotonic() < end, "nothing was compacted"
         time.sleep(0.2)
-        _send(peer, "peer-compacted", [next(later)])  # a later message closes the segment before it
+        _send(peer, "peer-compacted", [next(later)])  # a later message closes the previous segment
 
 
 def _trimmed(peer: Peer, mq: mqplug.Client) -> None:
-    """A topic whose first messages were removed."""
+    """A topic whose first messages are removed."""
     mq.create_topic("peer-trimmed")
     _send(peer, "peer-trimmed", range(10))
     mq.trim("peer-trimmed", {0: Position(mq.watermarks("peer-trimmed")[0].high.log, (4,))})
 
 
 def _compressed(peer: Peer, mq: mqplug.Client) -> None:
-    """A topic of batches that are compressed in each way that there is."""
+    """A topic with batches in every compression."""
     mq.create_topic("peer-compressed")
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         out = _producer(peer, **{"compression.type": codec, "linger.ms": "100"})

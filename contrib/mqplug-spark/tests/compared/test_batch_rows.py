@@ -1,4 +1,4 @@
-"""What a batch read gives of Kafka, row by row against spark-sql-kafka."""
+"""Batch reads of Kafka, compared row by row with spark-sql-kafka."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import mqplug
 if TYPE_CHECKING:
     from peers import Peer
 
-pytestmark = pytest.mark.timeout(600)  # the first test that asks for Spark or Kafka starts it
+pytestmark = pytest.mark.timeout(600)  # the first test that needs Spark or Kafka starts it
 
 LOST = {"subscribe": "peer-trimmed", "startingOffsets": points("peer-trimmed", 2)}
 
 
 def test_every_row_is_that_of_spark_sql_kafka(peer: Peer, logs: mqplug.Client) -> None:
-    """Each column of each row is the same, whatever the log holds, and there are no others."""
+    """Each column of each row is the same, whatever the log holds, and no row is extra."""
     subscribe = ",".join(TOPICS)
     ours, theirs = in_order(peer.ours(subscribe=subscribe)), in_order(peer.theirs(subscribe=subscribe))
     assert ours == theirs
@@ -56,7 +56,7 @@ RANGES = {
         "subscribe": "peer-plain",
         "startingOffsetsByTimestamp": points("peer-plain", NOON + 4000, NOON + 4001, 0),
         "endingOffsetsByTimestamp": points("peer-plain", NOON + 30_000, NOON + 90_000, NOON + 15_000),
-        "startingOffsets": points("peer-plain", 15, 15, 15),  # times win
+        "startingOffsets": points("peer-plain", 15, 15, 15),  # times take precedence
     },
     "a time that is too late": {
         "subscribe": "peer-plain",
@@ -74,7 +74,7 @@ RANGES = {
 @pytest.mark.night
 @pytest.mark.parametrize("options", RANGES.values(), ids=RANGES)
 def test_the_same_options_give_the_same_rows(peer: Peer, logs: mqplug.Client, options: dict[str, str]) -> None:
-    """Where a read begins and ends means what it means to spark-sql-kafka, into however many tasks it is split."""
+    """The start and the end of a read mean the same as in spark-sql-kafka, for any number of tasks."""
     assert in_order(peer.ours(**options)) == in_order(peer.theirs(**options)) != []
 
 
@@ -93,7 +93,7 @@ MISTAKES = {
 @pytest.mark.night
 @pytest.mark.parametrize("options", MISTAKES.values(), ids=MISTAKES)
 def test_what_spark_sql_kafka_refuses_is_refused(peer: Peer, logs: mqplug.Client, options: dict[str, str]) -> None:
-    """Neither of the two reads anything where the options make a mistake."""
+    """Neither reads anything if an option is wrong."""
     with pytest.raises((PySparkException, Py4JError)):
         peer.theirs(**options).collect()
     with pytest.raises(PySparkException):

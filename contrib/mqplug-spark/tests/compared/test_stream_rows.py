@@ -1,4 +1,4 @@
-"""What a streaming read gives of Kafka, row by row against spark-sql-kafka."""
+"""Streaming reads of Kafka, compared row by row with spark-sql-kafka."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from peers import Peer
     from pyspark.sql import DataFrame, Row
 
-pytestmark = pytest.mark.timeout(600)  # the first test that asks for Spark or Kafka starts it
+pytestmark = pytest.mark.timeout(600)  # the first test that needs Spark or Kafka starts it
 
 _numbers = count()
 
 
 @pytest.fixture
 def table(peer: Peer) -> Iterator[Any]:
-    """Return a function that streams all there is into a table. It returns the rows, and how many each batch had."""
+    """Return a function that streams all messages into a table. It returns the rows, and the size of each batch."""
     made = []
 
     def fill(stream: DataFrame, checkpoint: Path) -> tuple[list[Row], list[int]]:
@@ -69,7 +69,7 @@ AT_NIGHT = {
 def test_a_stream_has_the_rows_of_spark_sql_kafka(
     peer: Peer, logs: mqplug.Client, table: Any, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    """A query that reads what there is has the same rows, whatever the log holds, in batches within the same limit."""
+    """A query that reads all messages has the same rows, whatever the log holds, in batches within the same limit."""
     limit = int(options.get("maxOffsetsPerTrigger", "1000000"))
     theirs, their_sizes = table(peer.their_stream(**options), tmp_path / "theirs")
     ours, our_sizes = table(peer.our_stream(**options), tmp_path / "ours")

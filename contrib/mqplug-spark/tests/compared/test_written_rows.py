@@ -1,4 +1,4 @@
-"""What mqplug writes to Kafka, read by spark-sql-kafka, and the reverse."""
+"""Messages that mqplug writes to Kafka, read by spark-sql-kafka, and the reverse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from peers import Peer
     from pyspark.sql import DataFrame
 
-pytestmark = pytest.mark.timeout(600)  # the first test that asks for Spark or Kafka starts it
+pytestmark = pytest.mark.timeout(600)  # the first test that needs Spark or Kafka starts it
 
 WRITTEN = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int"
 ROWS = [
@@ -32,7 +32,7 @@ def save(frame: DataFrame, source: str, topic: str, **options: str) -> None:
 
 
 def test_each_reads_what_the_other_has_written(peer: Peer) -> None:
-    """Rows that either of them writes have the same keys, values and headers in the same partitions, for both."""
+    """Both read the same keys, values and headers in the same partitions from rows that either has written."""
     frame = peer.spark.createDataFrame(ROWS, WRITTEN).coalesce(1)
     with mqplug.connect(peer.url) as mq:
         for topic in ("written-by-us", "written-by-them"):

@@ -1,4 +1,4 @@
-"""What works on every kind of session: on threads, as here, and where ``test_sessions.py`` runs this module again."""
+"""Tests for every kind of session: on threads, as here, and where ``test_sessions.py`` runs this module again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # since PySpark 4.2
 
-pytestmark = [pytest.mark.python, pytest.mark.timeout(360)]  # the first test that asks for Spark starts it
+pytestmark = [pytest.mark.python, pytest.mark.timeout(360)]  # the first test that needs Spark starts it
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_a_batch_is_read(spark: SparkSession, store: Cluster) -> None:
-    """A read finds the source by its name, and all messages."""
+    """A read finds the source by its name, and returns all messages."""
     frame = spark.read.format("mqplug").option("url", store.url).option("subscribe", "orders").load()
     found = frame.groupBy("partition").agg({"value": "count", "offset": "max"}).collect()
     assert {(row["partition"], row["count(value)"], row["max(offset)"]) for row in found} == {
@@ -54,7 +54,7 @@ def test_a_batch_is_written(spark: SparkSession, store: Cluster) -> None:
 
 @pytest.mark.night
 def test_a_stream_goes_on_where_it_was(spark: SparkSession, store: Cluster, tmp_path: Path) -> None:
-    """A stream reads all messages; started again it reads those that came since."""
+    """A stream reads all messages; after a restart it reads the newer ones."""
     store.client.create_topic("followed", partitions=2)
     source = spark.readStream.format("mqplug").option("url", store.url).option("subscribe", "followed")
     frame = source.option("startingOffsets", "earliest").load().selectExpr("partition", "string(value) AS number")
@@ -69,7 +69,7 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, store: Cluster, tmp_
 
 @pytest.mark.skipif(HAS_LIMITS, reason="this PySpark has limits, and stream_read/test_on_spark.py tests them")
 def test_limits_are_refused_where_pyspark_has_none(spark: SparkSession, store: Cluster, tmp_path: Path) -> None:
-    """Before PySpark 4.2 an option that limits a batch is an error that names it, and what to do."""
+    """Before PySpark 4.2, an option that limits a batch is an error that names it, and says what to do."""
     source = spark.readStream.format("mqplug").option("url", store.url).option("subscribe", "orders")
     frame = source.option("maxOffsetsPerTrigger", "10").load()
     out = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -78,7 +78,7 @@ def test_limits_are_refused_where_pyspark_has_none(spark: SparkSession, store: C
 
 
 def test_an_error_says_what_is_wrong(spark: SparkSession, store: Cluster) -> None:
-    """An error of mqplug reaches the user with its words."""
+    """An error of mqplug reaches the user with its message."""
     frame = spark.read.format("mqplug").option("url", store.url).option("subscribe", "nowhere").load()
     with pytest.raises(PySparkException, match=r"TopicNotFound: there is no topic 'nowhere'"):
         frame.collect()

@@ -1,4 +1,4 @@
-"""What ``docs/deploying.md`` says about Kubernetes, held against its schemas, and against Spark's own spark-submit."""
+"""The Kubernetes section of ``docs/deploying.md``, checked with the schemas and with Spark's own spark-submit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KUBERNETES = "1.31"
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks of the page in one language, from the heading of Kubernetes on."""
+    """The blocks in one language of the page's Kubernetes section and later ones."""
     return re.findall(rf"```{language}\n(.*?)```", PAGE.partition("\n## Kubernetes\n")[2], re.DOTALL)
 
 
@@ -32,13 +32,13 @@ MANIFESTS = [manifest for block in blocks("yaml") for manifest in yaml.safe_load
 
 
 def test_the_page_has_its_manifests() -> None:
-    """An account with its rights, a configuration and the template of a pod."""
+    """The page has an account with its rights, a configuration and a pod template."""
     assert [each["kind"] for each in MANIFESTS] == ["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Pod"]
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda manifest: manifest["kind"])
 def test_a_manifest_is_valid(manifest: dict[str, Any]) -> None:
-    """Each manifest fits the schema of its kind; a key that Kubernetes does not know is refused."""
+    """Each manifest fits the schema of its kind; unknown keys are refused."""
     kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate({**manifest, "specs": {}}, KUBERNETES, strict=True)
@@ -46,7 +46,7 @@ def test_a_manifest_is_valid(manifest: dict[str, Any]) -> None:
 
 @contextmanager
 def api_server(created: list[dict[str, Any]]) -> Iterator[str]:
-    """What answers as the API of Kubernetes where objects are created, and notes them. Yields its URL."""
+    """Yield the URL of a server that answers like the Kubernetes API when objects are created, and records them."""
 
     class Api(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -61,7 +61,7 @@ def api_server(created: list[dict[str, Any]]) -> Iterator[str]:
         do_PATCH = do_PUT = do_POST  # noqa: N815
 
         def log_message(self, *arguments: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
         def _answer(self, status: int, content: dict[str, Any]) -> None:
             body = json.dumps(content).encode()
@@ -85,7 +85,7 @@ def api_server(created: list[dict[str, Any]]) -> Iterator[str]:
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("java")
 def test_spark_submit_creates_a_valid_pod_without_secrets(tmp_path: Path) -> None:
-    """The page's command creates a driver that gets the configuration, and a reference to the password."""
+    """The page's command creates a driver that gets the configuration and a reference to the password."""
     (command,) = blocks("sh")
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump(MANIFESTS[-1]))
     created: list[dict[str, Any]] = []

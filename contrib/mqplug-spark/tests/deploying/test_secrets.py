@@ -1,4 +1,4 @@
-"""Where Spark shows anything, no secret is shown: plans, the web UI, the event log, checkpoints and errors."""
+"""Spark shows no secret: not in plans, the web UI, the event log, checkpoints or errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mqplug_devbrokers import KafkaSecurity, KafkaServer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(360)  # the first test that asks for Spark starts it
+pytestmark = pytest.mark.timeout(360)  # the first test that needs Spark starts it
 
 PASSWORD = "moonstone-of-alice"
 KEY = "-----BEGIN PRIVATE KEY----- moonstone -----END PRIVATE KEY-----"
@@ -73,14 +73,14 @@ WAYS = ("url", "reference in url", "option", "reference", "file")
 
 @attrs.frozen
 class Shown:
-    """All texts that Spark showed of what a test did."""
+    """All texts that Spark shows of a test."""
 
     spark: SparkSession
-    since: int  # the first query of the test; Spark drops pages of older ones
+    since: int  # the first query of the test; Spark drops the pages of older ones
     texts: list[str] = attrs.field(factory=list)
 
     def of_frame(self, frame: DataFrame) -> None:
-        """Add the plans of a data frame, as users and tools see them."""
+        """Add the plans of a data frame as users and tools see them."""
         execution: Any = frame._jdf.queryExecution()  # type: ignore[operator]
         self.texts.extend([execution.toString(), execution.logical().toJSON(), execution.executedPlan().toJSON()])
         for mode in ("simple", "extended", "formatted", "cost"):
@@ -89,14 +89,14 @@ class Shown:
         self.texts.append(repr(frame))
 
     def of_error(self, frame: DataFrame) -> str:
-        """Add what an error shows, and return it."""
+        """Add the text of an error, and return it."""
         with pytest.raises(PySparkException) as refused:
             frame.collect()
         self.texts.append("".join(traceback.format_exception(refused.value)))
         return str(refused.value)
 
     def of_session(self) -> None:
-        """Add what the web UI and its REST API answer, and the event log."""
+        """Add the web UI, its REST API and the event log."""
         app = rest_api(self.spark)
         pages = ["jobs/", "SQL/", "environment/", "executors/", f"{app}/jobs", f"{app}/stages", f"{app}/environment"]
         self.texts.extend(read(self.spark, page) for page in pages)
@@ -107,7 +107,7 @@ class Shown:
         self.texts.extend(path.read_text() for path in events.rglob("*") if path.is_file() and path.suffix != ".crc")
 
     def check(self) -> None:
-        """Fail if a secret is in one of them, or the event log in none."""
+        """Fail if a text contains a secret, or none is the event log."""
         assert any("SparkListenerApplicationStart" in text for text in self.texts)
         found = [
             text[max(0, at.start() - 200) : at.end()] for text in self.texts for at in re.finditer("moonstone", text)
@@ -133,7 +133,7 @@ def read(spark: SparkSession, page: str) -> str:
 
 @pytest.fixture
 def shown(spark: SparkSession) -> Shown:
-    """Texts that Spark shows from now on."""
+    """The texts that Spark shows during the test."""
     return Shown(spark, since=1 + max((each["id"] for each in queries(spark)), default=-1))
 
 
@@ -142,7 +142,7 @@ def shown(spark: SparkSession) -> Shown:
 def test_each_way_to_log_in_works_and_shows_no_secret(
     spark: SparkSession, shown: Shown, ways: dict[str, dict[str, str]], way: str
 ) -> None:
-    """A password in the URL, in an option, or behind a reference is used by tasks, and shown nowhere."""
+    """A password in the URL, in an option or in a reference is used by tasks, and shown nowhere."""
     frame = spark.read.format("mqplug").options(**ways[way]).option("subscribe", "orders").load()
     assert frame.count() == 10
     shown.of_frame(frame)
@@ -154,7 +154,7 @@ def test_each_way_to_log_in_works_and_shows_no_secret(
 
 @pytest.mark.night
 def test_a_view_in_sql_shows_no_secret(spark: SparkSession, shown: Shown, ways: dict[str, dict[str, str]]) -> None:
-    """What SQL says about a view, and the log of the statements that made it, hide its options."""
+    """SQL's description of a view, and the log of the statements that created it, hide its options."""
     options = ", ".join(f"`{name}` '{text}'" for name, text in ways["option"].items())
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW secured USING mqplug OPTIONS ({options}, subscribe 'orders')")
     frame = spark.table("secured")
@@ -168,7 +168,7 @@ def test_a_view_in_sql_shows_no_secret(spark: SparkSession, shown: Shown, ways: 
 @pytest.mark.night
 @pytest.mark.parametrize("name", ["kafka.ssl.key.pem", "kafka.sasl.oauthbearer.config"])
 def test_a_secret_under_any_name_is_shown_nowhere(spark: SparkSession, shown: Shown, name: str) -> None:
-    """Options whose names Spark does not know as secrets are in no plan and in no error either."""
+    """Options whose names do not look secret to Spark are in no plan and no error either."""
     source = spark.read.format("mqplug").option("kafka.bootstrap.servers", "127.0.0.1:1").option(name, KEY)
     frame = source.option("subscribe", "orders").load()
     shown.of_error(frame)
@@ -180,7 +180,7 @@ def test_a_secret_under_any_name_is_shown_nowhere(spark: SparkSession, shown: Sh
 def test_a_checkpoint_holds_no_secret(
     spark: SparkSession, ways: dict[str, dict[str, str]], shown: Shown, tmp_path: Path
 ) -> None:
-    """A stream's checkpoint holds positions, and nothing of how to connect."""
+    """A stream's checkpoint holds positions, but no connection settings."""
     source = spark.readStream.format("mqplug").options(**ways["url"]).option("subscribe", "orders")
     frame = source.option("startingOffsets", "earliest").load()
     out = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))

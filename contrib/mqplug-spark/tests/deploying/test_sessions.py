@@ -1,4 +1,4 @@
-"""The same on executors that are processes of their own, and over Spark Connect."""
+"""The same tests with executors in separate processes, and over Spark Connect."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ LOCAL_CLUSTER = "local-cluster[2,1,1024]"  # two executors with a core each, and
 
 
 def test_several_processes_on_a_local_cluster(tmp_path: Path) -> None:
-    """Executors in processes of their own share a store, whoever owns it."""
+    """Executors in separate processes share a store, whichever process owns it."""
     run_again("deploying/test_several_processes.py", tmp_path, MQPLUG_SPARK_MASTER=LOCAL_CLUSTER)
 
 
 def test_spark_connect(tmp_path: Path) -> None:
-    """The session that ``remote("local[2]")`` starts works as any other."""
+    """A session that ``remote("local[2]")`` starts works like any other."""
     run_again("deploying/test_every_session.py", tmp_path, "-k", "not limits", MQPLUG_SPARK_REMOTE="local[2]")
 
 
 def test_a_connect_server_that_has_no_mqplug(tmp_path: Path) -> None:
-    """A client brings mqplug as a zip to a server, and to its executors, where it is not installed."""
+    """A client brings mqplug as a zip to a server and executors where it is not installed."""
     bundle = tmp_path / "mqplug.zip"
     write_bundle(bundle, ["mqplug-rocksmq"])
     with connect_server(tmp_path) as url:
         where = {"MQPLUG_SPARK_REMOTE": url, "MQPLUG_SPARK_BUNDLE": str(bundle)}
-        run_again("deploying/test_every_session.py", tmp_path, "-k", "batch or error", **where)  # streams get no zip
+        run_again("deploying/test_every_session.py", tmp_path, "-k", "batch or error", **where)  # streams lack the zip
 
 
 @contextmanager
 def connect_server(scratch: Path) -> Iterator[str]:
-    """A Connect server on a local cluster, whose Python has what mqplug requires, but not mqplug. Yields its URL."""
+    """Yield the URL of a Connect server on a local cluster, whose Python has mqplug's requirements, but not mqplug."""
     port = free_port()
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -56,7 +56,7 @@ def connect_server(scratch: Path) -> Iterator[str]:
     home = Path(pyspark.__file__).parent
     command = [home / "bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command += ["--master", LOCAL_CLUSTER, *(f"--conf={name}={text}" for name, text in settings.items())]
-    # The packages of this environment without those that are installed editable: their .pth files are not read there.
+    # This environment's packages except editable ones, because their .pth files are not read there.
     python = {"PYSPARK_PYTHON": sys._base_executable, "PYTHONPATH": str(home.parent)}  # type: ignore[attr-defined]
     with (scratch / "server.log").open("w") as log:
         server = subprocess.Popen(

@@ -1,6 +1,6 @@
-"""A RocksMQ store on Spark, whoever owns it: the driver's Python, ``mqplug rocksmq serve``, or none of them.
+"""A RocksMQ store on Spark, owned by the driver's Python, by ``mqplug rocksmq serve``, or by neither.
 
-``test_sessions.py`` runs this module again, with executors of their own.
+``test_sessions.py`` runs this module again, with executors in separate processes.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-pytestmark = pytest.mark.timeout(360)  # the first test that asks for Spark starts it
+pytestmark = pytest.mark.timeout(360)  # the first test that needs Spark starts it
 
 OWNERS = ("served", pytest.param("driver", marks=pytest.mark.night), pytest.param("nobody", marks=pytest.mark.night))
 PARTITIONS = 2
-ROWS = 40_000  # of each partition, 1 KiB each: more than the pipes between processes hold
+ROWS = 40_000  # in each partition, of 1 KiB each: more than the pipes between processes hold
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A store with a topic of two partitions, that no process has open: idle workers of Spark may keep another open."""
-    url = f"rocksmq://{tmp_path / uuid.uuid4().hex}"  # pytest gives the folder of a test that passed to the next one
+    """A store that no process has open, with a topic of two partitions. Idle Spark workers may keep others open."""
+    url = f"rocksmq://{tmp_path / uuid.uuid4().hex}"  # pytest reuses the folder of a test that passed
     with mqplug.connect(url, sync="os") as mq:
         mq.create_topic("orders", partitions=PARTITIONS)
         with mq.producer("orders") as out:
@@ -51,13 +51,13 @@ def orders(spark: SparkSession, url: str) -> DataFrameReader:
 
 
 def row(number: int, partition: int) -> Record:
-    """A record of 1 KiB that begins with its number."""
+    """A 1 KiB record that begins with its number."""
     return Record(b"%-1024d" % number, partition=partition)
 
 
 @contextmanager
 def owned(url: str, owner: str) -> Iterator[Callable[[], None]]:
-    """Let the owner have the store open. Yield what ends the owner at once, without a farewell."""
+    """Open the store in the owner. Yield a function that ends the owner abruptly."""
     if owner == "driver":
         with mqplug.connect(url) as client:
             yield client.close
@@ -75,7 +75,7 @@ def owned(url: str, owner: str) -> Iterator[Callable[[], None]]:
 
 
 def numbers_by_partition(frame: DataFrame) -> dict[int, list[int]]:
-    """The numbers of the rows of each partition, in their order."""
+    """The numbers of each partition's rows, in order."""
     found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
     for partition, number in frame.selectExpr("partition", "int(trim(string(value))) AS number").collect():
         found[partition].append(number)
@@ -83,7 +83,7 @@ def numbers_by_partition(frame: DataFrame) -> dict[int, list[int]]:
 
 
 def held_up(frame: DataFrame, folder: Path) -> DataFrame:
-    """The same rows, but each task waits before its first until the file ``go`` is there."""
+    """The same rows, but each task waits before its first row until the file ``go`` exists."""
     holding, go = folder / "holding", folder / "go"
 
     def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,7 +104,7 @@ def held_up(frame: DataFrame, folder: Path) -> DataFrame:
 
 @contextmanager
 def in_the_middle(folder: Path, act: Callable[[], None]) -> Iterator[None]:
-    """Act when each task is held up, then let them go."""
+    """Act when every task waits, then let them continue."""
     (folder / "holding").mkdir()
 
     def act_and_let_go() -> None:
@@ -123,7 +123,7 @@ def in_the_middle(folder: Path, act: Callable[[], None]) -> Iterator[None]:
 @pytest.mark.night
 @pytest.mark.parametrize("owner", OWNERS)
 def test_a_store_is_read_while_its_owner_ends(orders: DataFrameReader, url: str, owner: str, tmp_path: Path) -> None:
-    """Tasks read through the owner's socket, or own the store for a while; when the owner is killed they go on."""
+    """Tasks read through the owner's socket, or own the store for a while; they continue if the owner is killed."""
     with owned(url, owner) as end, in_the_middle(tmp_path, end):
         found = numbers_by_partition(held_up(orders.load(), tmp_path))
     assert found == {partition: list(range(ROWS)) for partition in range(PARTITIONS)}

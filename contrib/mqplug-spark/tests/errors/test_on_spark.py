@@ -1,4 +1,4 @@
-"""What goes wrong on Spark says so when the data frame is made or planned, in words of mqplug, without secrets."""
+"""Errors on Spark come when a data frame is created or planned, with mqplug's message and without secrets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from queries import finished
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(180)  # the first test that asks for Spark starts it
+pytestmark = pytest.mark.timeout(180)  # the first test that needs Spark starts it
 
 
 def only_line(raised: pytest.ExceptionInfo[PySparkException]) -> str:
-    """The text of an error, in which no traceback may be."""
+    """The text of an error, which must have no traceback."""
     text = str(raised.value)
     assert "Traceback" not in text
     assert 'File "' not in text
@@ -27,7 +27,7 @@ def only_line(raised: pytest.ExceptionInfo[PySparkException]) -> str:
 
 
 def test_a_plan_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster) -> None:
-    """The first line of an error of a plan names the error of mqplug and how to fix it; there is no traceback."""
+    """The first line of a planning error has mqplug's error and its fix, without a traceback."""
     frame = spark.read.format("mqplug").option("url", cluster.url).option("subscribe", "nowhere").load()
     with pytest.raises(PySparkException) as refused:
         frame.count()
@@ -35,7 +35,7 @@ def test_a_plan_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster)
 
 
 def test_a_task_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster, topic: str) -> None:
-    """A topic that is made again between plan and task is an error of the task, which shows no frames of Python."""
+    """A topic that is recreated between plan and task fails the task, without Python frames."""
     send(cluster, topic, 10)
     frame = spark.read.format("mqplug").option("url", cluster.url).option("subscribe", topic).load()
     assert frame.count() == 10
@@ -48,7 +48,7 @@ def test_a_task_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster,
 
 
 def test_a_stream_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster) -> None:
-    """The first line of an error of a stream names the error of mqplug; there is no traceback."""
+    """The first line of a stream's error has mqplug's error, without a traceback."""
     frame = spark.readStream.format("mqplug").option("url", cluster.url).option("topic", "nowhere").load()
     with pytest.raises(PySparkException) as refused:
         finished(frame.writeStream.format("noop").start)
@@ -56,7 +56,7 @@ def test_a_stream_that_fails_shows_one_line(spark: SparkSession, cluster: Cluste
 
 
 def test_errors_of_other_code_keep_their_traceback(spark: SparkSession, cluster: Cluster) -> None:
-    """Where Python functions fail after a read failed, Spark shows their frames as ever."""
+    """If a Python function fails after a read failed, Spark shows its frames as always."""
     with pytest.raises(PySparkException):
         spark.read.format("mqplug").option("url", cluster.url).option("subscribe", "nowhere").load().count()
     with pytest.raises(PySparkException, match=r'File ".*in <lambda>') as failed:
@@ -66,28 +66,28 @@ def test_errors_of_other_code_keep_their_traceback(spark: SparkSession, cluster:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """A port on which nobody listens."""
+    """A port on which no process listens."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
 
 
 def test_an_unknown_option_is_refused_before_any_query(spark: SparkSession) -> None:
-    """A misspelt option fails load(), and the error names the good one."""
+    """A misspelt option fails load(), and the error names the right one."""
     reader = spark.read.format("mqplug").option("url", "kafka://localhost").option("subscribe", "orders")
     with pytest.raises(PySparkException, match="Did you mean 'startingOffsets'"):
         reader.option("startingOffset", "latest").load()
 
 
 def test_memory_is_refused_when_the_read_is_planned(spark: SparkSession) -> None:
-    """The memory backend is Unsupported, with the reason."""
+    """The memory backend raises Unsupported, with the reason."""
     frame = spark.read.format("mqplug").option("url", "memory://shared").option("topic", "orders").load()
     with pytest.raises(PySparkException, match=r"Unsupported.*Spark's tasks run in others"):
         frame.collect()
 
 
 def test_a_password_is_never_shown(spark: SparkSession, silent_port: int) -> None:
-    """The error of a broker that is not there does not show the URL's password; nor does the plan."""
+    """The error for an unreachable broker does not show the URL's password; nor does the plan."""
     url = f"kafka://me:hunter2@127.0.0.1:{silent_port}"
     frame = spark.read.format("mqplug").option("url", url).option("topic", "orders").load()
     with pytest.raises(PySparkException, match="mqplug") as refused:

@@ -1,4 +1,4 @@
-"""Runs a module of tests once more, in a process of its own, because a process has one kind of Spark session."""
+"""Runs a module of tests again in another process, because a process has only one kind of Spark session."""
 
 from __future__ import annotations
 

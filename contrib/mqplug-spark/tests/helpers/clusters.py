@@ -17,35 +17,35 @@ SERVERS = ("kafka", "pulsar")
 
 @attrs.frozen
 class Cluster:
-    """A backend: where it is, and a client of it."""
+    """A backend: its address, and a client."""
 
     url: str
     client: mqplug.Client
 
     @property
     def backend(self) -> str:
-        """Its name: ``rocksmq``, ``kafka`` or ``pulsar``."""
+        """The name: ``rocksmq``, ``kafka`` or ``pulsar``."""
         return self.client.backend
 
     @property
     def has_offsets(self) -> bool:
-        """Whether one number is the place of a message. Ids of Pulsar have several parts."""
+        """Whether one number identifies a message. Pulsar's ids have several parts."""
         return self.backend != "pulsar"
 
 
 def over(*by_day: str, at_night: Iterable[str] = ()) -> pytest.MarkDecorator:
-    """Return a mark for tests that run over these backends. A test without it: over RocksMQ by day, all at night."""
+    """Return a mark for tests that run over these backends. Other tests run over RocksMQ by day, over all at night."""
     nightly = [pytest.param(each, marks=pytest.mark.night) for each in at_night]
     return pytest.mark.parametrize("cluster", [*by_day, *nightly], indirect=True)
 
 
 def new_name(beginning: str) -> str:
-    """Return a name that no topic has: the servers are those of all workers, and of other tests."""
+    """Return a new topic name, because all workers and other tests share the servers."""
     return f"{beginning}-{uuid.uuid4().hex[:8]}"
 
 
 def send(cluster: Cluster, topic: str, amount: int, partition: int = 0) -> list[mqplug.MessageId]:
-    """Send the numbers from 0 on to one partition, as text. Return their ids."""
+    """Send the numbers from 0 to one partition, as text. Return their ids."""
     with cluster.client.producer(topic) as out:
         sent = out.send_many([Record(str(number).encode(), partition=partition) for number in range(amount)])
     assert all(isinstance(each, mqplug.MessageId) for each in sent)
@@ -53,7 +53,7 @@ def send(cluster: Cluster, topic: str, amount: int, partition: int = 0) -> list[
 
 
 def trim(cluster: Cluster, message_id: mqplug.MessageId) -> None:
-    """Remove what lies before a message."""
+    """Remove the messages before one."""
     position = Position(message_id.log, message_id.coordinates)
     cluster.client.trim(message_id.log.topic, {message_id.log.partition: position})
 

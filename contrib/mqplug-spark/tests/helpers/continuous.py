@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def process_all(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Let a query do all that there is to do, and stop it. Return it.
+    """Let a query process everything, then stop and return it.
 
-    Begin it again where Spark's own start-up took longer than the ten seconds that Spark gives a source's process.
+    Restart it if Spark's own start-up took longer than the ten seconds that Spark allows a source's process.
     """
     while True:
         query = begin()

@@ -1,4 +1,4 @@
-"""Programs that tests kill, and the processes that they have started."""
+"""Programs that tests kill, and their child processes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-DEADLINE_S = 600  # for whatever a program is to do next, on a busy machine
+DEADLINE_S = 600  # for the next step of a program, on a busy machine
 
 
 class Program:
-    """A Python program that runs until it ends or is killed, and can be started again."""
+    """A Python program that runs until it ends or is killed, and can be restarted."""
 
     def __init__(self, folder: Path, path: Path, *arguments: str) -> None:
         self._errors = folder / f"{path.stem}.err"
@@ -24,7 +24,7 @@ class Program:
         self.start()
 
     def start(self) -> None:
-        """Start it, for the first time or again."""
+        """Start or restart the program."""
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen(
                 self._command, stdout=subprocess.PIPE, stderr=errors, text=True,
@@ -41,7 +41,7 @@ class Program:
             lines.extend(line.strip() for line in printed)
 
     def wait_for(self, beginning: str) -> None:
-        """Wait for one more line that begins like this. Fail if the program ends before."""
+        """Wait for another line that begins like this. Fail if the program ends first."""
         since, end = len(self.lines), time.monotonic() + DEADLINE_S
         while not any(line.startswith(beginning) for line in self.lines[since:]):
             assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.errors()}"
@@ -49,30 +49,30 @@ class Program:
             time.sleep(0.02)
 
     def wait(self) -> int:
-        """Wait for its end. Return its status, which is negative if it was killed."""
+        """Wait for the end. Return the status, which is negative if the program was killed."""
         status = self.process.wait(DEADLINE_S)
         self._reading.join(DEADLINE_S)
         return status
 
     def kill(self) -> None:
-        """Kill it, and all that it has started."""
+        """Kill the program and its child processes."""
         for pid in [self.process.pid, *descendants(self.process.pid)]:
             kill(pid)
         self.wait()
 
     def errors(self) -> str:
-        """Return the end of what it said about errors."""
+        """Return the end of the error output."""
         return self._errors.read_text(errors="replace")[-4000:]
 
 
 def kill(pid: int) -> None:
-    """Kill a process, if it is still there."""
+    """Kill a process if it still exists."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes that this one has started, and those that they have."""
+    """Return the child processes of a process, and all of their children."""
     parents = dict(_parents())
     found = [pid]
     for each in found:
@@ -81,7 +81,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def command_line(pid: int) -> str:
-    """Return how a process was started; empty if it is gone."""
+    """Return the command line of a process; empty if it is gone."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return ""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "NOON", "TOPICS", "Peer", "in_order", "points"]
 
-NOON = 1_700_000_000_000  # every message says when it was made: this many milliseconds, or some more
+NOON = 1_700_000_000_000  # every message has its own timestamp: this many milliseconds, or somewhat more
 TOPICS = ("peer-plain", "peer-appended", "peer-transactions", "peer-compacted", "peer-trimmed", "peer-compressed")
 COLUMNS = ("topic", "partition", "offset", "key", "value", "timestamp", "timestampType", "headers")
 
@@ -26,28 +26,28 @@ class Peer:
     bootstrap: str
 
     def our_stream(self, **options: str) -> DataFrame:
-        """Return what mqplug reads as a stream."""
+        """Return mqplug's streaming read."""
         reader = self.spark.readStream.format("mqplug").option("url", self.url)
         return reader.option("includeHeaders", "true").options(**options).load().select(*COLUMNS)
 
     def their_stream(self, **options: str) -> DataFrame:
-        """Return what spark-sql-kafka reads as a stream of what is committed."""
+        """Return spark-sql-kafka's streaming read of committed messages."""
         reader = self.spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
         reader = reader.option("kafka.isolation.level", "read_committed").option("includeHeaders", "true")
         return reader.options(**options).load().select(*COLUMNS)
 
     def ours(self, **options: str) -> DataFrame:
-        """Return what mqplug reads."""
+        """Return mqplug's read."""
         reader = self.spark.read.format("mqplug").option("url", self.url)
         return reader.option("includeHeaders", "true").options(**options).load().select(*COLUMNS)
 
     def theirs(self, **options: str) -> DataFrame:
-        """Return what spark-sql-kafka reads of what is committed, as mqplug always does."""
+        """Return spark-sql-kafka's read of committed messages, which mqplug always reads."""
         reader = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
         reader = reader.option("kafka.isolation.level", "read_committed").option("includeHeaders", "true")
         return reader.options(**options).load().select(*COLUMNS)
 
 
 def in_order(frame: DataFrame) -> list[Row]:
-    """Return the rows of a frame in the order of their topics, partitions and offsets."""
+    """Return the rows of a frame, sorted by topic, partition and offset."""
     return sorted(frame.collect(), key=lambda row: (row.topic, row.partition, row.offset))

@@ -1,4 +1,4 @@
-"""Positions, watermarks and offsets of streams, as tests of planning write them."""
+"""Positions, watermarks and stream offsets for tests of planning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def orders(number: int) -> Partition:
 
 
 def reached(*offsets: int, begun: dict[int, int] | None = None) -> StreamOffset:
-    """An offset of a stream that has read ``orders`` that far, partition by partition."""
+    """The offset of a stream that has read each partition of ``orders`` up to here."""
     return StreamOffset(
         {orders(number): at(number, offset) for number, offset in enumerate(offsets)},
         {orders(number): at(number, offset) for number, offset in (begun or {}).items()},

@@ -1,4 +1,4 @@
-"""A client that knows nothing but watermarks, for planning without a backend."""
+"""A client that knows only watermarks, for planning without a backend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def at(partition: int, *coordinates: int, topic: str = "orders", incarnation: st
 
 @attrs.frozen
 class MarksClient:
-    """What planning asks of a client, answered from watermarks by topic: pairs of low and high for each partition."""
+    """Answers planning's questions from watermarks by topic: a low and a high for each partition."""
 
     lows_and_highs: Mapping[str, Sequence[tuple[int, int]]]
     able: bool = True
@@ -43,7 +43,7 @@ class MarksClient:
         }
 
     def advance(self, position: Position, count: int) -> Position:
-        """The position so many messages further."""
+        """The position ``count`` messages later."""
         return Position(position.log, (position.coordinates[0] + count,))
 
     def distance(self, start: Position, until: Position) -> int:

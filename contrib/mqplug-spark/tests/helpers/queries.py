@@ -1,4 +1,4 @@
-"""Streaming queries: one without Spark, which calls a reader as Spark does, and starting one on Spark."""
+"""Streaming queries: one without Spark, which calls a reader as Spark does, and one on Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = tuple[str, int, int]  # topic, partition, and the number that is the value
 
 @attrs.define
 class Query:
-    """Calls a reader in the order in which Spark calls it. ``planned`` and ``done`` are what its checkpoint holds."""
+    """Calls a reader in the same order as Spark. ``planned`` and ``done`` are the content of its checkpoint."""
 
     options: Mapping[str, str]
     planned: list[str] = attrs.field(factory=list)
@@ -38,7 +38,7 @@ class Query:
     _first: str | None = None
 
     def start(self, *, available_now: bool = False) -> Query:
-        """Begin a run, as a new process does. A batch that was planned and not done is read first."""
+        """Begin a run, as a new process does. A batch that was planned but not done is read first."""
         options = parse_options(self.options, "stream")
         self._reader = LimitedStreamReader(options, chosen_columns(SCHEMA))
         self._limit = self._reader.getDefaultReadLimit()
@@ -63,7 +63,7 @@ class Query:
         return self._run(fail)
 
     def to_the_end(self) -> list[list[Row]]:
-        """Run triggers until there is no batch."""
+        """Run triggers until no batch is left."""
         batches = []
         while (rows := self.batch()) is not None:
             batches.append(rows)
@@ -105,9 +105,9 @@ def numbers(rows: list[Row] | None, partition: int = 0) -> list[int]:
 
 
 def started(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Return a query that runs, or has ended. Begin it again where Spark's own start-up ran out of time.
+    """Return a query that runs or has ended. Restart it if Spark's own start-up timed out.
 
-    Spark gives the Python process of a source ten seconds to connect back, before any code of ours is imported; on a
+    Spark allows the Python process of a source ten seconds to connect back, before any of our code is imported; on a
     busy machine that is not enough.
     """
     while True:
@@ -122,7 +122,7 @@ def _waits(query: StreamingQuery) -> bool:
 
 
 def finished(begin: Callable[[], StreamingQuery]) -> None:
-    """Run a query to its end. Raise what ended it."""
+    """Run a query to its end. Raise its error."""
     query = started(begin)
     wait_until(lambda: not query.isActive, 120)
     if (error := query.exception()) is not None:

@@ -1,11 +1,11 @@
-"""A driver of Spark that copies topics by streams, until a file ``finish`` says to end when all is copied.
+"""A Spark driver that copies topics with streams. A file ``finish`` makes it end once everything is copied.
 
 ``copying_program.py TASK`` takes a JSON object: the ``folder`` for checkpoints and for the files below, the ``master``,
-Spark's ``settings``, and ``copies``: name, source and target of each stream. It prints the name and the number of each
+Spark's ``settings``, and ``copies``: the name, source and target of each stream. It prints the name and number of each
 batch that Spark has committed.
 
-A file ``driver NAME`` in the folder has the driver killed exactly between the target's commit of a batch and Spark's;
-``worker NAME`` has a task's process killed when its rows are written, before Spark hears of it.
+A file ``driver NAME`` in the folder kills the driver exactly between the target's commit of a batch and Spark's;
+``worker NAME`` kills a task's process when its rows are written, before Spark receives the result.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from pyspark.sql.types import StructType
 
 from mqplug_spark import MqplugDataSource
 
-START_TIMEOUT_S = 600  # Spark has to start, on a machine that may be busy
+START_TIMEOUT_S = 600  # for the start of Spark, on a busy machine
 
 
 class KilledSource(MqplugDataSource):
-    """mqplug, with a sink that is killed when the option ``killed`` names a file that is there."""
+    """The source, with a sink that is killed when the file exists that the option ``killed`` names."""
 
     @classmethod
     def name(cls) -> str:
@@ -39,13 +39,13 @@ class KilledSource(MqplugDataSource):
         return "killed_mqplug"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KilledWriter:  # noqa: N802
-        """Return the sink of mqplug in one that is killed."""
+        """Return mqplug's sink inside one that is killed."""
         options = {name: text for name, text in self.options.items() if name != "killed"}
         return KilledWriter(MqplugDataSource(options).streamWriter(schema, overwrite), self.options["killed"])
 
 
 class KilledWriter(DataSourceStreamArrowWriter):
-    """Does what mqplug does, and then may be killed."""
+    """Writes as mqplug does, and may then be killed."""
 
     def __init__(self, sink: Any, killed: str) -> None:
         self._sink = sink
@@ -67,11 +67,11 @@ class KilledWriter(DataSourceStreamArrowWriter):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Give a batch up."""
+        """Abort a batch."""
         self._sink.abort(messages, batchId)
 
     def _asked(self, whom: str) -> bool:
-        """Say whether the file is there, to the first that asks."""
+        """Return whether the file exists, but only to the first caller."""
         try:
             Path(self._killed[whom]).unlink()
         except FileNotFoundError:
@@ -80,7 +80,7 @@ class KilledWriter(DataSourceStreamArrowWriter):
 
 
 def main(task: dict[str, Any]) -> None:
-    """Copy until the file ``finish`` is there, then to the end."""
+    """Copy until the file ``finish`` exists, then to the end."""
     folder = Path(task["folder"])
     spark = SparkSession.builder.master(task["master"]).config(map=task["settings"]).getOrCreate()
     spark.dataSource.register(KilledSource)
@@ -99,7 +99,7 @@ def main(task: dict[str, Any]) -> None:
 
 
 def _start(spark: SparkSession, folder: Path, copy: dict[str, Any], pids: list[int]) -> StreamingQuery:
-    """Start one copy. The next one waits for its first batch, because Spark allows little time for starts."""
+    """Start one copy and wait for its first batch, because Spark allows little time for starts."""
     name = copy["name"]
     reading = spark.readStream.format("mqplug").options(**copy["source"]).option("includeHeaders", "true")
     rows = reading.option("startingOffsets", "earliest").load()
@@ -111,7 +111,7 @@ def _start(spark: SparkSession, folder: Path, copy: dict[str, Any], pids: list[i
 
 
 def _at_work(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Return a query that has done a batch. Begin it again where Spark's own start-up ran out of time."""
+    """Return a query that has done a batch. Restart it if Spark's own start-up timed out."""
     end = time.monotonic() + START_TIMEOUT_S
     while True:
         query = begin()
@@ -123,7 +123,7 @@ def _at_work(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def _report(name: str, query: StreamingQuery, seen: dict[str, int]) -> None:
-    """Print the batch that a query has come to. Raise the error that it ended with."""
+    """Print the current batch of a query. Raise the error that ended it."""
     if (error := query.exception()) is not None:
         raise error
     progress = query.lastProgress

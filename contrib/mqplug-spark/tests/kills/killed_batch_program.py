@@ -1,8 +1,8 @@
-"""A driver of Spark that writes what a source has to a topic: ``killed_batch_program.py TASK``, a JSON object.
+"""A Spark driver that writes a source to a topic: ``killed_batch_program.py TASK``, a JSON object.
 
 It takes the ``source``: text, rate-micro-batch or mqplug, with its ``options``; the ``target``: url and topic; the
-``checkpoint``, the ``master``, Spark's ``settings``, and ``committed``: None, or the number of a task. Then all is
-killed when this task has committed, and before any other has.
+``checkpoint``, the ``master``, Spark's ``settings``, and ``committed``: None, or the number of a task. Everything is
+killed when this task has committed, before any other does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mqplug_spark import MqplugDataSource
 
 
 class KilledSource(MqplugDataSource):
-    """mqplug, with a sink that kills all when one of its tasks has committed."""
+    """The source, with a sink that kills everything when one of its tasks has committed."""
 
     @classmethod
     def name(cls) -> str:
@@ -34,13 +34,13 @@ class KilledSource(MqplugDataSource):
         return "killed_mqplug"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KilledWriter:  # noqa: N802
-        """Return the sink of mqplug in one that kills."""
+        """Return mqplug's sink inside one that kills."""
         options = {name: text for name, text in self.options.items() if name != "killed"}
         return KilledWriter(MqplugDataSource(options).streamWriter(schema, overwrite), self.options["killed"])
 
 
 class KilledWriter(DataSourceStreamArrowWriter):
-    """Does what mqplug does in one task, and then kills all; the others wait for that."""
+    """Writes as mqplug does in one task, then kills everything; the other tasks wait for that."""
 
     def __init__(self, sink: Any, killed: str) -> None:
         self._sink = sink
@@ -67,7 +67,7 @@ class KilledWriter(DataSourceStreamArrowWriter):
 
 
 def main(task: dict[str, Any]) -> None:
-    """Write all that the source has, or be killed."""
+    """Write everything from the source, or be killed."""
     spark = SparkSession.builder.master(task["master"]).config(map=task["settings"]).getOrCreate()
     reader = spark.readStream.format(task["source"]).options(**task["options"])
     frame = reader.load(task["folder"]) if task["source"] == "text" else reader.load()

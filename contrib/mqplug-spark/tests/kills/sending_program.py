@@ -1,6 +1,6 @@
-"""Sends numbered messages to topics until it is ended: ``sending_program.py NAME URL TOPIC URL TOPIC ...``.
+"""Sends numbered messages to topics until it is stopped: ``sending_program.py NAME URL TOPIC URL TOPIC ...``.
 
-No two runs send the same message, because each has a name of its own. Where one of the backends is a store of RocksMQ,
+No two runs send the same message, because each has its own name. If one of the backends is a RocksMQ store,
 this process is often its owner.
 """
 
@@ -16,11 +16,11 @@ import mqplug
 from mqplug import Record
 
 PARTITIONS = 2
-PAUSE_S = 0.1  # a few hundred messages a second, so that a batch of Spark has some and takes no time
+PAUSE_S = 0.1  # a few hundred messages a second: enough for a Spark batch, which stays fast
 
 
 def main(name: str, *places: str) -> None:
-    """Send to each topic in turn. What is refused, or may be lost, is not sent again: only stored messages count."""
+    """Send to each topic in turn. Failed and unknown messages are not sent again: only stored ones count."""
     with ExitStack() as closing:
         outs = []
         for url, topic in zip(places[::2], places[1::2], strict=True):

@@ -1,7 +1,7 @@
 """Streams that copy topics, while the driver, tasks, executors and the owner of a RocksMQ store are killed.
 
-At the end the copies are compared with their sources, message by message. Five kills are tried, where
-the promises are the hardest to keep; ``MQPLUG_KILLS=50`` tries fifty, chosen by chance.
+At the end, the copies are compared with their sources, message by message. Five kills hit moments where
+the promises are hardest to keep; ``MQPLUG_KILLS=50`` makes fifty random ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SETTINGS = {
 PARTITIONS = 2
 THREADS, EXECUTORS = "local[2,4]", "local-cluster[2,1,1024]"
 
-# Each copy is disturbed where its promise is the hardest to keep.
+# Each copy is disturbed where its promise is hardest to keep.
 KILLS = ("owner", "worker kafka-kafka", "driver rocksmq-rocksmq", "executor", "driver kafka-kafka")
 OTHERS = (
     "worker rocksmq-rocksmq",
@@ -59,7 +59,7 @@ class Place:
     topic: str
 
     def rows(self) -> list[list[tuple[object, ...]]]:
-        """Return what each partition holds, in its order, without what a copy does not keep: times and ids."""
+        """Return the messages of each partition, in order, without times and ids, which a copy does not keep."""
         found: list[list[tuple[object, ...]]] = [[] for _ in range(PARTITIONS)]
         with mqplug.connect(self.url) as client:
             for message in client.read(self.topic, timeout=DEADLINE_S):
@@ -75,7 +75,7 @@ class Copy:
     target: Place
 
     def options(self, name: str) -> dict[str, object]:
-        """Return it as the program takes it."""
+        """Return the copy in the form that the program accepts."""
         return {
             "name": name,
             "source": {"url": self.source.url, "subscribe": self.source.topic},
@@ -85,7 +85,7 @@ class Copy:
 
 @pytest.fixture
 def copies(kafka_server: KafkaServer, pulsar_server: PulsarServer, tmp_path: Path) -> dict[str, Copy]:
-    """Four copies of three topics: to RocksMQ from itself and from Kafka, and on Kafka and Pulsar alone."""
+    """Four copies of three topics: to RocksMQ from itself and from Kafka, and within Kafka and within Pulsar."""
     urls = {"rocksmq": f"rocksmq://{tmp_path / 'store'}", "kafka": kafka_server.url, "pulsar": pulsar_server.url}
     made = uuid.uuid4().hex[:8]
 
@@ -100,7 +100,7 @@ def copies(kafka_server: KafkaServer, pulsar_server: PulsarServer, tmp_path: Pat
 
 
 class Run:
-    """A sender and a driver that copies what it sends."""
+    """A sender, and a driver that copies its messages."""
 
     def __init__(self, copies: dict[str, Copy], folder: Path) -> None:
         self._copies = copies
@@ -111,12 +111,12 @@ class Run:
         self.driver: Program
 
     def start_sender(self) -> None:
-        """Start to send, under a name that is new."""
+        """Start a sender with a new name."""
         self._sender = Program(self._folder, HERE / "sending_program.py", uuid.uuid4().hex[:6], *self._places)
         self._sender.wait_for("sending")
 
     def start_driver(self, master: str = THREADS) -> None:
-        """Start to copy, from where the copies stand. Wait until all of them do."""
+        """Start the driver, which continues all copies. Wait until all of them run."""
         task = {
             "folder": str(self._folder), "master": master, "settings": SETTINGS,
             "copies": [copy.options(name) for name, copy in self._copies.items()],
@@ -126,7 +126,7 @@ class Run:
         self._wait_for_batches()
 
     def kill(self, what: str) -> None:
-        """Kill a process at a random instant, or exactly where the name of a copy says. See that all goes on."""
+        """Kill a process at a random instant, or exactly where the copy's name says. Check that all copies continue."""
         whom, _, copy = what.partition(" ")
         if copy:
             self._kill_within_batch(what)
@@ -140,7 +140,7 @@ class Run:
         self._wait_for_batches()
 
     def _kill_within_batch(self, what: str) -> None:
-        """Ask for the kill, and wait until a batch has come to where it happens."""
+        """Request the kill, and wait until a batch reaches that point."""
         asked = self._folder / what
         asked.touch()
         end = time.monotonic() + DEADLINE_S
@@ -158,7 +158,7 @@ class Run:
         self.start_driver(master)
 
     def _kill_worker(self) -> None:
-        """Kill a process that runs tasks, which another process has forked."""
+        """Kill a process that runs tasks, which is the fork of another."""
         forked = [
             child
             for parent in descendants(self.driver.process.pid)
@@ -172,7 +172,7 @@ class Run:
         kill(random.choice([pid for pid in every if "CoarseGrainedExecutorBackend" in command_line(pid)]))
 
     def _kill_owner(self) -> None:
-        """Kill the process that has the store open: the sender, a task, or what plans the batches of a query."""
+        """Kill the process that has the store open: the sender, a task, or the planner of a query's batches."""
         owner = json.loads((self._folder / "store" / "owner").read_text())["pid"]
         planning = owner in descendants(self.driver.process.pid) and "source_runner" in command_line(owner)
         kill(owner)
@@ -188,13 +188,13 @@ class Run:
             self.driver.wait_for(name)
 
     def finish(self) -> None:
-        """End the sender, then the driver when it has copied all."""
+        """Stop the sender, then the driver when it has copied everything."""
         self._sender.kill()
         (self._folder / "finish").touch()
         assert self.driver.wait() == 0, self.driver.errors()
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """End all processes."""
         for program in (getattr(self, "_sender", None), getattr(self, "driver", None)):
             if program is not None and program.process.poll() is None:
                 program.kill()
@@ -202,7 +202,7 @@ class Run:
 
 @pytest.fixture
 def run(java: None, copies: dict[str, Copy], tmp_path: Path) -> Iterator[Run]:
-    """A sender and a driver, at work."""
+    """A running sender and driver."""
     made = Run(copies, tmp_path)
     try:
         made.start_sender()
@@ -213,13 +213,13 @@ def run(java: None, copies: dict[str, Copy], tmp_path: Path) -> Iterator[Run]:
 
 
 def _kills() -> list[str]:
-    """Return the kills of each run, or as many as ``MQPLUG_KILLS`` says."""
+    """Return the usual kills, or as many as ``MQPLUG_KILLS`` says."""
     amount = int(os.environ.get("MQPLUG_KILLS", "0"))
     return random.choices(KILLS + OTHERS, k=amount) if amount else list(KILLS)
 
 
 def test_nothing_is_lost_and_nothing_comes_twice(run: Run, copies: dict[str, Copy]) -> None:
-    """After kills of all that takes part, each copy has all messages in order: once, but for Pulsar at least once."""
+    """After kills of all participants, each copy has all messages in order: exactly once, on Pulsar at least once."""
     kills = _kills()
     for each in kills:
         run.kill(each)

@@ -1,4 +1,4 @@
-"""A driver that is killed in the middle of a batch, and a batch that is repeated by other tasks than before."""
+"""A driver that is killed in the middle of a batch, and a batch that is repeated by different tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.night, pytest.mark.timeout(1200)]
 
 
 class Query:
-    """A query from one source of Spark into a topic, over several programs."""
+    """A query from a Spark source into a topic, continued by several programs."""
 
     def __init__(self, source: str, cluster: Cluster, folder: Path) -> None:
         self._source = source
@@ -42,7 +42,7 @@ class Query:
             (folder / "files" / f"{file}.txt").write_text(lines)
 
     def run(self, tasks: int, committed: int | None = None) -> str:
-        """Run by so many tasks until all is done, or all is killed. Return the end of what was said of errors."""
+        """Run with this many tasks until everything is done or killed. Return the end of the error output."""
         options: dict[str, Any] = {
             "text": {},
             "rate-micro-batch": {"rowsPerBatch": ROWS},
@@ -73,14 +73,14 @@ class Query:
 
 @pytest.fixture(params=["text", "rate-micro-batch", "mqplug"])
 def query(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Query:
-    """A query from each source of Spark."""
+    """A query from each Spark source."""
     return Query(request.param, cluster, tmp_path)
 
 
 @pytest.mark.parametrize("other", [2, 3])
 @over("rocksmq", "kafka")
 def test_a_batch_is_repeated_by_other_tasks(cluster: Cluster, query: Query, other: int) -> None:
-    """Each row is stored once, or nothing is written until the batch is repeated by as many tasks as before."""
+    """Each row is stored once, or nothing is written until as many tasks as before repeat the batch."""
     query.run(4, committed=3)
     before = query.stored()
     assert set(before.values()) <= {1}

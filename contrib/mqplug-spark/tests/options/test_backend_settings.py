@@ -1,4 +1,4 @@
-"""How the backend is named, before anything is asked of it."""
+"""Options that name the backend, before any request to it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NAMES = {name.lower(): name for name in ("subscribe", "startingOffsets", "failOn
 
 
 def parsed(**given: str) -> BackendSettings:
-    """What these options name; an underscore stands for the dot of ``kafka.`` and what follows it."""
+    """The backend that these options name; in ``kafka_`` names, an underscore stands for a dot."""
     return parse_backend({dotted(name).lower(): text for name, text in given.items()}, NAMES)
 
 
 def dotted(name: str) -> str:
-    """The name of a kafka option."""
+    """The name of an option, with the dots of a kafka option."""
     return name.replace("_", ".") if name.startswith("kafka_") else name
 
 
@@ -74,7 +74,7 @@ def dotted(name: str) -> str:
     ],
 )
 def test_a_backend_is_named_in_many_ways(given: dict[str, str], made: BackendSettings) -> None:
-    """A URL, a file, options of the backend, or those of spark-sql-kafka; or nothing, and mqplug finds its own."""
+    """A URL, a file, or options of the backend or of spark-sql-kafka name it; otherwise mqplug finds it."""
     assert parsed(**given) == made
 
 
@@ -111,7 +111,7 @@ def test_a_backend_is_named_in_many_ways(given: dict[str, str], made: BackendSet
     ],
 )
 def test_what_contradicts_or_means_nothing_is_named(given: dict[str, str], says: str) -> None:
-    """An option that is unknown, contradicts another, or has no meaning here is a ConfigError that names it."""
+    """An option that is unknown, contradicts another, or has no meaning here raises ConfigError with its name."""
     if any(name.startswith("kafka_") for name in given) and "no option says" not in says:
         given = given if given.keys() & {"url", "config"} else {"kafka_bootstrap_servers": "a:1", **given}
     with pytest.raises(ConfigError, match=says):
@@ -119,7 +119,7 @@ def test_what_contradicts_or_means_nothing_is_named(given: dict[str, str], says:
 
 
 def test_settings_can_be_sent_and_show_no_secret() -> None:
-    """Settings go to the tasks by pickle, and neither a password nor a URL is in their repr."""
+    """Settings can be pickled for tasks, and their repr has neither a password nor a URL."""
     made = parsed(
         kafka_bootstrap_servers="a:1",
         kafka_sasl_username="me",
@@ -132,7 +132,7 @@ def test_settings_can_be_sent_and_show_no_secret() -> None:
 
 
 def test_text_is_converted_to_the_types_of_the_settings() -> None:
-    """Options are text; a number or a flag among the backend's settings is converted, and a wrong one is named."""
+    """Options are text: numbers and flags of the backend are converted, and the error for a bad one names it."""
     with pytest.raises(ConnectError, match=r"no Kafka broker answered at 127.0.0.1:1"):
         parsed(backend="kafka", servers="127.0.0.1:1", tls="false", session_timeout="20").connect(timeout=1)
     with pytest.raises(ConfigError, match=r"'kafka.tls': expected bool"):
@@ -151,7 +151,7 @@ def test_a_file_names_the_backend(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_path_makes_no_store(tmp_path: Path) -> None:
-    """A store that does not exist is an error, and nothing is made there."""
+    """A store that does not exist is an error and is not created."""
     missing = tmp_path / "mispelt"
     with pytest.raises(mqplug.Error, match="mispelt"):
         parsed(url=f"rocksmq://{missing}").connect()

@@ -12,13 +12,13 @@ from mqplug_spark._options.bounds import Bound, Offset, Point, Side, Time, parse
 
 
 def bound(option: str, text: str) -> Bound:
-    """What one option means."""
+    """The bound that one option means."""
     side: Side = "starting" if option.startswith("starting") else "ending"
     return parse_bound(side, {option.lower(): text}, LATEST)
 
 
 def points(value: object, option: str = "startingOffsets") -> object:
-    """What JSON with one point means."""
+    """The points of an option that is JSON with one point."""
     return bound(option, json.dumps({"orders": {"0": value}})).each
 
 
@@ -58,13 +58,13 @@ def test_an_id_is_the_point_before_its_message(mq: mqplug.Client) -> None:
     ],
 )
 def test_a_wrong_point_is_named(value: object, says: str) -> None:
-    """What is no point is a ConfigError that names its topic and partition."""
+    """An invalid point raises ConfigError with its topic and partition."""
     with pytest.raises(ConfigError, match=says):
         points(value)
 
 
 def test_an_end_is_never_the_earliest() -> None:
-    """-2 is no end."""
+    """-2 cannot be an end."""
     with pytest.raises(ConfigError, match="endingOffsets: orders\\[0\\] cannot be '-2'"):
         points(-2, "endingOffsets")
 
@@ -85,13 +85,13 @@ def test_an_end_is_never_the_earliest() -> None:
     ],
 )
 def test_a_wrong_text_is_named(option: str, text: str, says: str) -> None:
-    """A text of another shape is a ConfigError that names the option and the place."""
+    """A malformed text raises ConfigError with the option and the place."""
     with pytest.raises(ConfigError, match=says):
         bound(option, text).check_topics(["orders"])
 
 
 def test_a_time_wins_over_times_and_they_over_offsets() -> None:
-    """As in spark-sql-kafka: startingTimestamp, then startingOffsetsByTimestamp, then startingOffsets."""
+    """As in spark-sql-kafka, startingTimestamp overrides startingOffsetsByTimestamp, which overrides the offsets."""
     given = {"startingoffsets": "earliest"}
     assert parse_bound("starting", given, LATEST) == Bound("startingOffsets", EARLIEST)
     given["startingoffsetsbytimestamp"] = '{"orders": {"0": 5, "1": "-1 week"}}'
@@ -107,14 +107,14 @@ def test_a_time_wins_over_times_and_they_over_offsets() -> None:
     [("-10 minutes", 600_000), ("- 1 hour", 3_600_000), ("-90S", 90_000), ("-2d", 172_800_000), ("-5 ms", 5)],
 )
 def test_relative_times(text: str, milliseconds: int) -> None:
-    """How long ago is a number and a unit behind a minus sign."""
+    """A relative time is a minus sign, a number and a unit."""
     for option in ("startingTimestamp", "startingOffsets", "endingTimestamp", "endingOffsets"):
         assert bound(option, text).everywhere == Time(milliseconds, relative=True)
 
 
 @pytest.mark.parametrize("text", ["1700000000", "9999999999"])
 def test_a_time_in_seconds_is_refused(text: str) -> None:
-    """A time of 1970 that would be one of our days in seconds is a mistake: the error says what to write."""
+    """A time in 1970 that would be a recent one in seconds is refused, and the error says what to write."""
     with pytest.raises(ConfigError, match=f"startingTimestamp.* looks like seconds.*{text}000"):
         bound("startingTimestamp", text)
     assert bound("startingTimestamp", f"{text}000").everywhere == Time(int(text) * 1000)
@@ -122,6 +122,6 @@ def test_a_time_in_seconds_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["yesterday", "-5", "1.5", "-10 fortnights", "", "9" * 20, "-9999999999 weeks"])
 def test_a_wrong_time_is_named(text: str) -> None:
-    """What is no time is a ConfigError that names its option."""
+    """An invalid time raises ConfigError with its option."""
     with pytest.raises(ConfigError, match=r"startingTimestamp.* must be a (time|duration), not"):
         bound("startingTimestamp", text)

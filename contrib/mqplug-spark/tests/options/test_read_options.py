@@ -1,4 +1,4 @@
-"""Options, before anything is asked of a broker."""
+"""Options of reads, before any request to a broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ URL = {"url": "kafka://localhost"}
 
 
 def test_defaults_read_all_that_is_stored() -> None:
-    """Without more options a read goes from the earliest to the latest, and fails on loss; a stream from the latest."""
+    """By default, a batch reads from the earliest to the latest, a stream from the latest, and both fail on loss."""
     made = options()
     assert (made.starting, made.ending) == (Bound("startingOffsets", EARLIEST), Bound("endingOffsets", LATEST))
     assert (made.include_headers, made.include_id, made.fail_on_data_loss) == (False, False, True)
@@ -23,7 +23,7 @@ def test_defaults_read_all_that_is_stored() -> None:
 
 
 def test_names_of_options_have_no_case() -> None:
-    """Option names are the same in any case, and so are their words."""
+    """Case is ignored in option names and in words that are values."""
     assert options(INCLUDEHEADERS="True", startingoffsets="Latest") == options(
         includeHeaders="true", startingOffsets="latest"
     )
@@ -39,7 +39,7 @@ def test_names_of_options_have_no_case() -> None:
     ],
 )
 def test_topics_are_named_in_four_ways(given: dict[str, str], selection: TopicSelection) -> None:
-    """By name with commas between them, where spaces and repetitions do not count; by a pattern; or by partition."""
+    """Topics are selected by names with commas, ignoring spaces and duplicates; by a pattern; or by partition."""
     assert parse_options({**URL, **given}).topics == selection
 
 
@@ -63,7 +63,7 @@ def test_topics_are_named_in_four_ways(given: dict[str, str], selection: TopicSe
     ],
 )
 def test_what_is_missing_or_contradicts_is_named(given: dict[str, str], says: str) -> None:
-    """A missing or contradictory option is a ConfigError that names it."""
+    """A missing or contradictory option raises ConfigError with its name."""
     with pytest.raises(ConfigError, match=says):
         parse_options({**URL, **given})
 
@@ -97,7 +97,7 @@ def test_what_is_missing_or_contradicts_is_named(given: dict[str, str], says: st
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, str], says: str) -> None:
-    """An unknown option, or a wrong value, is a ConfigError that names it and what would be right."""
+    """An unknown option or a wrong value raises ConfigError, which says what would be right."""
     with pytest.raises(ConfigError, match=says):
         options(**given)
 
@@ -116,7 +116,7 @@ def test_a_wrong_option_is_named(given: dict[str, str], says: str) -> None:
     ],
 )
 def test_an_option_of_the_other_kind_of_read_is_refused(kind: Kind, name: str, text: str) -> None:
-    """Options of streams are refused in a batch, and the other way round; where only columns are asked for, neither."""
+    """Batches refuse options of streams, and streams those of batches; a call for the schema accepts both."""
     given = {**URL, "subscribe": "orders", name: text}
     with pytest.raises(ConfigError, match=f"{name}.*(is an option of|which is for streams)"):
         parse_options(given, kind)
@@ -124,7 +124,7 @@ def test_an_option_of_the_other_kind_of_read_is_refused(kind: Kind, name: str, t
 
 
 def test_a_table_of_the_catalog_may_have_a_path() -> None:
-    """CREATE TABLE ... USING mqplug hands over a provider and the table's place, which name nothing here."""
+    """CREATE TABLE ... USING mqplug passes a provider and the table's location, which are ignored."""
     given = {**URL, "subscribe": "orders"}
     table = {**given, "provider": "mqplug", "path": "file:/warehouse/orders"}
     assert parse_options(table) == parse_options(given)
@@ -133,7 +133,7 @@ def test_a_table_of_the_catalog_may_have_a_path() -> None:
 
 
 def test_the_limits_of_a_stream() -> None:
-    """What a trigger takes, how long it waits, the group and the checkpoint are parsed for streams."""
+    """Limits of a trigger, its delay, the group and the checkpoint are parsed for streams."""
     given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "50", "maxTriggerDelay": "30s", "commitGroup": "me"}
     given |= {"startingOffsets": "checkpoint:/some/path", "minPartitions": "3", "maxRecordsPerPartition": "7"}
     made = parse_options({**URL, "subscribe": "orders", **given}, "stream")
@@ -143,6 +143,6 @@ def test_the_limits_of_a_stream() -> None:
 
 
 def test_the_url_is_not_shown() -> None:
-    """The URL may hold a password, so the options do not show it."""
+    """The options do not show the URL, which may hold a password."""
     made = parse_options({"url": "kafka://me:hunter2@localhost", "subscribe": "orders"})
     assert "hunter2" not in repr(made)

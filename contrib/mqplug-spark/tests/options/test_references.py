@@ -16,7 +16,7 @@ SECRET = "p@ss/w?rd#"
 
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A secret in a variable and in a file, whose path this is."""
+    """The path of a file with a secret, which is also in a variable."""
     monkeypatch.setenv("ORDERS_SECRET", SECRET)
     path = tmp_path / "secret"
     path.write_text(SECRET + "\n")
@@ -24,14 +24,14 @@ def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_variable_and_a_file_are_read_where_they_are_used(secret: Path) -> None:
-    """``${NAME}`` is the variable, ``${file:PATH}`` the file without its last line's end, ``$${`` is ``${``."""
+    """``${NAME}`` is the variable, ``${file:PATH}`` the file without its final newline, and ``$${`` is ``${``."""
     assert resolve("password", "${ORDERS_SECRET}") == resolve("password", f"${{file:{secret}}}") == SECRET
     assert resolve("password", "a $${b} ${ORDERS_SECRET}") == f"a ${{b}} {SECRET}"
     assert resolve("password", "$NAME {x} }") == "$NAME {x} }"
 
 
 def test_what_a_url_refers_to_is_escaped_unless_it_is_the_whole_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A password may hold any character; a variable with a whole URL is taken as it is."""
+    """A password may hold any character; a variable with a whole URL is used unchanged."""
     assert resolve_url("kafka://me:${ORDERS_SECRET}@host") == "kafka://me:p%40ss%2Fw%3Frd%23@host"
     monkeypatch.setenv("ORDERS_URL", "kafka://me:x%40y@host")
     assert resolve_url("${ORDERS_URL}") == "kafka://me:x%40y@host"
@@ -45,13 +45,13 @@ def test_what_a_url_refers_to_is_escaped_unless_it_is_the_whole_url(monkeypatch:
     ],
 )
 def test_a_reference_to_nothing_is_named(text: str, says: str) -> None:
-    """A missing variable or file is a ConfigError that says for which processes to provide it."""
+    """A missing variable or file raises ConfigError, which says for which processes to provide it."""
     with pytest.raises(ConfigError, match=says):
         BackendSettings(url=text).connect()
 
 
 def test_settings_resolve_only_when_they_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What travels holds the reference; options of spark-sql-kafka may refer to secrets too."""
+    """Pickled settings hold only the reference; options of spark-sql-kafka may also refer to secrets."""
     mqplug.connect("rocksmq", path=str(tmp_path / "store")).close()
     made = parse_backend({"backend": "rocksmq", "path": "${ORDERS_PATH}", "sync": "os"}, {})
     monkeypatch.setenv("ORDERS_PATH", str(tmp_path / "store"))
@@ -63,6 +63,6 @@ def test_settings_resolve_only_when_they_connect(tmp_path: Path, monkeypatch: py
 
 
 def test_a_url_that_is_a_reference_takes_no_options_of_kafka() -> None:
-    """Its backend is not known before it is resolved."""
+    """Kafka options are refused, because the backend of such a URL is unknown until it is resolved."""
     with pytest.raises(ConfigError, match="no option says that the backend is kafka"):
         parse_backend({"url": "${ORDERS_URL}", "kafka.client.id": "me"}, {})

@@ -1,4 +1,4 @@
-"""Options of writes, before anything is asked of a broker."""
+"""Options of writes, before any request to a broker."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def options(**given: str) -> WriteOptions:
 
 
 def test_a_write_needs_no_options_but_its_backend() -> None:
-    """Without options rows name their topics, go where send_many puts them, and are written once for each call."""
+    """By default, rows name their topics, send_many chooses partitions, and each call writes the rows again."""
     made = options()
     assert (made.topic, made.partitioner, made.mark) == (None, "murmur2", None)
 
 
 def test_options_are_taken() -> None:
-    """Names ignore case; includeHeaders is taken as spark-sql-kafka takes it."""
+    """Case is ignored in names; includeHeaders is accepted as in spark-sql-kafka."""
     made = options(TOPIC="orders", partitioner="CRC32", Writer="import", number="7", includeHeaders="true")
     assert (made.topic, made.partitioner, made.mark) == ("orders", "crc32", WriteMark("import", 7))
 
@@ -53,13 +53,13 @@ def test_options_are_taken() -> None:
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, str], says: str) -> None:
-    """An unknown option, or a wrong value, is a ConfigError that names it and what would be right."""
+    """An unknown option or a wrong value raises ConfigError, which says what would be right."""
     with pytest.raises(ConfigError, match=says):
         options(**given)
 
 
 def test_a_stream_takes_what_spark_hands_down() -> None:
-    """Spark gives the sink of a stream the name of its query and the place of its checkpoint."""
+    """Spark passes the name of the query and the location of its checkpoint to the sink of a stream."""
     given = {"url": "kafka://localhost", "topic": "orders", "queryname": "copy", "checkpointlocation": "/c"}
     assert parse_stream_write_options(given).topic == "orders"
     with pytest.raises(ConfigError, match=r"start\(\) was given a path"):
@@ -67,6 +67,6 @@ def test_a_stream_takes_what_spark_hands_down() -> None:
 
 
 def test_a_stream_has_a_mark_of_its_own() -> None:
-    """A streaming write is marked by its query and batch, so the options that mark a batch write are refused."""
+    """A streaming write is marked with its query and batch, so it refuses the options that mark a batch write."""
     with pytest.raises(ConfigError, match="foreachBatch"):
         parse_stream_write_options({"url": "kafka://localhost", "writer": "import", "number": "1"})

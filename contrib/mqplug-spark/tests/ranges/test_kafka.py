@@ -1,4 +1,4 @@
-"""What is particular to Kafka: offsets that hold no message."""
+"""A peculiarity of Kafka: offsets without a message."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer
 
 
-@pytest.mark.timeout(120)  # the first test that asks for Kafka starts it
+@pytest.mark.timeout(120)  # the first test that needs Kafka starts it
 def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServer) -> None:
-    """The marker of a transaction takes an offset and holds no message: a read passes it and ends at once."""
+    """A transaction marker has an offset but is no message: a read passes it and ends at once."""
     topic = new_name("payments")
     hasty = options(subscribe=topic, pollTimeoutMs="10000")
     with mqplug.connect(kafka_server.url) as mq:

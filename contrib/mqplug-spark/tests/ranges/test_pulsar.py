@@ -1,4 +1,4 @@
-"""What is particular to Pulsar: topics in other namespaces."""
+"""A peculiarity of Pulsar: topics in other namespaces."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.night
-@pytest.mark.timeout(180)  # the first test that asks for Pulsar starts it
+@pytest.mark.timeout(180)  # the first test that needs Pulsar starts it
 def test_a_pattern_of_full_names_selects_topics(shared_pulsar: PulsarServer) -> None:
-    """A pattern that begins with persistent:// finds the topics that mqplug.matching finds."""
+    """A pattern that begins with persistent:// selects the same topics as mqplug.matching."""
     name = new_name("orders")
     full = f"persistent://public/default/{name}"
     with mqplug.connect(shared_pulsar.url) as mq:

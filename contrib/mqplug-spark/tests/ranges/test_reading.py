@@ -16,25 +16,25 @@ from mqplug_spark._ranges.task_rows import read_planned
 
 
 def another() -> mqplug.Client:
-    """One more client of the store that the fixture ``mq`` keeps."""
+    """Another client of the store that the fixture ``mq`` keeps."""
     return mqplug.connect("memory://orders")
 
 
 def read(wanted: ReadRange, made: ReadOptions) -> Iterator[mqplug.Batch]:
-    """The batches of a range, by a client of its own."""
+    """The batches of a range, read by a new client."""
     with another() as client:
         yield from read_planned(lambda: client, mqplug.Client.close, wanted, made)
 
 
 def send(mq: mqplug.Client, count: int, partition: int = 0) -> list[mqplug.MessageId]:
-    """Send so many numbers to one partition; returns their ids."""
+    """Send this many numbers to one partition. Return their ids."""
     with mq.producer("orders") as out:
         sent = out.send_many([mqplug.Record(str(n).encode(), partition=partition) for n in range(count)])
     return [each for each in sent if isinstance(each, mqplug.MessageId)]
 
 
 def planned(mq: mqplug.Client, made: ReadOptions) -> ReadRange:
-    """The first range that is planned now."""
+    """The first range of a plan made now."""
     return plan_ranges(mq, made)[0]
 
 
@@ -44,12 +44,12 @@ def values(wanted: ReadRange, made: ReadOptions) -> list[int]:
 
 
 def trim(mq: mqplug.Client, message_id: mqplug.MessageId) -> None:
-    """Remove what lies before a message."""
+    """Remove the messages before one."""
     mq.trim("orders", {message_id.log.partition: Position(message_id.log, message_id.coordinates)})
 
 
 def test_a_range_ends_where_it_was_planned(mq: mqplug.Client) -> None:
-    """What is sent after the planning is not read."""
+    """Messages sent after the planning are not read."""
     send(mq, 5)
     wanted = planned(mq, options())
     send(mq, 5)
@@ -71,7 +71,7 @@ def test_more_than_one_batch(mq: mqplug.Client) -> None:
 
 
 def test_what_retention_took_since_the_planning_is_an_error(mq: mqplug.Client) -> None:
-    """A range whose start was removed meanwhile is PositionLost."""
+    """A range whose start was removed after the planning raises PositionLost."""
     sent = send(mq, 5)
     wanted = planned(mq, options())
     trim(mq, sent[2])
@@ -80,7 +80,7 @@ def test_what_retention_took_since_the_planning_is_an_error(mq: mqplug.Client) -
 
 
 def test_what_retention_took_is_stepped_over_where_allowed(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnDataLoss=false what is left of the range is read, and what is lost is counted in the log."""
+    """With failOnDataLoss=false, the remaining messages of the range are read, and the log counts the lost ones."""
     lenient = options(failOnDataLoss="false")
     sent = send(mq, 5)
     wanted = planned(mq, lenient)
@@ -90,7 +90,7 @@ def test_what_retention_took_is_stepped_over_where_allowed(mq: mqplug.Client, ca
 
 
 def test_a_range_of_which_nothing_is_left_ends(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnDataLoss=false a range that is gone as a whole is empty, though more messages follow it."""
+    """With failOnDataLoss=false, a range that is gone completely is empty, although messages follow it."""
     lenient = options(failOnDataLoss="false")
     send(mq, 5)
     wanted = planned(mq, lenient)
@@ -102,7 +102,7 @@ def test_a_range_of_which_nothing_is_left_ends(mq: mqplug.Client, caplog: pytest
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_retention_overtakes_a_reader(mq: mqplug.Client, allowed: bool) -> None:
-    """What is removed between two batches is an error, or is stepped over where that was allowed."""
+    """Messages removed between two batches are an error, or are skipped if that is allowed."""
     made = options(failOnDataLoss=str(not allowed))
     sent = [message_id for _ in range(3) for message_id in send(mq, 15_000)]
     batches = read(planned(mq, made), made)
@@ -116,7 +116,7 @@ def test_retention_overtakes_a_reader(mq: mqplug.Client, allowed: bool) -> None:
 
 
 def test_a_backend_that_does_not_answer_ends_in_a_timeout(mq: mqplug.Client) -> None:
-    """Where stored messages do not come, the read ends with a Timeout that names the partition."""
+    """If stored messages do not arrive, the read raises a Timeout that names the partition."""
     hasty = options(pollTimeoutMs="200")
     send(mq, 1)
     wanted = planned(mq, hasty)
@@ -126,7 +126,7 @@ def test_a_backend_that_does_not_answer_ends_in_a_timeout(mq: mqplug.Client) -> 
 
 
 def test_a_connection_that_fails_is_tried_again(mq: mqplug.Client) -> None:
-    """A task whose backend is not there for a moment reads all the same."""
+    """A task whose backend is briefly unreachable still reads everything."""
     send(mq, 5)
     failures = [ConnectError("nobody is there"), ConnectError("still nobody")]
 
@@ -141,7 +141,7 @@ def test_a_connection_that_fails_is_tried_again(mq: mqplug.Client) -> None:
 
 
 def test_a_client_that_is_closed_meanwhile_is_replaced(mq: mqplug.Client) -> None:
-    """A task whose client is closed under it asks for another one, and neither loses nor repeats a message."""
+    """A task whose client is closed by other code gets a new one, and neither loses nor repeats a message."""
     for _ in range(3):
         send(mq, 9_000)
     dropped: list[mqplug.Client] = []
@@ -156,7 +156,7 @@ def test_a_client_that_is_closed_meanwhile_is_replaced(mq: mqplug.Client) -> Non
 
 
 def test_a_connection_that_goes_on_failing_is_an_error(mq: mqplug.Client) -> None:
-    """When nothing came for as long as pollTimeoutMs says, the task fails with the last error."""
+    """If nothing arrives within pollTimeoutMs, the task fails with the last error."""
     hasty = options(pollTimeoutMs="300")
     send(mq, 1)
 

@@ -1,4 +1,4 @@
-"""What is particular to a RocksMQ store: one process owns it, and that process may go."""
+"""A peculiarity of RocksMQ: one process owns a store, and that process may die."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ with mqplug.connect(sys.argv[1]) as mq:
 
 
 def test_the_owner_of_a_store_dies_while_it_is_read(tmp_path: Path) -> None:
-    """A task goes on where it was when the process that served it is killed: nothing is lost or repeated."""
+    """A task continues where it was if the process that serves it is killed: nothing is lost or repeated."""
     url = f"rocksmq://{tmp_path}"
     command = [sys.executable, "-c", OWNER, url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:

@@ -1,4 +1,4 @@
-"""Ranges in parts."""
+"""Ranges that are split into parts."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def edges(parts: list[ReadRange]) -> list[tuple[int, int, int]]:
 
 
 def test_without_options_ranges_stay_as_they_are() -> None:
-    """A partition is a task, and nothing is asked of the backend."""
+    """Each partition is one task, and no request is sent to the backend."""
     whole = ranges((0, 7), (3, 9))
     assert split_ranges(client(able=False), whole, options()) == whole
 
 
 def test_no_part_has_more_than_the_most() -> None:
-    """MaxRecordsPerPartition bounds each part; the parts of a range are of equal size."""
+    """The option maxRecordsPerPartition bounds each part; the parts of a range have equal sizes."""
     parts = split_ranges(client(), ranges((0, 7), (3, 9)), options(maxRecordsPerPartition="3"))
     assert edges(parts) == [(0, 0, 2), (0, 2, 4), (0, 4, 7), (1, 3, 6), (1, 6, 9)]
 
 
 def test_there_are_no_fewer_parts_than_the_least() -> None:
-    """MinPartitions splits the larger ranges more often; where there are enough, none is split."""
+    """The option minPartitions splits larger ranges into more parts, and none if there are enough ranges."""
     parts = split_ranges(client(), ranges((0, 80), (0, 20)), options(minPartitions="5"))
     assert edges(parts) == [(0, 0, 20), (0, 20, 40), (0, 40, 60), (0, 60, 80), (1, 0, 20)]
     assert len(split_ranges(client(), ranges((0, 80), (0, 20)), options(minPartitions="2"))) == 2
 
 
 def test_a_backend_without_arithmetic_refuses() -> None:
-    """Where positions cannot be counted, both options are refused by name."""
+    """If positions cannot be counted, both options are refused by name."""
     for name in ("minPartitions", "maxRecordsPerPartition"):
         with pytest.raises(Unsupported, match=f"{name} needs positions.*each partition is a task"):
             split_ranges(client(able=False), ranges((0, 7)), options(**{name: "3"}))
@@ -57,7 +57,7 @@ def test_a_backend_without_arithmetic_refuses() -> None:
     most=st.none() | st.integers(1, 40),
 )
 def test_parts_are_the_same_messages(spans: list[tuple[int, int]], least: int | None, most: int | None) -> None:
-    """Whatever is asked for, the parts of a range follow each other without gap, and keep to both bounds."""
+    """For any options, the parts of a range adjoin without gaps and respect both bounds."""
     whole = ranges(*((start, start + size) for start, size in spans))
     wanted = {"minPartitions": least, "maxRecordsPerPartition": most}
     made = options(**{name: str(each) for name, each in wanted.items() if each is not None})

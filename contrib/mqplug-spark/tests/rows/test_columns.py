@@ -17,7 +17,7 @@ HEADER = StructType([StructField("key", StringType(), nullable=False), StructFie
 
 
 def received(mq: mqplug.Client) -> mqplug.Batch:
-    """Two messages: one with everything, one with nothing but a time."""
+    """Two messages: one with everything, one with only a time."""
     with mq.producer("orders") as out:
         out.send(b"v", key=b"k", headers=[("a", b"1"), ("a", None)], timestamp=1_700_000_000_123, partition=0)
         out.send(None, timestamp=1_700_000_000_124, partition=0)
@@ -26,7 +26,7 @@ def received(mq: mqplug.Client) -> mqplug.Batch:
 
 
 def test_the_columns_are_those_of_spark_sql_kafka_and_on_request_the_id() -> None:
-    """Spark is told the columns of spark-sql-kafka; the id only if it is asked for, behind them."""
+    """The schema has the columns of spark-sql-kafka, followed by the id only on request."""
     known = "key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
     assert all_columns().spark_schema().simpleString() == f"struct<{known}>"
     assert all_columns(include_id=True).spark_schema().simpleString() == f"struct<{known},id:string>"
@@ -40,7 +40,7 @@ def test_headers_are_a_column_where_they_are_asked_for() -> None:
 
 
 def test_a_batch_has_exactly_the_types_that_spark_wants(mq: mqplug.Client) -> None:
-    """The Arrow types are those of the Spark types, down to the name of a list's element and the time zone."""
+    """The Arrow types equal those of the Spark types, down to the name of a list's element and the time zone."""
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
     wanted = {
         "key": pa.binary(),
@@ -58,7 +58,7 @@ def test_a_batch_has_exactly_the_types_that_spark_wants(mq: mqplug.Client) -> No
 
 
 def test_each_message_is_a_row(mq: mqplug.Client) -> None:
-    """A row holds what its message holds; a tombstone's value and a missing key are null."""
+    """A row holds the parts of its message; a tombstone's value and a missing key are null."""
     batch = received(mq)
     rows = all_columns(include_headers=True, include_id=True).record_batch(batch).to_pylist()
     assert [(row["key"], row["value"], row["offset"]) for row in rows] == [(b"k", b"v", 0), (None, None, 1)]
@@ -70,13 +70,13 @@ def test_each_message_is_a_row(mq: mqplug.Client) -> None:
 
 
 def test_a_schema_of_spark_chooses_columns() -> None:
-    """Columns that are named with their types are those that are read."""
+    """The columns of a schema are the ones that are read."""
     wanted = StructType([StructField("id", StringType()), StructField("value", BinaryType())])
     assert chosen_columns(wanted) == ReadColumns(("id", "value"))
 
 
 def test_offset_is_null_where_ids_have_several_parts() -> None:
-    """A backend whose ids are more than one number has no offsets; its ids are there all the same."""
+    """A backend whose ids have several parts has no offsets, but ids."""
     log = Log("pulsar", "here", "orders", 0)
     batch = Batch(log, Position(log, (7, 1, 1)), 1, ListColumns([(7, 1, 0)], [b"v"], [None], [()], [0], [0]))
     (row,) = ReadColumns(("offset", "id")).record_batch(batch).to_pylist()
@@ -101,13 +101,13 @@ def test_columns_come_in_the_order_of_the_schema(mq: mqplug.Client) -> None:
     ],
 )
 def test_a_column_that_is_not_there_is_named(field: StructField, says: str) -> None:
-    """A schema with an unknown column, or another type, is a ConfigError that says what there is."""
+    """A schema with an unknown column or a wrong type raises ConfigError, which says what is expected."""
     with pytest.raises(ConfigError, match=says):
         chosen_columns(StructType([field]))
 
 
 def test_a_time_that_spark_does_not_have_is_null(mq: mqplug.Client) -> None:
-    """A foreign producer's nanoseconds and a time before the year 1 do not keep their batch from being read."""
+    """Another producer's nanoseconds, or a time before the year 1, do not prevent reading their batch."""
     times = [1_700_000_000_000_000_000, 1_700_000_000_000, -(10**15), -5, 253_402_300_799_999]
     batch = received(mq)
     columns = ListColumns([(each,) for each in range(5)], [b"v"] * 5, [None] * 5, [()] * 5, times, times)
@@ -119,7 +119,7 @@ def test_a_time_that_spark_does_not_have_is_null(mq: mqplug.Client) -> None:
 
 
 def test_batches_without_headers_and_rows_are_read(mq: mqplug.Client) -> None:
-    """Headers are null where there are none, in a batch without any and in one without messages."""
+    """Missing headers are null; a batch without headers and a batch without messages can be read."""
     with mq.producer("orders") as out:
         out.send(b"v", partition=1)
     with mq.consumer("orders", start=mqplug.EARLIEST, partitions=[1]) as consumer:
@@ -130,7 +130,7 @@ def test_batches_without_headers_and_rows_are_read(mq: mqplug.Client) -> None:
 
 
 def test_who_set_a_timestamp_is_told_where_the_backend_knows() -> None:
-    """The column timestampType is that of the batch: 0 for the producer, 1 for the log, null if it is not known."""
+    """The column timestampType comes from the batch: 0 for the producer, 1 for the log, null if unknown."""
     log = Log("kafka", "here", "orders", 0)
 
     class Typed(ListColumns):

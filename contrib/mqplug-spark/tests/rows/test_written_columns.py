@@ -1,4 +1,4 @@
-"""The schema of rows to be written."""
+"""The schema of rows for a write."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_columns_of_spark_sql_kafka_and_timestamp_are_taken() -> None:
 
 
 def test_what_was_read_can_be_written() -> None:
-    """All columns of a read are taken: offset, timestampType and id mean nothing to a write."""
+    """A write accepts all columns of a read, and ignores offset, timestampType and id."""
     check_written_schema(all_columns(include_headers=True).spark_schema(), "orders")
 
 
@@ -65,12 +65,12 @@ def test_what_was_read_can_be_written() -> None:
     ],
 )
 def test_other_columns_are_named(columns: dict[str, DataType], topic: str | None, says: str) -> None:
-    """A column that is unknown, missing or of another type is a ConfigError that names it."""
+    """A column that is unknown, missing or of another type raises ConfigError with its name."""
     with pytest.raises(ConfigError, match=says):
         check_written_schema(schema(**columns), topic)
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
-    """Spark allows two columns of one name; here nobody could say which one is meant."""
+    """Spark allows two columns of one name, but a write cannot know which one is meant."""
     with pytest.raises(ConfigError, match="duplicate column 'value'"):
         check_written_schema(schema(value=TEXT).add("value", "binary"), "orders")

@@ -1,4 +1,4 @@
-"""From batches of Spark to batches that are sent, and the rows that cannot be."""
+"""Conversion of Spark's batches to batches for sending, and errors for rows that cannot be sent."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ TYPES = {
 
 
 def batch(**columns: list[Any]) -> pa.RecordBatch:
-    """A batch as Spark hands it over."""
+    """A batch as Spark passes it."""
     return pa.record_batch([pa.array(values, TYPES[name]) for name, values in columns.items()], names=list(columns))
 
 
 def rows(*batches: pa.RecordBatch, topic: str | None = "orders") -> WrittenRows:
-    """The rows of task 3, for topics of two partitions that take messages of up to 100 bytes."""
+    """The rows of task 3, for topics with two partitions and messages of up to 100 bytes."""
     return WrittenRows(iter(batches), 3, topic, 100, lambda _: 2)
 
 
 def test_rows_of_one_topic_stay_together() -> None:
-    """A batch is passed on with the columns that are sent, and with the numbers of its rows in the task."""
+    """A batch keeps the columns that are sent, and the numbers of its rows in the task."""
     made = rows(batch(value=[b"1", b"2"], offset=[7, 8]), batch(value=[]), batch(value=[None]))
     first, second = made
     assert (first.topic, first.columns.to_pydict(), list(first.numbers)) == ("orders", {"value": [b"1", b"2"]}, [0, 1])
@@ -50,7 +50,7 @@ def test_rows_are_split_by_topic() -> None:
 
 
 def test_the_option_overrides_the_column() -> None:
-    """With the option topic, the column may name anything."""
+    """With the option topic, the column is ignored."""
     (only,) = rows(batch(value=[b"0", b"1"], topic=["b", None]), topic="orders")
     assert (only.topic, only.columns.schema.names) == ("orders", ["value"])
 
@@ -74,7 +74,7 @@ def test_strings_are_sent_as_utf8(kind: pa.DataType) -> None:
     ],
 )
 def test_a_bad_row_is_named(columns: dict[str, list[Any]], says: str) -> None:
-    """The error names the column and the row, and shows nothing of its content."""
+    """The error names the column and the row, but shows none of its content."""
     made = rows(batch(value=[b"x"] * 10), batch(value=[b"secret", b"b", b"c"], **columns))
     with pytest.raises(InvalidRecord, match=says) as refused:
         list(made)
@@ -82,7 +82,7 @@ def test_a_bad_row_is_named(columns: dict[str, list[Any]], says: str) -> None:
 
 
 def test_a_row_without_a_topic_is_named() -> None:
-    """A null topic is an error where no option names the topic."""
+    """A null topic is an error if no option names the topic."""
     with pytest.raises(InvalidRecord, match="'topic' of row 1 of task 3 is null"):
         list(rows(batch(value=[b"1", b"2"], topic=["a", None]), topic=None))
 
@@ -92,13 +92,13 @@ def test_a_row_without_a_topic_is_named() -> None:
     [{"value": [b"", b"x" * 101]}, {"value": [b"", b"x" * 60], "key": [b"k" * 60, b"k" * 50]}],
 )
 def test_a_row_that_is_too_large_is_named(columns: dict[str, list[Any]]) -> None:
-    """A message that the backend would refuse is named before anything of its batch is sent."""
+    """A message that is too large for the backend raises an error before any of its batch is sent."""
     with pytest.raises(MessageTooLarge, match=r"'value' of row 1 of task 3 makes a message of 1\d\d bytes"):
         list(rows(batch(**columns)))
 
 
 def test_headers_count_for_the_size() -> None:
-    """Headers are part of a message; many small rows together may be larger than one message."""
+    """Headers count for the size of a message; many small rows together may exceed it."""
     fits = [{"key": "h", "value": b"x" * 50}]
     assert len(list(rows(batch(value=[b"v"] * 3, headers=[fits] * 3)))) == 1
     with pytest.raises(MessageTooLarge, match="row 2 "):
@@ -106,7 +106,7 @@ def test_headers_count_for_the_size() -> None:
 
 
 def test_added_partitions_are_seen() -> None:
-    """A partition that was added since is no error: the backend is asked again."""
+    """A partition that was added later is accepted: the backend is asked again."""
     counts = iter([2, 4])
     made = WrittenRows(
         iter([batch(value=[b"1"], partition=[1]), batch(value=[b"1"], partition=[3])]), 0, "orders", 100,

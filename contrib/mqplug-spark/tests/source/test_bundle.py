@@ -1,4 +1,4 @@
-"""The zip for executors that do not have mqplug."""
+"""The zip for executors without mqplug."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ with mqplug.connect("rocksmq", path=sys.argv[2]) as mq:
 
 
 def test_a_bundle_is_all_of_the_pure_python(tmp_path: Path) -> None:
-    """A program that has only the bundle, and what is compiled, finds the plugin in it and uses it."""
+    """A program with only the bundle and compiled packages finds the plugin and uses it."""
     bundle = tmp_path / "mqplug.zip"
     made = write_bundle(bundle, ["mqplug-rocksmq"])
     assert {each.partition(" ")[0] for each in made.held} >= {"attrs", "mqplug", "mqplug-rocksmq", "mqplug-spark"}
@@ -40,14 +40,14 @@ def test_a_bundle_is_all_of_the_pure_python(tmp_path: Path) -> None:
 
 
 def test_an_installed_native_part_is_named(tmp_path: Path) -> None:
-    """What a plugin's compiled part makes fast here has to be installed on the executors, too."""
+    """The compiled part of a plugin that is installed here is listed for installation on the executors."""
     pytest.importorskip("mqplug_kafka_native", reason="mqplug-kafka-native is not installed")
     made = write_bundle(tmp_path / "mqplug.zip", ["mqplug-kafka"])
     assert [each.partition("==")[0] for each in made.left] == ["confluent-kafka", "mqplug-kafka-native"]
 
 
 def test_a_bundle_is_the_same_file_each_time(tmp_path: Path) -> None:
-    """The same contents make the same bytes, with all installed plugins and without leftovers."""
+    """Equal contents make equal bytes, with all installed plugins and without leftovers."""
     for name in "ab":
         write_bundle(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -58,7 +58,7 @@ def test_a_bundle_is_the_same_file_each_time(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It names what the zip holds, and what has to be installed on executors; a wrong call ends with a reason."""
+    """The command lists the contents, and the packages to install on executors; a wrong call prints a reason."""
     assert main([str(tmp_path / "mqplug.zip"), "mqplug-kafka"]) == 0
     assert "Install the compiled packages on every executor: pip install confluent-kafka==" in capsys.readouterr().out
     assert main([]) == 2

@@ -10,13 +10,13 @@ from pyspark_mqplug import DefaultSource
 
 
 def test_the_package_that_spark_looks_into_has_the_source() -> None:
-    """Spark takes DefaultSource from packages named pyspark_*."""
+    """Spark looks for DefaultSource in packages named pyspark_*."""
     assert DefaultSource is MqplugDataSource
     assert DefaultSource.name() == "mqplug"
 
 
 def test_looking_for_sources_imports_little() -> None:
-    """Spark imports the package in every program that names any source: nothing heavy comes with it."""
+    """The package, which Spark imports in every program that names any source, imports nothing heavy."""
     program = "import sys, pyspark_mqplug; print(*{'mqplug', 'attrs', 'pyarrow'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.strip() == ""

@@ -1,4 +1,4 @@
-"""What Spark calls, called without Spark."""
+"""The methods that Spark calls, called without Spark."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mqplug_spark._source import MqplugDataSource
 
 @pytest.mark.parametrize("nothing", [None, InputPartition(None)])
 def test_nothing_planned_is_nothing_read(nothing: InputPartition | None) -> None:
-    """Where no range was planned, releases of Spark hand over None or a partition of None: both have no rows."""
+    """If no range is planned, Spark passes None or a partition whose value is None: both have no rows."""
     assert list(MqplugReader(options(), all_columns()).read(nothing)) == []
 
 
 def test_a_reader_takes_filters_and_does_not_define_the_method() -> None:
-    """Spark refuses a reader that defines pushFilters while pushdown is off: it sees only the inherited one."""
+    """Spark refuses a reader that defines pushFilters while pushdown is off, so it must see the inherited one."""
     reader = MqplugReader(options(), all_columns())
     assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters
     sent: MqplugReader = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(reader))
@@ -39,14 +39,14 @@ def test_a_reader_takes_filters_and_does_not_define_the_method() -> None:
 
 
 def test_making_a_source_checks_nothing() -> None:
-    """Spark makes several sources of each kind: only a question for schema or reader looks at the options."""
+    """Spark creates several sources of each kind: only a call for the schema or a reader checks the options."""
     source = MqplugDataSource({"nonsense": "1"})
     with pytest.raises(Error, match="unknown option 'nonsense'"):
         source.schema()
 
 
 def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark prints the whole chain of an error, so what lies below our own error is left out."""
+    """Spark prints the whole chain of an error, so the causes of our error are removed."""
     native = OSError("native words")
 
     def connect(settings: BackendSettings) -> None:
@@ -70,7 +70,7 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_fixes_are_for_spark(kind: Callable[..., Error], fix: str | None, says: str) -> None:
-    """What a program that calls mqplug would write is not what a user of Spark can do: the fix is another one."""
+    """A fix for programs that call mqplug is replaced by one for users of Spark."""
 
     @cut_short
     def fail() -> None:
@@ -82,7 +82,7 @@ def test_fixes_are_for_spark(kind: Callable[..., Error], fix: str | None, says: 
 
 
 def test_tables_are_told_of_their_options() -> None:
-    """Spark passes no option of a table in its catalog: the error says how to give them."""
+    """Spark passes no options of a table in its catalog, and the error says how to give them."""
     source = MqplugDataSource({})
     for call in (source.schema, partial(source.writer, StructType([StructField("value", BinaryType())]), False)):
         with pytest.raises(ConfigError, match=r"Spark loses the options of CREATE TABLE.*WITH \(url"):
@@ -90,7 +90,7 @@ def test_tables_are_told_of_their_options() -> None:
 
 
 def test_tracebacks_are_hidden_as_long_as_an_error_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark leaves tracebacks out while a variable is set: it goes with our last error, so others keep theirs."""
+    """The variable that hides tracebacks goes with our last error, so other errors keep theirs."""
     monkeypatch.delenv(HIDE_TRACEBACK, raising=False)
 
     @cut_short
@@ -113,7 +113,7 @@ def test_tracebacks_are_hidden_as_long_as_an_error_lives(monkeypatch: pytest.Mon
 
 
 def test_a_user_who_hides_tracebacks_keeps_them_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that the user has set is left as it is, also when an error dies that came before."""
+    """A variable that the user has set is kept, even when an earlier error is collected."""
     monkeypatch.delenv(HIDE_TRACEBACK, raising=False)
     with pytest.raises(Error, match="unknown option 'nonsense'") as before:
         MqplugDataSource({"nonsense": "1"}).schema()
@@ -126,7 +126,7 @@ def test_a_user_who_hides_tracebacks_keeps_them_hidden(monkeypatch: pytest.Monke
 
 
 def test_a_stream_reader_that_cannot_be_made_says_so_when_it_is_used() -> None:
-    """Spark hides an error of streamReader behind its own: the first call of the reader raises it instead."""
+    """The first call of the reader raises the error, because Spark covers an error of streamReader with its own."""
     source = MqplugDataSource({"url": "kafka://localhost", "topic": "orders", "endingOffsets": "latest"})
     reader = source.streamReader(StructType([StructField("value", BinaryType())]))
     for call in (reader.initialOffset, reader.latestOffset, partial(reader.partitions, {}, {})):

@@ -1,4 +1,4 @@
-"""A stream's reader as PySpark 4.1 calls it, which tells no start and knows no limits."""
+"""A stream's reader as PySpark 4.1 calls it: without the start of a batch and without limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = StructType([StructField("partition", IntegerType()), StructField("valu
 
 @pytest.fixture
 def start(cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., UnlimitedStreamReader]:
-    """Return a function that makes a reader as a new run of a query does."""
+    """Return a function that creates a reader as a new run of a query does."""
     monkeypatch.setattr("mqplug_spark._stream_read.reader.HAS_LIMITS", False)
 
     def make(**options: str) -> UnlimitedStreamReader:
@@ -35,13 +35,13 @@ def start(cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> Call
 
 
 def stored(offset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an offset as Spark hands it back."""
+    """Return an offset in the form in which Spark returns it."""
     found: dict[str, Any] = json.loads(json.dumps(offset))
     return found
 
 
 def rows(reader: StreamReader, begin: Mapping[str, Any], end: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Return what a batch reads: partitions and numbers."""
+    """Return the rows of a batch: partitions and numbers."""
     return [
         (row["partition"], int(row["value"]))
         for planned in reader.partitions(stored(begin), stored(end))
@@ -51,7 +51,7 @@ def rows(reader: StreamReader, begin: Mapping[str, Any], end: Mapping[str, Any])
 
 
 def test_batches_join_over_a_restart(start: Callable[..., UnlimitedStreamReader], cluster: Cluster, topic: str) -> None:
-    """The end is asked for first, and the start then. A later run knows neither, and reads new partitions whole."""
+    """Spark asks for the end before the start. A later run knows neither, and reads new partitions completely."""
     send(cluster, topic, 3)
     reader = start(commitGroup=f"old-{topic}")
     first = reader.latestOffset()
@@ -70,7 +70,7 @@ def test_batches_join_over_a_restart(start: Callable[..., UnlimitedStreamReader]
 def test_latest_is_where_the_first_look_was(
     start: Callable[..., UnlimitedStreamReader], cluster: Cluster, topic: str
 ) -> None:
-    """What comes between the two questions is read by the next batch."""
+    """Messages that arrive between the two calls are read by the next batch."""
     send(cluster, topic, 3)
     reader = start(startingOffsets="latest")
     first = reader.latestOffset()
@@ -82,7 +82,7 @@ def test_latest_is_where_the_first_look_was(
 def test_retention_that_overtakes_a_stopped_query_is_noticed(
     start: Callable[..., UnlimitedStreamReader], cluster: Cluster, topic: str
 ) -> None:
-    """The end of a batch tells where each log began when it was planned."""
+    """The end of a batch holds the start of each log when it was planned, so losses are detected."""
     send(cluster, topic, 9)
     first = start(startingOffsets="latest").latestOffset()
     trim(cluster, send(cluster, topic, 3)[1])
@@ -96,7 +96,7 @@ def test_retention_that_overtakes_a_stopped_query_is_noticed(
 def test_a_first_batch_runs_again_though_partitions_joined(
     start: Callable[..., UnlimitedStreamReader], cluster: Cluster, topic: str
 ) -> None:
-    """Its start is asked for again, and has a partition that its end does not have: that is for the next batch."""
+    """Spark asks for the start again, which has a partition that the end does not have: the next batch reads it."""
     send(cluster, topic, 3)
     first = start().latestOffset()
     cluster.client.add_partitions(topic, 3)
@@ -108,6 +108,6 @@ def test_a_first_batch_runs_again_though_partitions_joined(
 
 @pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
 def test_limits_are_refused_by_name(start: Callable[..., UnlimitedStreamReader], limit: str) -> None:
-    """Without a start there are no limits, and the error names the PySpark that has them."""
+    """Limits need the start of a batch: the error names the PySpark that passes it."""
     with pytest.raises(Unsupported, match=rf"{limit} needs PySpark 4\.2 or newer"):
         start(**{limit: "10"})

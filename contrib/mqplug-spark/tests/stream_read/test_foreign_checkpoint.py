@@ -1,4 +1,4 @@
-"""Reading the place of a stopped query of spark-sql-kafka from the files of its checkpoint."""
+"""Reading the position of a stopped query of spark-sql-kafka from its checkpoint."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def write(folder: Path, name: str, *lines: str) -> None:
 
 
 def offsets(*numbers: int, topic: str = "orders") -> str:
-    """The offsets of a topic as the connector stores them."""
+    """The offsets of a topic in the connector's format."""
     return json.dumps({topic: dict(enumerate(numbers))}, separators=(",", ":"))
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A query that finished batches 9 and 10 and planned 11."""
+    """The checkpoint of a query that finished batches 9 and 10 and planned 11."""
     for batch in (9, 10, 11):
         write(tmp_path, f"offsets/{batch}", "v1", METADATA, offsets(batch * 10, batch))
     write(tmp_path, "offsets/.11.crc", "x")
@@ -37,32 +37,32 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def places(*numbers: int, topic: str = "orders") -> dict[Partition, int]:
-    """The places of a topic."""
+    """The offsets of a topic by partition."""
     return {Partition(topic, partition): number for partition, number in enumerate(numbers)}
 
 
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
 def test_a_query_goes_on_behind_the_last_batch_that_is_done(checkpoint: Path, scheme: str) -> None:
-    """Batch 11 was planned and not done: it is planned anew."""
+    """Batch 11 was planned but not done, so it is planned anew."""
     assert read_places(f"{scheme}{checkpoint}/") == places(100, 10)
 
 
 def test_a_query_that_finished_no_batch_begins_where_it_began(tmp_path: Path) -> None:
-    """Then only the source's own file tells the start. Its first byte is no text."""
+    """If no batch is done, only the source's own file has the start. Its first byte is not text."""
     write(tmp_path, "offsets/0", "v1", METADATA, offsets(70, 7))
     write(tmp_path, "sources/0/0", "\0v1", offsets(40, 4))
     assert read_places(str(tmp_path)) == places(40, 4)
 
 
 def test_other_sources_of_the_query_are_passed_over(checkpoint: Path) -> None:
-    """A query may join topics with files and rates; several Kafka sources are read together."""
+    """A query may combine topics with files and rates; several Kafka sources are read together."""
     lines = ["-", '{"logOffset":3}', "17", offsets(5), offsets(6, topic="audit")]
     write(checkpoint, "offsets/10", "v1", METADATA, *lines)
     assert read_places(str(checkpoint)) == places(5) | places(6, topic="audit")
 
 
 def test_a_source_may_have_a_name(checkpoint: Path) -> None:
-    """Newer logs name the source in front of its offset."""
+    """Newer logs put the name of the source before its offset."""
     write(checkpoint, "offsets/10", "v2", METADATA, f"source-0:{offsets(5)}")
     assert read_places(str(checkpoint)) == places(5)
 
@@ -81,7 +81,7 @@ def test_a_source_may_have_a_name(checkpoint: Path) -> None:
     ],
 )
 def test_a_folder_that_is_no_such_checkpoint_is_named(tmp_path: Path, files: dict[str, list[str]], says: str) -> None:
-    """The error says what is wrong with it, and what to name."""
+    """The error says what is wrong with the folder, and which one to name."""
     for name, lines in files.items():
         write(tmp_path, name, *lines)
     with pytest.raises(ConfigError, match=says) as refused:
@@ -91,7 +91,7 @@ def test_a_folder_that_is_no_such_checkpoint_is_named(tmp_path: Path, files: dic
 
 
 def test_a_relative_path_is_one_of_the_driver(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative path is taken as Spark takes that of a checkpointLocation, and an error shows the whole path."""
+    """A relative path is resolved like Spark's checkpointLocation, and an error shows the whole path."""
     monkeypatch.chdir(checkpoint.parent)
     assert read_places(checkpoint.name) == places(100, 10)
     with pytest.raises(ConfigError, match=f"'{checkpoint.parent}/elsewhere' holds no batch"):
@@ -100,6 +100,6 @@ def test_a_relative_path_is_one_of_the_driver(checkpoint: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("path", ["wasb://container/x", "dbfs:/x"])
 def test_other_file_systems_are_refused_by_name(path: str) -> None:
-    """What the driver's Python cannot read is an error at once."""
+    """A file system that the driver's Python cannot read is an immediate error."""
     with pytest.raises(ConfigError, match=r"startingOffsets: the checkpoint .* cannot be read by the driver's Python"):
         read_places(path)

@@ -1,4 +1,4 @@
-"""How a limit is split over partitions, and when a batch waits."""
+"""The division of a limit among partitions, and the delay of batches."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from mqplug_spark._stream_read.limits import BatchDelay, shares
     ],
 )
 def test_shares(lags: list[int], most: int, expected: list[int]) -> None:
-    """Shares follow the lags, sum up to the limit, and leave no lagging partition without progress."""
+    """Shares are proportional to the lags, add up to the limit, and give each lagging partition progress."""
     found = shares(dict(enumerate(lags)), most)
     assert [found.get(partition, 0) for partition in range(len(lags))] == expected
 
 
 def test_shares_are_exact() -> None:
-    """Whatever the lags: the sum is the limit or all there is, each part is within its lag and near its proportion."""
+    """For any lags, the sum is the limit or the whole lag, and each share is within its lag and near its proportion."""
     chance = random.Random(7)
     for _ in range(2_000):
         lags = {each: chance.choice([0, 1, 2, 10, 1_000, 10**12]) for each in range(chance.randint(1, 9))}
@@ -46,7 +46,7 @@ def test_shares_are_exact() -> None:
 
 
 def test_the_first_batch_of_a_run_is_not_held_back() -> None:
-    """A query that starts takes what there is, as spark-sql-kafka does; later ones wait for enough messages."""
+    """The first batch takes the stored messages, as in spark-sql-kafka; later ones wait for enough messages."""
     delay = BatchDelay(100, 900)
     assert not delay.holds(1, now=5000)
     assert delay.holds(99, now=5001)
@@ -54,7 +54,7 @@ def test_the_first_batch_of_a_run_is_not_held_back() -> None:
 
 
 def test_a_batch_is_held_back_no_longer_than_its_delay() -> None:
-    """After maxTriggerDelay any message is enough; without one there is still no batch, and no new wait begins."""
+    """After maxTriggerDelay, one message is enough; without any, no batch is planned and no new wait begins."""
     delay = BatchDelay(100, 900)
     assert not delay.holds(1, now=0)
     assert delay.holds(5, now=899)

@@ -15,7 +15,7 @@ from queries import finished
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(300)  # the first test that asks for Spark or a broker starts it
+pytestmark = pytest.mark.timeout(300)  # the first test that needs Spark or a broker starts it
 
 Batches = dict[int, list[tuple[int, int]]]  # the partitions and numbers of each batch
 
@@ -43,9 +43,9 @@ def run(spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path) -> Ca
 def test_a_query_that_fails_goes_on_where_it_was(
     run: Callable[..., Batches], cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
-    """Batches are exact under a limit. The one that failed comes again as it was; a new partition is read whole.
+    """Batches are exact under a limit. A failed batch is repeated unchanged; a new partition is read completely.
 
-    The lag of the group is 0 in the end, and Spark's checkpoint holds the texts of positions as they are.
+    The lag of the group is 0 at the end, and Spark's checkpoint holds the texts of positions unchanged.
     """
     send(cluster, topic, 6_000, partition=0)
     send(cluster, topic, 2_000, partition=1)
@@ -75,7 +75,7 @@ def test_a_query_that_fails_goes_on_where_it_was(
 
 
 def test_what_ends_a_query_is_said_in_one_line(run: Callable[..., Batches]) -> None:
-    """The error of mqplug reaches the user of the query, with its fix and without its history."""
+    """The error of mqplug reaches the user of the query, with its fix and without its causes."""
     with pytest.raises(StreamingQueryException, match=r"TopicNotFound.*nowhere") as refused:
         run(subscribe="nowhere")
     assert "During handling" not in str(refused.value)

@@ -35,7 +35,7 @@ from mqplug_spark._options.read_options import parse_options
 if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer
 
-pytestmark = pytest.mark.timeout(180)  # the first test that asks for a broker starts it
+pytestmark = pytest.mark.timeout(180)  # the first test that needs a broker starts it
 
 CHECKPOINT = Path(__file__).parent / "spark-sql-kafka-4.2.0"
 TRIMMING = ("rocksmq", "kafka")
@@ -43,14 +43,14 @@ TRIMMING = ("rocksmq", "kafka")
 
 @pytest.fixture
 def query(cluster: Cluster, topic: str) -> Iterator[Callable[..., Query]]:
-    """Return a function that makes a query of the topic from the earliest, with more options."""
+    """Return a function that creates a query of the topic from the earliest, with additional options."""
     with queries(cluster.url, topic) as make:
         yield make
 
 
 @contextmanager
 def queries(url: str, topic: str) -> Iterator[Callable[..., Query]]:
-    """Yield what the fixture ``query`` returns."""
+    """Yield the function that the fixture ``query`` returns."""
     base = {"url": url, "subscribe": topic, "startingOffsets": "earliest", "pollTimeoutMs": "30000"}
 
     def make(**options: str) -> Query:
@@ -64,7 +64,7 @@ def queries(url: str, topic: str) -> Iterator[Callable[..., Query]]:
 
 @over("rocksmq", "kafka", "pulsar")
 def test_a_query_reads_everything_once(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
-    """Batches join without gap or overlap, over a restart too; where nothing came there is no batch."""
+    """Batches adjoin without gap or overlap, also after a restart; without new messages there is no batch."""
     made = query().start()
     assert made.batch() is None or made.done
     send(cluster, topic, 100, partition=0)
@@ -82,7 +82,7 @@ def test_a_query_reads_everything_once(query: Callable[..., Query], cluster: Clu
 def test_a_batch_that_was_not_done_is_read_again_as_it_was(
     query: Callable[..., Query], cluster: Cluster, topic: str
 ) -> None:
-    """After a crash the planned batch comes again, with the same ranges, before anything new."""
+    """After a crash, the planned batch is repeated with the same ranges, before anything new."""
     send(cluster, topic, 100)
     made = query().start()
     first = made.batch(fail=True)
@@ -96,7 +96,7 @@ def test_a_batch_that_was_not_done_is_read_again_as_it_was(
 def test_a_query_begins_at_the_latest_and_loses_nothing(
     query: Callable[..., Query], cluster: Cluster, topic: str
 ) -> None:
-    """The default is latest. Spark asks twice where a query begins: what comes between is read."""
+    """The default is latest. Spark asks twice where a query begins; messages that arrive in between are read."""
     send(cluster, topic, 5)
     made = query(startingOffsets="").start()
     assert made.batch(fail=True) == [], "the first batch stores where the query began, which Spark does not"
@@ -110,7 +110,7 @@ def test_a_query_begins_at_the_latest_and_loses_nothing(
 
 @over("rocksmq", at_night=["kafka"])
 def test_a_limit_is_split_by_lag_and_exact(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
-    """80,000 messages with 20,000 for each trigger are four batches, each split as the partitions lag."""
+    """80,000 messages at 20,000 per trigger are four batches, each divided in proportion to the lags."""
     send(cluster, topic, 60_000, partition=0)
     send(cluster, topic, 20_000, partition=1)
     made = query(maxOffsetsPerTrigger="20000").start(available_now=True)
@@ -123,7 +123,7 @@ def test_a_limit_is_split_by_lag_and_exact(query: Callable[..., Query], cluster:
 def test_available_now_ends_at_what_was_there(
     query: Callable[..., Query], cluster: Cluster, topic: str, make_topic: Callable[..., str]
 ) -> None:
-    """Neither messages nor partitions that come during the run belong to it; the next run reads them."""
+    """Messages and partitions that are added during the run are left to the next run."""
     send(cluster, topic, 100)
     made = query(maxOffsetsPerTrigger="60", minOffsetsPerTrigger="50").start(available_now=True)
     assert numbers(made.batch()) == list(range(60))
@@ -139,7 +139,7 @@ def test_available_now_ends_at_what_was_there(
 
 @over("rocksmq", at_night=["kafka"])
 def test_a_trigger_that_takes_all_ignores_limits(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
-    """Trigger.Once asks for all there is."""
+    """Trigger.Once reads all messages."""
     send(cluster, topic, 500)
     made = query(maxOffsetsPerTrigger="60").start()
     assert numbers(made.batch(once=True)) == list(range(500))
@@ -147,7 +147,7 @@ def test_a_trigger_that_takes_all_ignores_limits(query: Callable[..., Query], cl
 
 @over("rocksmq")
 def test_a_batch_waits_for_enough_messages(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
-    """After the first batch of a run, one waits for minOffsetsPerTrigger, at most for maxTriggerDelay."""
+    """After the first batch of a run, each batch waits for minOffsetsPerTrigger, at most for maxTriggerDelay."""
     send(cluster, topic, 3)
     made = query(minOffsetsPerTrigger="10", maxTriggerDelay="1h").start()
     assert numbers(made.batch()) == [0, 1, 2]
@@ -166,7 +166,7 @@ def test_a_batch_waits_for_enough_messages(query: Callable[..., Query], cluster:
     "limit", ["maxOffsetsPerTrigger", pytest.param("minOffsetsPerTrigger", marks=pytest.mark.night)]
 )
 def test_limits_are_refused_by_name_where_positions_cannot_be_counted(query: Callable[..., Query], limit: str) -> None:
-    """Pulsar's positions cannot be advanced: the option is named before the first batch."""
+    """Pulsar's positions cannot be advanced: an error names the option before the first batch."""
     with pytest.raises(Unsupported, match=f"{limit} needs positions that can be counted"):
         query(**{limit: "10"}).start().batch()
 
@@ -175,7 +175,7 @@ def test_limits_are_refused_by_name_where_positions_cannot_be_counted(query: Cal
 def test_partitions_and_topics_that_come_later_begin_at_their_first_message(
     query: Callable[..., Query], cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
-    """Also when they come while the query is stopped, and when their first batch is read again."""
+    """New partitions and topics are read completely, even if they are added while the query is stopped."""
     first = make_topic(partitions=1)
     send(cluster, first, 3)
     made = query(subscribe="", subscribePattern=f"{first}.*", startingOffsets="latest").start()
@@ -201,7 +201,7 @@ def test_partitions_and_topics_that_come_later_begin_at_their_first_message(
 def test_retention_that_overtakes_a_query_is_an_error_or_a_step(
     query: Callable[..., Query], cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The error names topic and range; where losses are allowed, the log counts them and the rest is read."""
+    """The error names topic and range; if losses are allowed, the log counts them and the rest is read."""
     sent = send(cluster, topic, 100)
     made = query(maxOffsetsPerTrigger="10").start()
     assert numbers(made.batch()) == list(range(10))
@@ -222,7 +222,7 @@ def test_retention_that_overtakes_a_query_is_an_error_or_a_step(
 def test_retention_that_overtakes_a_planned_batch_is_an_error_in_its_task(
     query: Callable[..., Query], cluster: Cluster, topic: str
 ) -> None:
-    """A batch that was planned and not done is not silently shorter when it is read again."""
+    """A batch that was planned but not done is not silently shorter when it is read again."""
     sent = send(cluster, topic, 100)
     made = query().start()
     made.batch(fail=True)
@@ -239,7 +239,7 @@ def test_retention_that_overtakes_a_planned_batch_is_an_error_in_its_task(
 def test_a_topic_made_again_is_an_error(
     query: Callable[..., Query], cluster: Cluster, make_topic: Callable[..., str], lenient: str
 ) -> None:
-    """In a running query, and in one that starts again from its checkpoint."""
+    """A recreated topic is an error in a running query, and in one that restarts from its checkpoint."""
     again = make_topic()
     send(cluster, again, 5)
     made = query(subscribe=again, failOnDataLoss=lenient).start()
@@ -256,7 +256,7 @@ def test_a_topic_made_again_is_an_error(
 def test_a_topic_made_again_on_pulsar_is_a_loss(
     query: Callable[..., Query], cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
-    """Its positions do not tell a new topic from an old one that retention has emptied: both are a loss."""
+    """Pulsar's positions do not distinguish a new topic from one that retention has emptied: both are a loss."""
     again = make_topic()
     send(cluster, again, 5)
     made = query(subscribe=again).start()
@@ -276,7 +276,7 @@ def test_a_topic_made_again_on_pulsar_is_a_loss(
 def test_a_deleted_topic_is_a_loss(
     query: Callable[..., Query], cluster: Cluster, topic: str, make_topic: Callable[..., str]
 ) -> None:
-    """It is an error; where losses are allowed the others are read, and its place is kept."""
+    """A deleted topic is an error; if losses are allowed, the others are read, and its position is kept."""
     gone = make_topic()
     send(cluster, gone, 5)
     made = query(subscribe=f"{topic},{gone}", failOnDataLoss="false").start()
@@ -304,7 +304,7 @@ def behind(cluster: Cluster, topic: str) -> int:
 
 @over("rocksmq", "kafka", "pulsar")
 def test_a_group_follows_the_query(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
-    """The lag of commitGroup is that of the query when the last batch was planned, over restarts too."""
+    """The lag of commitGroup is the query's lag when the last batch was planned, also after restarts."""
     send(cluster, topic, 5)
     made = query(commitGroup=f"lag-{topic}").start()
     made.batch()
@@ -323,7 +323,7 @@ def test_a_group_follows_the_query(query: Callable[..., Query], cluster: Cluster
 def test_a_group_with_consumers_of_its_own_is_refused(
     query: Callable[..., Query], cluster: Cluster, topic: str
 ) -> None:
-    """A query that starts does not move a group that somebody uses; one that runs goes on."""
+    """A starting query does not move a group that has consumers; a running query continues."""
     send(cluster, topic, 3)
     with cluster.client.consumer(topic, group=f"used-{topic}") as consumer:
         assert consumer.receive(20) is not None
@@ -342,7 +342,7 @@ def test_a_group_with_consumers_of_its_own_is_refused(
 def test_a_checkpoint_of_spark_sql_kafka_is_taken_over(
     query: Callable[..., Query], cluster: Cluster, topic: str, tmp_path: Path, scheme: str
 ) -> None:
-    """The files are of a real query of the connector: batch 1 ended at 3000 and 1000, and batch 2 was not done."""
+    """The files come from a real query of the connector: batch 1 ended at 3000 and 1000, and batch 2 was not done."""
     checkpoint = tmp_path / "checkpoint"
     copytree(CHECKPOINT, checkpoint)
     for file in (checkpoint / "offsets").iterdir():
@@ -366,7 +366,7 @@ def test_a_checkpoint_of_spark_sql_kafka_is_taken_over(
 
 @pytest.mark.disturbs
 def test_a_broker_that_is_killed_and_comes_back(kafka_server: KafkaServer) -> None:
-    """A query plans its next batch while the broker is away: it gets what is stored when that is back."""
+    """A query that plans its next batch while the broker is down gets the stored messages when it is back."""
     topic = new_name("orders")
     with mqplug.connect(kafka_server.url) as client, queries(kafka_server.url, topic) as query:
         client.create_topic(topic)
@@ -384,7 +384,7 @@ def test_a_broker_that_is_killed_and_comes_back(kafka_server: KafkaServer) -> No
 
 @over("pulsar")
 def test_a_new_ledger_is_no_loss(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
-    """When a broker loads a topic anew, positions move on without messages, and an empty ledger is dropped."""
+    """When a broker reloads a topic, positions advance without messages, and an empty ledger is dropped."""
     send(cluster, topic, 5)
     made = query(pollTimeoutMs="15000").start()
     made.batch()
@@ -400,7 +400,7 @@ def test_a_new_ledger_is_no_loss(query: Callable[..., Query], cluster: Cluster, 
 
 
 def unload(cluster: Cluster, topic: str, partition: int) -> None:
-    """Make Pulsar's broker let go of a partition, as it does when it ends."""
+    """Make Pulsar's broker unload a partition, as it does when it stops."""
     admin = parse_qs(urlsplit(cluster.url).query)["admin_url"][0]
     url = f"{admin}/admin/v2/persistent/public/default/{topic}-partition-{partition}/unload"
     with urlopen(Request(url, method="PUT")) as answer:
@@ -410,7 +410,7 @@ def unload(cluster: Cluster, topic: str, partition: int) -> None:
 def test_starting_again_and_again_loses_and_repeats_nothing(
     query: Callable[..., Query], cluster: Cluster, topic: str
 ) -> None:
-    """Twenty runs, each ended in the midst of a batch, while somebody sends: each number is in exactly one batch."""
+    """In twenty runs, each stopped during a batch while messages arrive, each number is in exactly one batch."""
     chance = Random(15)
     made, batches = query(maxOffsetsPerTrigger="70" if cluster.has_offsets else ""), {}
     with ThreadPoolExecutor(1) as pool:
@@ -440,7 +440,7 @@ def send_from(cluster: Cluster, topic: str, first: int, amount: int) -> None:
 
 @over("rocksmq", at_night=["kafka"])
 def test_tasks_follow_from_the_offsets(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
-    """The options minPartitions and maxRecordsPerPartition split a batch, and the same batch always in the same way."""
+    """The options minPartitions and maxRecordsPerPartition split a batch, always in the same way."""
     send(cluster, topic, 100)
     made = query(maxRecordsPerPartition="30").start()
     made.batch(fail=True)

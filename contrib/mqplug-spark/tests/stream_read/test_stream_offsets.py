@@ -1,4 +1,4 @@
-"""What Spark stores of a stream, and what is planned from it."""
+"""The offsets of a stream that Spark stores, and the plan of a batch from them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def spans(ranges: list[ReadRange]) -> list[tuple[int, int, int]]:
 
 
 def test_an_offset_is_the_text_of_positions_by_topic_and_partition() -> None:
-    """Spark stores what users can read and write: a position for each partition."""
+    """Spark stores text that users can read and write: a position for each partition."""
     stored = reached(5, 7).to_store()
     assert stored == {"orders": {"0": str(at(0, 5)), "1": str(at(1, 7))}}
     assert StreamOffset.from_stored(json.loads(json.dumps(stored))) == reached(5, 7)
 
 
 def test_a_partition_that_joins_has_two_positions() -> None:
-    """Where it begins is stored with how far the batch reads, so that a batch read again begins there too."""
+    """The start of a new partition is stored with the end of its batch, so that a repeated batch begins there too."""
     joins = reached(5, 9, begun={1: 3})
     assert joins.to_store()["orders"]["1"] == f"{at(1, 3)} {at(1, 9)}"
     assert StreamOffset.from_stored(joins.to_store()) == joins
@@ -39,7 +39,7 @@ def test_a_partition_that_joins_has_two_positions() -> None:
 
 
 def test_equal_offsets_are_stored_as_equal_text() -> None:
-    """Spark compares the JSON: its order does not depend on the order in which partitions were found."""
+    """Spark compares the JSON, so its order does not depend on the order in which partitions were found."""
     numbers = list(range(12))
     one = StreamOffset({orders(number): at(number, 1) for number in numbers})
     other = StreamOffset({orders(number): at(number, 1) for number in reversed(numbers)})
@@ -59,7 +59,7 @@ def test_equal_offsets_are_stored_as_equal_text() -> None:
     ],
 )
 def test_a_foreign_offset_is_named(stored: dict[str, Any]) -> None:
-    """An offset that this source did not write is a ConfigError that shows it."""
+    """An offset that this source did not write raises ConfigError, which shows it."""
     with pytest.raises(ConfigError, match=r"the checkpoint holds an offset that mqplug did not store: .*orders"):
         StreamOffset.from_stored(stored)
 
@@ -71,14 +71,14 @@ def test_ranges_lie_between_two_offsets() -> None:
 
 
 def test_a_topic_that_was_made_again_is_never_read_on() -> None:
-    """Positions of another incarnation are an error, also where losses are allowed."""
+    """Positions of another incarnation are an error, even if losses are allowed."""
     end = StreamOffset({orders(0): at(0, 9, incarnation="new")})
     with pytest.raises(InvalidMessageId, match="'orders' was deleted and created again since the query read"):
         plan_batch(reached(3), end, LENIENT)
 
 
 def test_a_partition_that_is_gone_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
-    """It is an error, or one line in the log."""
+    """A partition that is gone is an error, or one line in the log."""
     with pytest.raises(PositionLost, match=r"orders\[1\] is gone.*Set failOnDataLoss=false"):
         plan_batch(reached(3, 4), reached(5), STRICT)
     losses = LossReports(fail=False)
@@ -89,7 +89,7 @@ def test_a_partition_that_is_gone_is_a_loss(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_step_over_lost_messages_is_stored(caplog: pytest.LogCaptureFixture) -> None:
-    """A batch that began behind a loss begins there again. One that Spark did not let us compare reports it then."""
+    """A batch that began after a loss begins there again. If its offsets were not compared, it reports the loss."""
     with caplog.at_level(logging.WARNING, "mqplug.spark"):
         assert spans(plan_batch(reached(2, 1), reached(9, 1, begun={0: 4}), STRICT)) == [(0, 4, 9)]
         assert caplog.text == ""
@@ -101,13 +101,13 @@ def test_a_step_over_lost_messages_is_stored(caplog: pytest.LogCaptureFixture) -
 
 
 def test_the_first_batch_begins_where_it_began() -> None:
-    """Spark asks anew where a query begins when the first batch runs again. The offset of the batch knows better."""
+    """When the first batch runs again, Spark asks anew where the query begins; the batch's own offset decides."""
     first = reached(5, 6, begun={0: 2, 1: 6})
     assert spans(plan_batch(reached(9, 9, 9), first, STRICT)) == [(0, 2, 5)]
 
 
 def test_before_pyspark_4_2_a_batch_begins_at_its_start() -> None:
-    """There the end tells the first position of each partition, for those that are new."""
+    """Before PySpark 4.2, the end holds the first position of each partition, for new ones."""
     end = reached(5, 6, 7, begun={0: 1, 1: 1, 2: 1})
     assert spans(plan_batch(reached(3, 6), end, STRICT, compared=False)) == [(0, 3, 5), (2, 1, 7)]
     assert plan_batch(reached(9, 9, 9), end, STRICT, compared=False) == []
@@ -118,6 +118,6 @@ def test_before_pyspark_4_2_a_batch_begins_at_its_start() -> None:
 
 @pytest.mark.parametrize("start", [reached(9), reached()])
 def test_a_checkpoint_that_was_changed_is_refused(start: StreamOffset) -> None:
-    """A batch that ends before it begins, or begins nowhere, is an error and no guess."""
+    """A batch that ends before it begins, or has no beginning, is an error."""
     with pytest.raises(ConfigError, match=r"the checkpoint has an invalid batch of orders\[0\], from"):
         plan_batch(start, reached(3), LENIENT)

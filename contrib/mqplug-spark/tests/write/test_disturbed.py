@@ -1,4 +1,4 @@
-"""Tasks and owners that are killed, and a broker that is restarted, in the middle of a write. Spark is not needed."""
+"""Tasks and owners that are killed, and a broker that is restarted, during a write. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ else:
 
 
 def start(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a process, and wait until it is ready."""
+    """Start a process and wait until it is ready."""
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -70,13 +70,13 @@ def start(program: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill a process, and wait until it is gone."""
+    """Kill a process and wait until it is gone."""
     process.kill()
     process.communicate()
 
 
 def batches(number: int, between: Callable[[], object] = lambda: None) -> Iterator[pa.RecordBatch]:
-    """Five batches of rows of a task. Something happens after the second."""
+    """Five batches of a task's rows, with an event after the second."""
     for batch in range(5):
         yield pa.record_batch({"value": pa.array([b"%d-%d-%d" % (number, batch, row) for row in range(2000)])})
         if batch == 1:
@@ -84,12 +84,12 @@ def batches(number: int, between: Callable[[], object] = lambda: None) -> Iterat
 
 
 def expected(*tasks: int) -> Counter[bytes]:
-    """What the tasks write."""
+    """The values that the tasks write."""
     return Counter(value for number in tasks for batch in batches(number) for value in batch["value"].to_pylist())
 
 
 def stored(client: mqplug.Client, topic: str) -> Counter[bytes]:
-    """What readers see."""
+    """The values that consumers see."""
     return Counter(message.value or b"" for message in client.read(topic))
 
 
@@ -100,13 +100,13 @@ def task(number: int, writer: str = "job") -> Task:
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    """A RocksMQ store that this process uses as the tasks and the driver of Spark do."""
+    """A RocksMQ store that this process uses like Spark's tasks and driver."""
     yield f"rocksmq://{tmp_path}"
     drop_client(BackendSettings(url=f"rocksmq://{tmp_path}"))
 
 
 def test_the_owner_of_a_store_is_killed_while_tasks_stage(url: str) -> None:
-    """Tasks go on with the next owner, and the commit shows all of their rows, once."""
+    """Tasks continue with the next owner, and the commit makes all of their rows visible, once."""
     owner = start(OWNER, url)
     options = parse_write_options({"url": url, "topic": "orders"})
     written = [
@@ -123,7 +123,7 @@ def test_the_owner_of_a_store_is_killed_while_tasks_stage(url: str) -> None:
     "after", [0, 0.005, pytest.param(0.02, marks=pytest.mark.night), pytest.param(0.06, marks=pytest.mark.night)]
 )
 def test_the_owner_of_a_store_is_killed_during_the_commit(url: str, after: float) -> None:
-    """The commit asks the next owner, which takes all rows in or knows that they are, whenever the first was killed."""
+    """The commit asks the next owner, which ingests all rows or knows that they are stored, whenever the first dies."""
     owner = start(OWNER, url)
     options = parse_write_options({"url": url, "topic": "orders"})
     written: list[WrittenByTask] = [write_rows(options, task(number), batches(number)) for number in range(3)]
@@ -138,7 +138,7 @@ def test_the_owner_of_a_store_is_killed_during_the_commit(url: str, after: float
 
 @pytest.fixture
 def target(kafka_server: KafkaServer) -> Iterator[tuple[mqplug.Client, WriteOptions]]:
-    """A client of Kafka, and the options of writes to an empty topic."""
+    """A Kafka client, and the options for writes to an empty topic."""
     topic = new_name("disturbed")
     with mqplug.connect(kafka_server.url) as client:
         client.create_topic(topic, partitions=2)
@@ -150,7 +150,7 @@ def target(kafka_server: KafkaServer) -> Iterator[tuple[mqplug.Client, WriteOpti
 def test_a_task_is_killed_in_its_transaction(
     kafka_server: KafkaServer, target: tuple[mqplug.Client, WriteOptions]
 ) -> None:
-    """Nothing of a killed task is seen; its next attempt does not wait for it, and is written once."""
+    """No row of a killed task is visible; its next attempt does not wait for it, and its rows are written once."""
     client, options = target
     topic = options.topic or ""
     killed = start(TASK, kafka_server.url, topic)
@@ -163,7 +163,7 @@ def test_a_task_is_killed_in_its_transaction(
 def test_a_task_that_was_given_up_commits_nothing(
     kafka_server: KafkaServer, target: tuple[mqplug.Client, WriteOptions]
 ) -> None:
-    """A task that stood still while its next attempt ran is fenced when it goes on."""
+    """A task that was paused while its next attempt ran is fenced when it continues."""
     client, options = target
     topic = options.topic or ""
     lost = start(TASK, kafka_server.url, topic)
@@ -172,7 +172,7 @@ def test_a_task_that_was_given_up_commits_nothing(
         write_rows(options, task(0, topic), batches(0))
     finally:
         os.kill(lost.pid, signal.SIGCONT)
-    said, _ = lost.communicate("go on\n", timeout=60)
+    said, _ = lost.communicate("continue\n", timeout=60)
     assert said == "Fenced\n"
     assert stored(client, topic) == expected(0)
 
@@ -181,7 +181,7 @@ def test_a_task_that_was_given_up_commits_nothing(
 def test_the_broker_is_restarted_during_a_task(
     kafka_server: KafkaServer, target: tuple[mqplug.Client, WriteOptions]
 ) -> None:
-    """A task goes on when its broker is back, or fails and is written by its next attempt: once in either case."""
+    """A task continues when its broker is back, or fails and its next attempt writes the rows: once in either case."""
     client, options = target
     topic = options.topic or ""
     for attempt in range(3):

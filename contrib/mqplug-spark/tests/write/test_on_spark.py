@@ -1,4 +1,4 @@
-"""Writing on Spark, whose tasks run in processes of their own."""
+"""Writing on Spark, whose tasks run in separate processes."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-pytestmark = pytest.mark.timeout(240)  # the first test that asks for Spark or Kafka starts it
+pytestmark = pytest.mark.timeout(240)  # the first test that needs Spark or Kafka starts it
 
 Writing = Callable[["DataFrame"], "DataFrameWriter"]
 
 
 @pytest.fixture
 def writing(cluster: Cluster) -> Writing:
-    """A write of a frame that needs no more options, but a topic."""
+    """A function that prepares a write of a frame, which needs only a topic."""
     return lambda frame: frame.write.format("mqplug").mode("append").option("url", cluster.url)
 
 
 def stored(cluster: Cluster, topic: str) -> Counter[str]:
-    """How often readers see each value."""
+    """How often consumers see each value."""
     return Counter((message.value or b"").decode() for message in cluster.client.read(topic))
 
 
 def numbers(spark: SparkSession, amount: int, tasks: int = 2) -> DataFrame:
-    """The numbers from 0 on, as text."""
+    """The numbers from 0, as text."""
     return spark.range(0, amount, 1, tasks).selectExpr("cast(id as string) as value")
 
 
@@ -75,7 +75,7 @@ def test_every_column_is_written(
 
 
 def test_many_rows_of_many_tasks(spark: SparkSession, cluster: Cluster, writing: Writing, topic: str) -> None:
-    """Nothing is lost or repeated, and the rows of a task keep their order in a partition."""
+    """No row is lost or repeated, and the rows of a task keep their order in a partition."""
     frame = numbers(spark, 60_000, tasks=3).selectExpr("value", "'k' as key", "timestamp_millis(5) as timestamp")
     writing(frame).option("topic", topic).save()
     seen = [int(message.value or b"") for message in cluster.client.read(topic)]
@@ -89,7 +89,7 @@ def test_many_rows_of_many_tasks(spark: SparkSession, cluster: Cluster, writing:
 def test_what_was_read_is_written_as_it_is(
     spark: SparkSession, cluster: Cluster, writing: Writing, topic: str, make_topic: Callable[..., str]
 ) -> None:
-    """A frame that was read can be written to another topic: key, value, headers, timestamp and partition stay."""
+    """A frame can be written as it was read to another topic, with key, value, headers, timestamp and partition."""
     copy = make_topic()
     with cluster.client.producer(topic) as out:
         for number in range(10):
@@ -107,7 +107,7 @@ def test_what_was_read_is_written_as_it_is(
 
 
 def test_a_task_that_fails(spark: SparkSession, cluster: Cluster, writing: Writing, topic: str) -> None:
-    """A task that fails in the middle leaves nothing where it stages or has a transaction; stages appear as one."""
+    """A task that fails in the middle leaves nothing if it stages or has a transaction; stages appear in one step."""
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
     try:
         value = "if(id = 9000, raise_error('the rows cannot be computed'), cast(id as string)) as value"
@@ -141,7 +141,7 @@ def test_a_task_that_fails(spark: SparkSession, cluster: Cluster, writing: Writi
 def test_a_bad_row_is_named(
     spark: SparkSession, cluster: Cluster, writing: Writing, topic: str, columns: str, says: str
 ) -> None:
-    """What is wrong with a row or a column is said in one error, without its content; nothing is written."""
+    """One error says what is wrong with a row or a column, without its content, and nothing is written."""
     frame = spark.sql(f"select {columns.format(topic=topic)}")
     with pytest.raises(PySparkException, match=says) as refused:
         writing(frame).save()
@@ -164,7 +164,7 @@ def test_modes_other_than_append_are_refused(
 def test_writer_and_number_make_foreach_batch_idempotent(
     spark: SparkSession, cluster: Cluster, writing: Writing, topic: str
 ) -> None:
-    """A write that is repeated under its number, by as many tasks or others, stores nothing more; Pulsar refuses it."""
+    """A write repeated under its number, by any number of tasks, stores nothing more; Pulsar refuses it."""
 
     def write(batch: DataFrame, number: int) -> None:
         writing(batch).option("topic", topic).option("writer", topic).option("number", str(number)).save()
@@ -180,7 +180,7 @@ def test_writer_and_number_make_foreach_batch_idempotent(
 
 @pytest.fixture
 def queue(spark: SparkSession, tmp_path: Path) -> Path:
-    """A folder with three files of 50 numbers, which a stream reads one by one, the oldest first."""
+    """A folder with three files of 50 numbers each, which a stream reads one by one, the oldest first."""
     folder = tmp_path / "queue"
     folder.mkdir()
     now = time.time()
@@ -192,14 +192,14 @@ def queue(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def run(spark: SparkSession, cluster: Cluster, topic: str, queue: Path) -> None:
-    """Run a query until it has written all that is queued."""
+    """Run a query until it has written everything in the queue."""
     frame = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(queue))
     sink = frame.writeStream.format("mqplug").option("url", cluster.url).option("topic", topic)
     finished(sink.option("checkpointLocation", str(queue.parent / "checkpoint")).trigger(availableNow=True).start)
 
 
 def uncommit(queue: Path, batch: int) -> None:
-    """Make Spark repeat a batch: forget that it was committed, as a kill just before would have done."""
+    """Make Spark repeat a batch: remove its commit, as if Spark had been killed just before."""
     commits = queue.parent / "checkpoint" / "commits"
     for name in (str(batch), f".{batch}.crc"):
         (commits / name).unlink(missing_ok=True)
@@ -207,7 +207,7 @@ def uncommit(queue: Path, batch: int) -> None:
 
 @over("rocksmq", at_night=["kafka", "pulsar"])
 def test_a_batch_that_is_repeated(spark: SparkSession, cluster: Cluster, topic: str, queue: Path) -> None:
-    """A stream that Spark restarts with a batch that was written already stores nothing twice, except on Pulsar."""
+    """A stream that restarts with a batch that was already written stores nothing twice, except on Pulsar."""
     once = Counter({str(number): 1 for number in range(150)})
     run(spark, cluster, topic, queue)
     assert stored(cluster, topic) == once
@@ -224,7 +224,7 @@ def test_a_batch_that_is_repeated(spark: SparkSession, cluster: Cluster, topic: 
 def test_a_batch_of_which_one_task_had_committed(
     spark: SparkSession, cluster: Cluster, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """It is stored once if it is repeated by the same tasks. If its rows are divided otherwise, nothing is written."""
+    """If the same tasks repeat the batch, it is stored once; if its rows are divided differently, nothing is stored."""
     source, target = make_topic(1), make_topic()
     send(cluster, source, 1_000)
 
@@ -247,7 +247,7 @@ def test_a_batch_of_which_one_task_had_committed(
 
 
 def first_task_failing(url: str, target: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a change of rows that fails in the first of two tasks, when the other one has committed."""
+    """Return a function on rows that fails in the first of two tasks after the other has committed."""
 
     def change(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -267,7 +267,7 @@ def first_task_failing(url: str, target: str) -> Callable[[Iterator[pa.RecordBat
 def test_options_of_a_batch_write_are_refused_on_a_stream(
     spark: SparkSession, cluster: Cluster, topic: str, queue: Path
 ) -> None:
-    """A stream is marked by its query, and a topic is never overwritten."""
+    """A stream is marked with its query, and a topic is never overwritten."""
     frame = spark.readStream.format("text").load(str(queue))
     sink = frame.writeStream.format("mqplug").option("url", cluster.url).option("topic", topic)
     sink = sink.option("checkpointLocation", str(queue.parent / "checkpoint")).trigger(availableNow=True)
@@ -276,7 +276,7 @@ def test_options_of_a_batch_write_are_refused_on_a_stream(
 
 
 def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """The examples of the page about writing do what they say."""
+    """The examples of the page on writing do what they say."""
     page = (Path(__file__).parents[2] / "docs" / "writing.md").read_text()
     url = f"rocksmq://{tmp_path}"
     with mqplug.connect(url) as client:
@@ -292,7 +292,7 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_readme_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """Its first steps make a topic, write to it and read it; nothing has to be there before."""
+    """The first steps create a topic, write to it and read it, without any preparation."""
     page = (Path(__file__).parents[2] / "README.md").read_text()
     names: dict[str, Any] = {}
     for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):

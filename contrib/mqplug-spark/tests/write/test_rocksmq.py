@@ -22,7 +22,7 @@ Message = WriterCommitMessage | None
 
 
 class FakeContext:
-    """What a task sees of Spark."""
+    """The part of Spark's context that a task uses."""
 
     def __init__(self, number: int, query: str | None = None, batch: int | None = None) -> None:
         self._number = number
@@ -56,33 +56,33 @@ def store(tmp_path: Path) -> Iterator[mqplug.Client]:
 
 @pytest.fixture
 def source(store: mqplug.Client, tmp_path: Path) -> Sources:
-    """Make a source for the store, with options."""
+    """Return a function that creates a source for the store, with options."""
     return lambda **options: MqplugDataSource({"url": f"rocksmq://{tmp_path}", "topic": "orders", **options})
 
 
 @pytest.fixture
 def in_task(monkeypatch: pytest.MonkeyPatch) -> Enter:
-    """Be a task from now on."""
+    """Return a function that makes the rest of the test run as a task."""
     return lambda context: monkeypatch.setattr("pyspark.TaskContext.get", lambda: context)
 
 
 def batches(*values: bytes) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, each in a batch of its own."""
+    """The rows of a task, one in each batch."""
     return iter([pa.record_batch({"value": pa.array([value], pa.binary())}) for value in values])
 
 
 def stored(store: mqplug.Client) -> list[bytes | None]:
-    """What readers see."""
+    """The values that consumers see."""
     return sorted(message.value for message in store.read("orders"))  # type: ignore[type-var]
 
 
 def staged_files(tmp_path: Path) -> int:
-    """How many files are staged."""
+    """The number of staged files."""
     return len(list((tmp_path / "staging").glob("*")))
 
 
 def test_a_batch_appears_as_a_whole(store: mqplug.Client, source: Sources, in_task: Enter) -> None:
-    """Nothing is visible before the commit; messages travel between processes; a second write adds to the first."""
+    """No row is visible before the commit; messages can be pickled; a second write adds to the first."""
     for expected in (1, 2):
         writer = source().writer(VALUES, overwrite=False)
         messages: list[Message] = []
@@ -101,7 +101,7 @@ def test_an_abort_leaves_nothing(
     in_task: Callable[[FakeContext], None],
     tmp_path: Path,
 ) -> None:
-    """An abort removes what tasks staged; a task that failed has removed its own, and told nothing."""
+    """An abort removes staged rows; a failed task has removed its own, and sent no message."""
     writer = source().writer(VALUES, overwrite=False)
     in_task(FakeContext(0))
     message = writer.write(batches(b"1"))
@@ -113,7 +113,7 @@ def test_an_abort_leaves_nothing(
 
 
 def test_a_task_that_fails_leaves_nothing(source: Sources, in_task: Enter, tmp_path: Path) -> None:
-    """Rows that were staged before a wrong one, or before an error of what makes them, are removed."""
+    """Rows that were staged before a bad row, or before an error in the input, are removed."""
     in_task(FakeContext(0))
     large = pa.record_batch(
         {"value": pa.array([b"x" * 1000] * 40_000, pa.binary()), "partition": pa.array([0] * 40_000, pa.int32())}
@@ -148,7 +148,7 @@ def test_writer_and_number_make_a_write_once(
     in_task: Callable[[FakeContext], None],
     tmp_path: Path,
 ) -> None:
-    """A write that is repeated under its number adds nothing, and leaves no files."""
+    """A write repeated under its number adds nothing and leaves no files."""
     for number, value in (("1", b"1"), ("1", b"again"), ("2", b"2")):
         writer = source(writer="import", number=number).writer(VALUES, overwrite=False)
         in_task(FakeContext(0))
@@ -158,7 +158,7 @@ def test_writer_and_number_make_a_write_once(
 
 
 def test_a_stream_into_a_missing_topic_is_refused_before_its_tasks(store: mqplug.Client, source: Sources) -> None:
-    """The writer of a stream looks at its topic, as that of a batch does, and only once."""
+    """The writer of a stream checks its topic like that of a batch, but only once."""
     with pytest.raises(mqplug.TopicNotFound, match="nowhere"):
         source(topic="nowhere").streamWriter(VALUES, overwrite=False)
     store.create_topic("nowhere")
@@ -168,7 +168,7 @@ def test_a_stream_into_a_missing_topic_is_refused_before_its_tasks(store: mqplug
 
 
 def test_a_batch_of_a_stream_is_stored_once(store: mqplug.Client, source: Sources, in_task: Enter) -> None:
-    """A batch that Spark repeats is stored once, whichever object commits it; each query has numbers of its own."""
+    """A batch that Spark repeats is stored once, whichever object commits it; each query has its own numbers."""
     for query, batch in (("one", 0), ("one", 0), ("one", 1), ("two", 0), ("one", 1)):
         in_task(FakeContext(0, query, batch))
         message = source().streamWriter(VALUES, overwrite=False).write(batches(f"{query} {batch}".encode()))
@@ -191,7 +191,7 @@ def test_many_topics_in_one_task(
     in_task: Callable[[FakeContext], None],
     tmp_path: Path,
 ) -> None:
-    """Each topic gets its rows in order, though only some stages are open at once; one commit shows all topics."""
+    """Each topic gets its rows in order, although few stages are open at once; one commit makes all topics visible."""
     topics = [f"topic-{number}" for number in range(20)]
     for topic in topics:
         store.create_topic(topic)

@@ -1,4 +1,4 @@
-"""The calls of Spark's guides to streaming and to Kafka, with another format, and the options of the backend."""
+"""The calls of Spark's guides to streaming and to Kafka, with mqplug's format and the backend's options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queries import finished
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)  # the first test that asks for Spark or Kafka starts it
+pytestmark = pytest.mark.timeout(240)  # the first test that needs Spark or Kafka starts it
 
 READ = ".format('mqplug').option('url', url).option('subscribe', 'FROM').option('startingOffsets', 'earliest')"
 WRITE = ".format('mqplug').option('url', url).option('topic', 'TO')"
@@ -36,7 +36,7 @@ EXAMPLES = {
     "joined": "df.join(spark.range(100).selectExpr('cast(id as string) as text'), expr('cast(value as string) = text'))"
     ".selectExpr('text as value').writeStreamWRITE.trigger(availableNow=True).start()",
 }
-"""Streams from the topic FROM into the topic TO. Each ends with as many messages as it found, all of them different."""
+"""Streams from the topic FROM into the topic TO. Each writes as many messages as it finds, all of them different."""
 
 
 @pytest.mark.parametrize("name", ["named", *(pytest.param(each, marks=pytest.mark.night) for each in [*EXAMPLES][1:])])
@@ -44,7 +44,7 @@ EXAMPLES = {
 def test_an_example_of_the_guide_runs(
     spark: SparkSession, cluster: Cluster, make_topic: Callable[..., str], tmp_path: Path, name: str
 ) -> None:
-    """An example with its format exchanged stores what it reads, whatever Spark itself hands down with it."""
+    """An example with another format stores the messages that it reads, whatever options Spark adds itself."""
     source, target = make_topic(), make_topic()
     send(cluster, source, 4)
     text = EXAMPLES[name].replace("TEXTS", TEXTS).replace("WRITE", WRITE).replace("TO", target)
@@ -66,7 +66,7 @@ def test_an_example_of_the_guide_runs(
 
 @over("rocksmq")
 def test_a_named_query_reads_into_memory(spark: SparkSession, cluster: Cluster, topic: str) -> None:
-    """The table in memory, with which the guide shows results, has the name of the query."""
+    """The in-memory table, with which the guide shows results, has the name of the query."""
     send(cluster, topic, 3)
     reader = spark.readStream.format("mqplug").option("url", cluster.url).option("subscribe", topic)
     values = reader.option("startingOffsets", "earliest").load().selectExpr("CAST(value AS STRING)")

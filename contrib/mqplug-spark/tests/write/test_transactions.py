@@ -20,7 +20,7 @@ from mqplug_spark._write.writers import commit_all
 
 @pytest.fixture
 def audit(mq: mqplug.Client) -> Iterator[str]:
-    """One more topic."""
+    """Another topic."""
     mq.create_topic("audit")
     yield "audit"
     mq.delete_topic("audit")
@@ -28,7 +28,7 @@ def audit(mq: mqplug.Client) -> Iterator[str]:
 
 @pytest.fixture
 def options(mq: mqplug.Client) -> Iterator[WriteOptions]:
-    """Options of a write whose marks are in a topic of their own."""
+    """Options of a write with its own topic of marks."""
     made = parse_write_options({"url": "memory://orders", "marksTopic": new_name("marks")})
     prepare_marks(mq, made.marks_topic)
     yield made
@@ -36,7 +36,7 @@ def options(mq: mqplug.Client) -> Iterator[WriteOptions]:
 
 
 def test_a_topic_of_marks_with_too_few_partitions_is_refused(mq: mqplug.Client, audit: str) -> None:
-    """Each writer has one of a fixed number of partitions; a topic that another program has made may have fewer."""
+    """Writers share a fixed number of partitions, but a topic that another program created may have fewer."""
     with pytest.raises(mqplug.ConfigError, match=r"'audit', has 1 partitions, but needs 8.*marksTopic"):
         prepare_marks(mq, audit)
 
@@ -55,12 +55,12 @@ def task(number: int = 0, batch: int = 0, execution: str = "first") -> Task:
 
 
 def stored(mq: mqplug.Client, topic: str) -> list[bytes | None]:
-    """What readers see."""
+    """The values that consumers see."""
     return sorted(message.value for message in mq.read(topic))  # type: ignore[type-var]
 
 
 def test_rows_of_all_topics_are_one_transaction(mq: mqplug.Client, audit: str) -> None:
-    """Without a mark, the rows of a task become visible together, or not at all."""
+    """Without a mark, the rows of a task become visible together or not at all."""
     send_in_transaction(mq, rows((b"1", "orders"), (b"2", audit)), task(), "murmur2")
     assert (stored(mq, "orders"), stored(mq, audit)) == ([b"1"], [b"2"])
     with pytest.raises(mqplug.TopicNotFound):
@@ -76,14 +76,14 @@ def test_a_task_whose_mark_is_there_sends_nothing(mq: mqplug.Client, audit: str,
 
 
 def test_each_task_has_marks_of_its_own(mq: mqplug.Client, options: WriteOptions) -> None:
-    """Another task's rows are stored, too."""
+    """A mark of one task does not keep another task's rows from being stored."""
     for number in (0, 1, 0):
         send_marked(mq, mq, rows((b"%d" % number, "orders")), task(number), options)
     assert stored(mq, "orders") == [b"0", b"1"]
 
 
 def test_a_task_that_fails_sends_nothing(mq: mqplug.Client, audit: str, options: WriteOptions) -> None:
-    """A row that cannot be sent leaves nothing of its task, in any topic, and the task can be repeated."""
+    """After a row that cannot be sent, no row of its task is stored in any topic, and the task can be repeated."""
     with pytest.raises(mqplug.TopicNotFound):
         send_marked(mq, mq, rows((b"1", "orders"), (b"2", audit), (b"3", "nowhere")), task(), options)
     assert (stored(mq, "orders"), stored(mq, audit)) == ([], [])
@@ -92,7 +92,7 @@ def test_a_task_that_fails_sends_nothing(mq: mqplug.Client, audit: str, options:
 
 
 def test_a_task_that_finds_other_rows_under_its_mark_fails(mq: mqplug.Client, options: WriteOptions) -> None:
-    """Rows in another order are the same rows; others are an error that says what may have happened."""
+    """Rows in another order are the same rows; different rows raise an error that says what may have happened."""
     send_marked(mq, mq, rows((b"1", "orders"), (b"2", "orders")), task(), options)
     send_marked(mq, mq, rows((b"2", "orders"), (b"1", "orders")), task(), options)
     with pytest.raises(mqplug.NotCommitted, match="task 0 wrote different rows before: 2 then, 1 now"):
@@ -105,7 +105,7 @@ def test_a_task_that_finds_other_rows_under_its_mark_fails(mq: mqplug.Client, op
 def test_a_repeated_write_waits_until_the_tasks_that_had_committed_have_compared(
     mq: mqplug.Client, options: WriteOptions
 ) -> None:
-    """A task that had not committed stores its rows once all others were found to have the same rows as before."""
+    """A task that had not committed stores its rows once all others have found theirs unchanged."""
     send_marked(mq, mq, rows((b"1", "orders")), task(1), options)
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(send_marked, mq, mq, rows((b"0", "orders")), task(0, execution="second"), options)
@@ -120,7 +120,7 @@ def test_a_repeated_write_waits_until_the_tasks_that_had_committed_have_compared
 def test_rows_that_are_divided_otherwise_are_refused_before_any_is_written(
     mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fewer tasks than before, or as many with other rows, write nothing, whether they had committed before or not."""
+    """Fewer tasks than before, or as many with different rows, write nothing, whether they had committed or not."""
     monkeypatch.setattr("mqplug_spark._write.transactions.START_TIMEOUT_S", 0.5)
     send_marked(mq, mq, rows((b"3", "orders")), task(3), options)
     with pytest.raises(mqplug.NotCommitted, match="task 3 wrote rows before, but does not begin now"):
@@ -135,7 +135,7 @@ def test_rows_that_are_divided_otherwise_are_refused_before_any_is_written(
 def test_what_the_driver_has_committed_is_not_written_again_however_it_is_divided(
     mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once all tasks have committed, other tasks with other rows under the same number or a lower one send nothing."""
+    """Once all tasks have committed, any tasks under the same or a lower number send nothing."""
     monkeypatch.setattr("mqplug_spark._write.writers.ask", lambda _, question: question(mq))
     send_marked(mq, mq, rows((b"0", "orders")), task(0, 5), options)
     commit_all(options, [WrittenByTask(1, WriteMark("import", 5), execution="first"), None])
@@ -150,7 +150,7 @@ def test_what_the_driver_has_committed_is_not_written_again_however_it_is_divide
 def test_an_older_run_that_commits_meanwhile_is_told(
     mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit of the driver fails where a task that nobody waited for has committed: its rows may be there twice."""
+    """The driver's commit fails if another run's task has committed unnoticed, because its rows may be stored twice."""
     monkeypatch.setattr("mqplug_spark._write.writers.ask", lambda _, question: question(mq))
     send_marked(mq, mq, rows((b"0", "orders")), task(0, execution="second"), options)
     late = marks_of(options, "import").rows_record(1, Mark(0, "first", Fingerprint(1, 1)))
@@ -175,7 +175,7 @@ def test_an_older_run_that_commits_meanwhile_is_told(
     ],
 )
 def test_all_that_is_sent_makes_rows_others(one: dict[str, list[object]], other: dict[str, list[object]]) -> None:
-    """Rows that differ in any column have different fingerprints, and so have those of another topic."""
+    """Rows that differ in any column or in the topic have different fingerprints."""
     kinds = {
         "value": pa.binary(), "key": pa.binary(), "partition": pa.int32(), "timestamp": pa.timestamp("us", "UTC"),
         "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
@@ -198,7 +198,7 @@ def _array(name: str, column: list[object], kind: pa.DataType) -> pa.Array:
 
 
 def test_many_rows_are_flushed(mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step with more rows than are kept in memory is still one."""
+    """A transaction with more rows than fit in memory is still one transaction."""
     monkeypatch.setattr("mqplug_spark._write.transactions.FLUSH_ROWS", 2)
     many = WrittenRows(iter([pa.record_batch({"value": pa.array([b"x"])})] * 5), 0, "orders", 1000, lambda _: 2)
     send_marked(mq, mq, many, task(), options)
