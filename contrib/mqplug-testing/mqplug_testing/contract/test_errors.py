@@ -151,7 +151,7 @@ def test_wrong_credentials(bench: Bench) -> None:
 @case("ERR-06")
 def test_no_secrets(bench: Bench) -> None:
     """No error and no log line shows a password, whether it was in a setting or a URL."""
-    backend, fields = bench.client.backend, attrs.fields(bench.client._backend.descriptor.settings)
+    backend, fields = bench.client.backend, attrs.fields(bench.client._backend.descriptor.settings)  # noqa: SLF001
     right: dict[str, Any] = {field.name: SECRET for field in fields if not field.repr}
     wrong: dict[str, Any] = {name: [SECRET] for name in right}
     attempts: list[Callable[[], object]] = [

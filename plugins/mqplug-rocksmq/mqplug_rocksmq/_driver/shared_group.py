@@ -53,7 +53,7 @@ class _SharedLog:
         before = self.leases.open_messages
         late = self.leases.settle(member, settled)
         acked = settled.acked
-        if before - len(self.leases) < len(acked):  # the member no longer had some of them
+        if before - self.leases.open_messages < len(acked):  # the member no longer had some of them
             acked = [at for at in acked if not self.leases.is_open(at)]
         self._note(acked, later)
         return late

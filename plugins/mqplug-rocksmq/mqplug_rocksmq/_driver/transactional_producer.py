@@ -61,7 +61,7 @@ class TransactionDesk(Protocol):
         ...
 
 
-class TransactionalProducer:
+class TransactionalProducer(TransactionDriver):
     """Sends to any topic of a store, in transactions. Readers see no record before its transaction is committed."""
 
     linger_s = LINGER_S

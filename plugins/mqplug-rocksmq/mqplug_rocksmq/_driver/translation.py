@@ -64,7 +64,7 @@ def group_position(log: Log, place: StoredPosition) -> GroupPosition:
     return GroupPosition(position_at(log, place.offset), acked)
 
 
-class OffsetArithmetic(ABC):
+class OffsetArithmetic(Connection):
     """A connection's operations on ids and positions that need no request to the store."""
 
     @property

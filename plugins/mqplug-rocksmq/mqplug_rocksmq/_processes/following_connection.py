@@ -28,7 +28,7 @@ from mqplug_rocksmq._store.store import Store
 UNWRAP_S: Final = 30.0
 
 
-class FollowingConnection(OffsetArithmetic, StoreLocator):
+class FollowingConnection(StoreLocator, OffsetArithmetic):
     """A connection whose producers and consumers continue when the store gets another owner."""
 
     @property
