@@ -10,8 +10,9 @@ from mqplug_kafka._harness import harness as shipped
 from mqplug_testing import prove
 
 ADMINISTERING = (
-    "CC-11", "ERR-01", "GRP-17", "LIF-13", "TOP-02", "TOP-03", "TOP-06", "TOP-07", "TOP-08", "TOP-10", "TOP-12",
-    "TOP-15", "TOP-17", "TOP-19", "TOP-20", "TOP-21", "TOP-22", "TOP-23", "TOP-24", "TOP-25",
+    "BIG-08", "BIG-09", "CC-07", "CC-08", "CC-11", "ERR-01", "GRP-17", "GRP-20", "LIF-13", "TO-01", "TOP-02",
+    "TOP-03", "TOP-06", "TOP-07", "TOP-08", "TOP-10", "TOP-12", "TOP-15", "TOP-17", "TOP-19", "TOP-20",
+    "TOP-21", "TOP-22", "TOP-23", "TOP-24", "TOP-25",
 )  # fmt: skip
 """The cases that administer with the client under test, which lacks the right to."""
 BY_DAY = ("HP-01", "WM-01", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "TOP-03", "TX-01", "ERR-10")
@@ -22,6 +23,7 @@ def harness(secured_kafka, secured):
     """A broker at which carol may send, receive, and use the kit's topics, groups and transactions, no more."""
     secured.allow("carol", "Read", "Write", "Describe", topic_prefix="kit-")
     secured.allow("carol", "Read", group_prefix="kit-")
+    secured.allow("carol", "Read", group_prefix="mqplug-transaction-kit-")
     secured.allow("carol", "Write", "Describe", transaction_prefix="kit-")
     query = f"mechanism=SCRAM-SHA-256&tls=true&ca_file={secured.ca_file}"
     with shipped(f"kafka://carol:carol-pw@{secured.address('sasl_tls')}?{query}") as over_any_broker:

@@ -149,6 +149,6 @@ def reached_mark(
 ) -> TransactionMark | None:
     """Return the mark that was committed with this number or a higher one."""
     group = mark_group(name)
-    what = f"the mark of the transaction {name!r}"
+    what = f"the mark of the transaction {name!r} in the group {group!r}"
     (stored,) = connection.stored_offsets(what, group, [TopicPartition(mark.topic, 0)], deadline.remaining())
     return TransactionMark(mark.topic, stored.offset, stored.metadata or "") if stored.offset >= mark.number else None
