@@ -309,3 +309,30 @@ def test_a_member_whose_positions_do_not_come_receives_in_time(mq, topic, monkey
         finally:
             silence.set()
         take(consumer, 1)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_without_positions_leaves_at_its_close(kafka_server, topic, monkeypatch, protocol):
+    """Closed before it learned where to read, a member leaves: another has its partitions before its session ends."""
+    answer, silence = group_member.stored_group_positions, threading.Event()
+
+    def late(*how):
+        silence.wait(30)
+        return answer(*how)
+
+    settings = {"servers": [kafka_server.bootstrap], "group_protocol": protocol}
+    if protocol == "classic":
+        settings["session_timeout"] = 60
+    with mqplug.connect("kafka", **settings) as mq:
+        group = new_name()
+        fill(mq, topic, 1)
+        monkeypatch.setattr(group_member, "stored_group_positions", late)
+        with mq.consumer(topic, group=group) as first:
+            member = first._session.driver_session.driver
+            wait_until(lambda: first.receive(timeout=0.1) or member._unplaced)
+        monkeypatch.undo()
+        silence.set()
+        began = time.monotonic()
+        with mq.consumer(topic, group=group) as second:
+            take(second, 1)
+        assert time.monotonic() - began < 20

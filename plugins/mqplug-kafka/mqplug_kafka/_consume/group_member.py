@@ -205,7 +205,8 @@ class KafkaGroupMember(ConsumerDriver):
             self._poll_shortly(consumer)
 
     def _poll_shortly(self, consumer: Consumer) -> None:
-        with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
+        # The client cannot revoke partitions that it never got, and raises its KafkaError itself: it is no Exception.
+        with suppress(KafkaException, KafkaError, SystemError):  # type: ignore[arg-type]
             consumer.poll(0.02)
 
     def _is_member(self, consumer: Consumer) -> bool:
@@ -239,9 +240,10 @@ class KafkaGroupMember(ConsumerDriver):
         self._committer.note_answer(error, partitions)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if self._closing:
-            return
         logs = [self._log(each) for each in partitions]
+        if self._closing:
+            self._give_up(logs)  # the client itself would refuse those that were never placed, and its close would hang
+            return
         with self._committer.rebalancing(revoking), self._noting_faults():
             try:
                 if states := self._listener.revoked(logs):
@@ -250,10 +252,11 @@ class KafkaGroupMember(ConsumerDriver):
                 self._give_up(logs)
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        logs = [self._log(each) for each in partitions]
         if self._closing:
+            self._give_up(logs)
             return
         self._lost_at = time.monotonic()
-        logs = [self._log(each) for each in partitions]
         with self._committer.rebalancing(excluded), self._noting_faults():
             self._give_up(logs)
             self._listener.lost(logs)
