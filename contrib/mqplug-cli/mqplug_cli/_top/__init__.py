@@ -1,1 +1,1 @@
-"""``mqplug top``: what a backend holds and does, live, and changes to it. Needs textual."""
+"""``mqplug top``: a live view of a backend, with changes to it. Needs textual."""

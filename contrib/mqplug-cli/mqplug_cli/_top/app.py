@@ -1,4 +1,4 @@
-"""The program: takes samples in a thread, shows them on the screen on top, and ends cleanly."""
+"""The program: takes samples in a thread, shows them on the current screen, and exits cleanly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mqplug_cli._top.table import Table
 from mqplug_cli._top.tail import Tail
 
 SAMPLE_TIMEOUT_S: Final = 10.0
-FULL_SAMPLES: Final = 2  # the first knows no rates
+FULL_SAMPLES: Final = 2  # the first has no rates
 _LOOK_S: Final = 0.05
 TERMINAL_CHECK_S: Final = 1.0
 THEME: Final = "ansi-dark"  # the 16 colors of the terminal, which every terminal has
@@ -46,7 +46,7 @@ class TopApp(App[int]):
     ]
 
     class Sampled(Message):
-        """There is a sample, or a failure."""
+        """A sample was taken, or failed."""
 
         def __init__(self, outcome: Sample | Exception) -> None:
             super().__init__()
@@ -55,7 +55,7 @@ class TopApp(App[int]):
     def __init__(
         self, subject: Subject, every: float, bars: str = BARS, take: Callable[[], Sample] | None = None
     ) -> None:
-        super().__init__(ansi_color=True)  # from the beginning: NO_COLOR is heeded there
+        super().__init__(ansi_color=True)  # set at construction, where NO_COLOR is read
         self.model = Model()
         self.defect: Exception | None = None
         self.commands: list[str] = []
@@ -66,10 +66,10 @@ class TopApp(App[int]):
         self._sampler = Sampler(take or self._probe.take, self._tell, every)
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._ending: int | None = None
-        self._sampled = self._full = False  # whether a sample was taken, and drawn with those before it
+        self._sampled = self._full = False  # whether a sample was taken, and the screen is complete
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self.theme = THEME
         self._event_loop = asyncio.get_running_loop()
         self.push_screen(Overview(self._subject.shown, self._bars))
@@ -79,12 +79,12 @@ class TopApp(App[int]):
             self.exit(self._ending)
 
     def on_unmount(self) -> None:
-        """Stop looking."""
+        """Stop sampling."""
         self._event_loop = None
         self._sampler.end(0)
 
     def picture(self, size: tuple[int, int]) -> str:
-        """Return the first full screen of this size as SVG, drawn without a terminal. Raise what kept it from that."""
+        """Return the first complete screen of this size as SVG, drawn without a terminal. Raise any failure."""
         drawn: list[str] = []
 
         async def draw(pilot: Pilot[object]) -> None:
@@ -100,13 +100,13 @@ class TopApp(App[int]):
         return drawn[0]
 
     def end_soon(self, code: int) -> None:
-        """End with this exit code; for signal handlers, at any moment."""
+        """Exit with this code soon. Signal handlers may call it at any moment."""
         self._ending = code
         if self._event_loop is not None:
             self._event_loop.call_soon_threadsafe(self.exit, code)
 
     def _end_with_terminal(self) -> None:
-        """End if the terminal is gone. The process gets no signal where the terminal does not control it."""
+        """Exit if the terminal is gone. The process gets no signal if this is not its controlling terminal."""
         if not self.is_headless and not os.isatty(0):
             signal.raise_signal(signal.SIGHUP)
 
@@ -114,7 +114,7 @@ class TopApp(App[int]):
         tell(self, self.Sampled(outcome))
 
     def on_top_app_sampled(self, message: Sampled) -> None:
-        """Take in what the thread found, and draw it."""
+        """Add the sample or failure to the model, and draw it."""
         outcome = message.outcome
         self._sampled = True
         if isinstance(outcome, Sample):
@@ -126,7 +126,7 @@ class TopApp(App[int]):
         self._show()
 
     def _show(self) -> None:
-        """Draw what is known on the screen that is seen. At the end there is none, and messages still come."""
+        """Draw the current screen. At the exit there is none, while messages still arrive."""
         screen = self.screen if self.is_running else None
         if not isinstance(screen, ModelScreen) or not screen.live:
             return
@@ -138,13 +138,13 @@ class TopApp(App[int]):
         self._full = self._sampled and (self.model.samples >= FULL_SAMPLES or self.model.failure is not None)
 
     def _handle_exception(self, error: Exception) -> None:
-        """End because of a defect, which the command tells in one line instead of textual's traceback."""
+        """Exit because of a defect, which the command reports in one line instead of textual's traceback."""
         self.defect = self.defect or error
         super()._handle_exception(error)
         self._exit_renderables.clear()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer no change where only looking is wanted."""
+        """Hide changes in read-only mode."""
         return not (self._subject.read_only and action in {"seek", "trim", "alter"})
 
     def on_table_chosen(self, event: Table.Chosen) -> None:
@@ -186,7 +186,7 @@ class TopApp(App[int]):
         return topic
 
     def on_model_screen_complete(self) -> None:
-        """Draw a new screen with what is known."""
+        """Draw a new screen with the known data."""
         self._show()
 
     def _change(self, change: Change) -> None:
@@ -199,7 +199,7 @@ class TopApp(App[int]):
             self._sampler.hurry()
 
     def action_leave_screen(self) -> None:
-        """Return to the screen before. A key that was typed twice does not leave the first screen, too."""
+        """Return to the previous screen. A key typed twice does not leave the first screen."""
         if not isinstance(self.screen, Overview):
             self.pop_screen()
             self._show()
@@ -209,9 +209,9 @@ class TopApp(App[int]):
         self._sampler.hurry()
 
     def action_leave(self) -> None:
-        """End."""
+        """Quit."""
         self.exit(0)
 
     def action_interrupt(self) -> None:
-        """End as Ctrl-C does."""
+        """Quit with the exit code of Ctrl-C."""
         self.exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The screen of a change: what is typed, what it would do, the command line that does the same, the confirmation."""
+"""The screen of a change: its input, its effect, the equivalent command line, and the confirmation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mqplug_cli._top.table import Table
 
 
 class ChangeScreen(Screen[str | None]):
-    """Shows what a change would do before it can be confirmed. Its result is the command line of what was done."""
+    """Shows the effect of a change before it can be confirmed. Its result is the command line of the change made."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back"),
@@ -37,7 +37,7 @@ class ChangeScreen(Screen[str | None]):
         super().__init__()
         self._change = change
         self._plan: Plan | None = None
-        self._asked = 0  # a plan of what was typed before is no answer
+        self._asked = 0  # number of the latest question: a plan of earlier input is ignored
         self._applying = False
         self._applied: str | None = None
         self._status = StatusLine()
@@ -58,20 +58,20 @@ class ChangeScreen(Screen[str | None]):
         yield self._outcome
         with self._planned:
             yield self._summary
-            yield Static("The same on the command line:", classes="part")
+            yield Static("On the command line:", classes="part")
             yield self._command
-            yield Label(f"Type {self._change.confirmation} and Enter to do it:", classes="part", markup=False)
+            yield Label(f"To confirm, type {self._change.confirmation} and Enter:", classes="part", markup=False)
             yield self._confirmation
             yield self._rows
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin in the first field."""
+        """Focus the first field."""
         self._status.say(self._change.title)
         self.set_focus(next(iter(self._typed.values())))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go on: to the next field, to the plan, or to the change itself."""
+        """Continue with the next field, the plan, or the change itself."""
         if self._applying:
             return
         if event.input.id == "confirmation":
@@ -83,7 +83,7 @@ class ChangeScreen(Screen[str | None]):
         self._ask_plan()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Forget the plan of what was typed before."""
+        """Forget the plan of earlier input."""
         if event.input.id != "confirmation" and not self._applying:
             self._asked += 1
             self._plan = None
@@ -100,10 +100,10 @@ class ChangeScreen(Screen[str | None]):
         if plan is None or plan.obstacle is not None:
             return
         if typed != self._change.confirmation:
-            self._say(f"nothing is done: this is not {self._change.confirmation}")
+            self._say(f"nothing was done: this is not {self._change.confirmation}")
             return
         self._applying = True
-        self._say("doing it …")
+        self._say("changing …")
         ask(self, "apply", plan.apply)
 
     @property
@@ -111,7 +111,7 @@ class ChangeScreen(Screen[str | None]):
         return self.app.is_running and self in self.app.screen_stack
 
     def on_answer(self, answer: Answer) -> None:
-        """Show the plan, what was done, or why not."""
+        """Show the plan, the result, or the reason of a failure."""
         outcome = answer.outcome
         if answer.question not in {"apply", f"plan {self._asked}"} or not self._live:
             return
@@ -145,7 +145,7 @@ class ChangeScreen(Screen[str | None]):
         """Put the command line into the terminal's clipboard."""
         if self._plan is not None:
             self.app.copy_to_clipboard(self._plan.command)
-            self._say("the command is in the clipboard, if the terminal allows it")
+            self._say("copied the command, if the terminal allows it")
 
     def action_leave(self) -> None:
         """Go back."""
@@ -153,7 +153,7 @@ class ChangeScreen(Screen[str | None]):
 
 
 def _reason(error: Exception) -> str:
-    """Return why something cannot be done. Raise what is a defect."""
+    """Return the reason of a failure. Raise a defect."""
     if isinstance(error, mqplug.Error):
         return error_line(error)
     if isinstance(error, click.UsageError):

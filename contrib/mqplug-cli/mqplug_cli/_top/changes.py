@@ -1,4 +1,4 @@
-"""The changes that top offers: what each asks for, what it would do, and the command line that does the same."""
+"""The changes that top offers: the input of each, its effect, and the equivalent command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SETTING_COLUMNS: Final = (Column("SETTING", wide=True), Column("NOW"), Column("T
 
 @attrs.frozen
 class Field:
-    """What is typed for a change: the name of it, and a hint."""
+    """An input field of a change: its name and a hint."""
 
     name: str
     hint: str
@@ -43,9 +43,9 @@ class Field:
 
 @attrs.frozen
 class Plan:
-    """What a change would do, in rows and in a sentence; the command line that does it; and what does it here.
+    """The effect of a change in rows and in a sentence, the equivalent command line, and a function that applies it.
 
-    ``obstacle`` says why it cannot be done now, if it cannot.
+    ``obstacle`` is the reason if it cannot be done now.
     """
 
     columns: Sequence[Column]
@@ -57,31 +57,31 @@ class Plan:
 
 
 class Change(Protocol):
-    """A change: its title, what it asks for, and the name that is typed to confirm it."""
+    """A change: its title, its input fields, and the name to type as confirmation."""
 
     @property
     def title(self) -> str:
-        """What is changed."""
+        """The title of the screen."""
         ...
 
     @property
     def fields(self) -> Sequence[Field]:
-        """What is asked for."""
+        """The input fields."""
         ...
 
     @property
     def confirmation(self) -> str:
-        """What is typed to confirm it."""
+        """The name to type as confirmation."""
         ...
 
     def plan(self, typed: Mapping[str, str]) -> Plan:
-        """Return what would be done. Raise ``ValueError`` or ``click.UsageError`` if what was typed makes no sense."""
+        """Return the plan for this input. Raise ``ValueError`` or ``click.UsageError`` if it is invalid."""
         ...
 
 
 @attrs.frozen
 class Seek:
-    """A group is moved on a topic."""
+    """Moving a group on a topic."""
 
     subject: Subject
     group: str
@@ -90,16 +90,16 @@ class Seek:
 
     @property
     def title(self) -> str:
-        """What is changed."""
+        """The title of the screen."""
         return f"Move the group {self.group} on {self.topic}"
 
     @property
     def confirmation(self) -> str:
-        """What is typed to confirm it."""
+        """The name to type as confirmation."""
         return self.group
 
     def plan(self, typed: Mapping[str, str]) -> Plan:
-        """Return from where to where it is moved."""
+        """Return the old and the new position in each partition."""
         mq, timeout = self.subject.client, self.subject.timeout
         to = place_of(typed["to"])
         members = mq.describe_group(self.group, timeout=timeout).members
@@ -130,7 +130,7 @@ class Seek:
 
 @attrs.frozen
 class Trim:
-    """The beginning of a topic is removed."""
+    """Removing the beginning of a topic."""
 
     subject: Subject
     topic: str
@@ -138,16 +138,16 @@ class Trim:
 
     @property
     def title(self) -> str:
-        """What is changed."""
+        """The title of the screen."""
         return f"Remove the messages of {self.topic} before a place"
 
     @property
     def confirmation(self) -> str:
-        """What is typed to confirm it."""
+        """The name to type as confirmation."""
         return self.topic
 
     def plan(self, typed: Mapping[str, str]) -> Plan:
-        """Return what is removed."""
+        """Return the number of messages to remove from each partition."""
         mq, timeout = self.subject.client, self.subject.timeout
         found = removals(mq, self.topic, place_of(typed["before"]), None, timeout)
         lost = total(each.messages for each in found)
@@ -174,7 +174,7 @@ class Trim:
 
 @attrs.frozen
 class Alter:
-    """Settings of a topic are changed."""
+    """Changing settings of a topic."""
 
     subject: Subject
     topic: str
@@ -186,16 +186,16 @@ class Alter:
 
     @property
     def title(self) -> str:
-        """What is changed."""
+        """The title of the screen."""
         return f"Change the settings of {self.topic}"
 
     @property
     def confirmation(self) -> str:
-        """What is typed to confirm it."""
+        """The name to type as confirmation."""
         return self.topic
 
     def plan(self, typed: Mapping[str, str]) -> Plan:
-        """Return the settings now and then, and what is lost by them."""
+        """Return the new settings, and the messages that they remove."""
         mq, timeout = self.subject.client, self.subject.timeout
         settings, words = _settings(typed)
         info = mq.describe(self.topic, timeout=timeout)
@@ -207,7 +207,7 @@ class Alter:
         rows = [Row(name, (name, "", then)) for name, then in words]
         return Plan(
             SETTING_COLUMNS, rows,
-            f"now {settings_text(info)}; " + (f"this removes {lost}" if lost else "no message is removed by it"),
+            f"now {settings_text(info)}; " + (f"this removes {lost}" if lost else "this removes no message"),
             command(self.subject, "alter", self.topic, *(part for name, then in words for part in (name, then))), apply,
         )  # fmt: skip
 
@@ -232,7 +232,7 @@ def _settings(typed: Mapping[str, str]) -> tuple[dict[str, Any], list[tuple[str,
         settings["options"] = dict(BackendOption().convert(each, None, None) for each in options)
         words += [("-X", each) for each in options]
     if not settings:
-        raise click.UsageError("nothing is to be changed: type into a field")
+        raise click.UsageError("nothing to change: type into a field")
     return settings, words
 
 

@@ -71,20 +71,20 @@ def place_rows(model: Model, key: GroupKey) -> list[Row]:
 
 
 def topic_facts(model: Model, topic: str, bars: str) -> str:
-    """Return what a topic does and which groups read it, line by line."""
+    """Return the rate of a topic and the groups that read it, line by line."""
     there = model.sample.topics.get(topic)
     if there is None:
         return "there is no such topic"
     lines = [_rates("in", there.rate, model.stored.of(topic), bars)]
     for (group, name), sample in sorted(model.sample.groups.items()):
         if name == topic:
-            behind = figures.count(sample.behind, there.exact)
-            lines.append(f"{group} is {behind} behind, {figures.rate(sample.rate)}/s")
+            lag = figures.count(sample.behind, there.exact)
+            lines.append(f"{group} lags by {lag}, {figures.rate(sample.rate)}/s")
     return "\n".join(lines)
 
 
 def group_facts(model: Model, key: GroupKey, bars: str) -> str:
-    """Return what a group does on a topic."""
+    """Return the rate of a group on a topic."""
     group = model.sample.groups.get(key)
     if group is None:
         return "the group has no position here"
@@ -103,7 +103,7 @@ def _rates(word: str, rate: float | None, before: Sequence[float | None], bars: 
 
 
 class Detail(ModelScreen):
-    """Facts above, partitions below. What does not change by itself is asked for once."""
+    """Facts above, partitions below. Data that does not change by itself is queried once."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.leave_screen", "Back")]
     COLUMNS: ClassVar[Sequence[Column]]
@@ -125,15 +125,15 @@ class Detail(ModelScreen):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin in the partitions."""
+        """Focus the partitions."""
         self.set_focus(self._table)
 
     def on_screen_resume(self) -> None:
-        """Ask again after a change."""
+        """Query again after a change."""
         ask(self, "describe", self.describe)
 
     def on_answer(self, answer: Answer) -> None:
-        """Show what was asked for."""
+        """Show the answer."""
         outcome = answer.outcome
         if not self.live:
             return
@@ -143,22 +143,22 @@ class Detail(ModelScreen):
         self.show(*self._known)
 
     def show(self, model: Model, now: float) -> None:
-        """Draw what is known."""
+        """Draw the known data."""
         self._known = (model, now)
         self.say_status(model, now, f"{self.heading()}  {self.subject.shown}")
         self._facts.update(f"{self._described}\n{self.facts(model)}")
         self._table.show_rows(self.rows(model))
 
     def heading(self) -> str:
-        """Return what is looked at."""
+        """Return the title."""
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Ask the backend. Runs in a thread."""
+        """Query the backend. Runs in a thread."""
         raise NotImplementedError
 
     def facts(self, model: Model) -> str:
-        """Return what the samples tell."""
+        """Return the facts from the samples."""
         raise NotImplementedError
 
     def rows(self, model: Model) -> list[Row]:
@@ -180,7 +180,7 @@ class OneTopic(Detail):
         return self.topic
 
     def describe(self) -> str:
-        """Ask for the retention."""
+        """Query the settings."""
         return settings_text(self.subject.client.describe(self.topic, timeout=self.subject.timeout))
 
     def chosen_topic(self) -> str:
@@ -197,7 +197,7 @@ class OneTopic(Detail):
 
 
 class OneGroup(Detail):
-    """A group on a topic: its members, and where it stands."""
+    """A group on a topic: its members and positions."""
 
     COLUMNS = PLACE_COLUMNS
 
@@ -218,7 +218,7 @@ class OneGroup(Detail):
         return self.key
 
     def describe(self) -> str:
-        """Ask for the members."""
+        """Query the members."""
         return members_line(self.subject.client.describe_group(self.key[0], timeout=self.subject.timeout))
 
     def facts(self, model: Model) -> str:

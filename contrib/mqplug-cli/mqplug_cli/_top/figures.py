@@ -35,7 +35,7 @@ def members(number: int | None) -> str:
 
 
 def one_line(payload: bytes | None) -> str:
-    """Return bytes as text in one line, without control characters; what is not UTF-8 is escaped."""
+    """Return bytes as text in one line, without control characters. Bytes that are not UTF-8 are escaped."""
     if payload is None:
         return "(tombstone)"
     text = payload.decode("utf-8", errors="backslashreplace")

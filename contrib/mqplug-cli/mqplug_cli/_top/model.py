@@ -1,4 +1,4 @@
-"""State of ``mqplug top``: what it looks at, the latest sample, the rates before it, and the present outage."""
+"""State of ``mqplug top``: its subject, the latest sample, the history of rates, and the current outage."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ GroupKey: TypeAlias = tuple[str, str]
 
 @attrs.frozen
 class TopicSample:
-    """A topic's partitions at a moment, and the messages that were stored since the sample before, if that is known.
+    """A topic's partitions at a moment.
 
-    The numbers are per second, by partition.
+    ``rates`` are the messages stored per second since the previous sample, by partition, if known.
     """
 
     at: float
@@ -39,12 +39,12 @@ class TopicSample:
 
     @property
     def messages(self) -> int:
-        """How many messages are retained, as far as the backend counts them."""
+        """The number of retained messages, as far as the backend counts them."""
         return sum(marks.count for marks in self.marks.values())
 
     @property
     def exact(self) -> bool:
-        """Whether the numbers of messages are no estimates."""
+        """Whether the numbers of messages are exact."""
         return all(marks.exact for marks in self.marks.values())
 
     @property
@@ -57,7 +57,7 @@ class TopicSample:
 class GroupSample:
     """A group's lag on a topic at a moment, by partition, and the messages per second that it passed, if known.
 
-    ``positions`` are missing where the backend does not count between positions.
+    ``positions`` are None if the backend does not count between positions.
     """
 
     at: float
@@ -67,7 +67,7 @@ class GroupSample:
 
     @property
     def behind(self) -> int:
-        """How many messages the group has yet to read, in all partitions."""
+        """The number of messages the group has yet to read, in all partitions."""
         return sum(self.lag.values())
 
 
@@ -75,8 +75,8 @@ class GroupSample:
 class Sample:
     """All topics and groups at a moment, in seconds of a monotonic clock.
 
-    ``members`` has the number of each group's members, None where the backend does not report it. A group is in
-    ``groups`` once for each topic where it has a position, as far as it was asked for; ``unasked`` groups never were.
+    ``members`` has the number of each group's members, or None if the backend does not report it. A group is in
+    ``groups`` once for each topic where it has a position, once it was queried; ``unasked`` groups never were.
     """
 
     at: float
@@ -96,7 +96,7 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class Outage:
-    """There is no sample since a moment, for this reason."""
+    """A time without samples: its start and its reason."""
 
     since: float
     reason: str
@@ -104,13 +104,13 @@ class Outage:
 
 
 class RateHistory(Generic[K]):
-    """The last rates of many things, of those alone that there still are."""
+    """The last rates of topics or groups, as long as they exist."""
 
     def __init__(self) -> None:
         self._rates: dict[K, deque[float | None]] = {}
 
     def add(self, rates: Iterable[tuple[K, float | None]]) -> None:
-        """Add the newest rate of each thing, and forget the others."""
+        """Add the newest rate of each key, and forget other keys."""
         known = self._rates
         self._rates = {}
         for key, rate in rates:
@@ -118,12 +118,12 @@ class RateHistory(Generic[K]):
             self._rates[key].append(rate)
 
     def of(self, key: K) -> Sequence[float | None]:
-        """Return the rates of a thing, oldest first."""
+        """Return the rates of a key, oldest first."""
         return tuple(self._rates.get(key, ()))
 
 
 class Model:
-    """What is known of a backend, sample by sample."""
+    """The known state of a backend, updated by samples."""
 
     def __init__(self) -> None:
         self.sample: Sample = EMPTY
@@ -133,7 +133,7 @@ class Model:
         self.passed: RateHistory[GroupKey] = RateHistory()
 
     def add(self, sample: Sample) -> None:
-        """Take a sample in. It ends an outage."""
+        """Add a sample. It ends an outage."""
         self.sample = sample
         self.samples += 1
         self.outage = None
@@ -141,7 +141,7 @@ class Model:
         self.passed.add((key, group.rate) for key, group in sample.groups.items())
 
     def fail(self, error: Exception, reason: str, now: float) -> None:
-        """Note that a sample failed. What was known before stays."""
+        """Note that a sample failed. Earlier data stays."""
         self.outage = Outage(self.outage.since if self.outage else now, reason, error)
 
     @property
@@ -151,7 +151,7 @@ class Model:
 
     @property
     def rate_in(self) -> float | None:
-        """Messages stored per second in all topics where that is known, or None if it is known of none."""
+        """Messages stored per second in all topics with a known rate, or None if there are none."""
         return _sum(topic.rate for topic in self.sample.topics.values())
 
     @property

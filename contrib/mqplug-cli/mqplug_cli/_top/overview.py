@@ -1,4 +1,4 @@
-"""The first screen: all topics, all groups with their lag, and the rates of the whole."""
+"""The first screen: all topics, all groups with their lag, and the total rates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GROUP_COLUMNS: Final = (
 
 @attrs.frozen
 class View:
-    """How the overview is shown: names that contain this text, in this order, with these bars."""
+    """How the overview is shown: only names that contain ``text``, in this order, with these bars."""
 
     text: str = ""
     order: str = "name"
@@ -59,7 +59,7 @@ class _Topic:
 
 @attrs.define
 class _OfGroups:
-    """What all groups do on a topic."""
+    """The lag and rate of all groups on a topic."""
 
     lag: int = 0
     passed: float | None = None
@@ -89,7 +89,7 @@ def topic_rows(model: Model, view: View) -> list[Row]:
 
 
 def group_rows(model: Model, view: View) -> list[Row]:
-    """Return a row for each group and topic of its own, where the name of one contains the text."""
+    """Return a row for each group and each of its topics, if either name contains the text."""
     text = view.text.lower()
     groups = model.sample.groups
     shown = [key for key in sorted(groups) if text in key[0].lower() or text in key[1].lower()]
@@ -110,12 +110,12 @@ def group_rows(model: Model, view: View) -> list[Row]:
 
 
 def stuck(lag: int, rate: float | None) -> bool:
-    """Return whether a group has messages to read, and reads none."""
+    """Return whether a group has messages to read and reads none."""
     return lag > 0 and rate == 0
 
 
 def summary(model: Model) -> str:
-    """Return how much there is, in one line."""
+    """Return the totals in one line."""
     sample = model.sample
     partitions = sum(len(topic.marks) for topic in sample.topics.values())
     parts: Sequence[str] = (
@@ -182,24 +182,24 @@ class Overview(ModelScreen):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin in the topics."""
+        """Focus the topics."""
         self.set_focus(self._table)
 
     def chosen_topic(self) -> str | None:
-        """Return the topic under the cursor, or that of the group there."""
+        """Return the topic under the cursor, or the topic of the group there."""
         key = self.chosen_group()
         return key[1] if key else cast("str | None", self.topics.cursor_key)
 
     def chosen_group(self) -> GroupKey | None:
-        """Return the group under the cursor, where the cursor is in the groups."""
+        """Return the group under the cursor, if the cursor is in the groups."""
         return cast("GroupKey | None", self.groups.cursor_key) if self.focused is self.groups else None
 
     def why_no_group(self) -> str:
         """Return why no group is chosen, and what to do."""
         if not self._model.samples or self._model.sample.unasked:
-            return "Still asking for the groups. Press s again when this one is there"
+            return "Still asking for the groups. Press s again when this one appears"
         if not self.groups.rows:
-            return "There are no such groups" if self._view.text else "There are no groups"
+            return "No groups match" if self._view.text else "No groups"
         return super().why_no_group()
 
     def visible_groups(self) -> set[str]:
@@ -207,7 +207,7 @@ class Overview(ModelScreen):
         return {cast("GroupKey", key)[0] for key in self.groups.visible_keys()}
 
     def show(self, model: Model, now: float) -> None:
-        """Draw what is known."""
+        """Draw the known data."""
         self._model = model
         parts = [summary(model)]
         parts += [f"by {self._view.order}"] if self._view.order != "name" else []
@@ -225,7 +225,7 @@ class Overview(ModelScreen):
         self.set_focus(self._table)
 
     def action_search(self) -> None:
-        """Type what names are to contain."""
+        """Open the filter for names."""
         self._search.open()
 
     def action_order(self) -> None:
@@ -234,15 +234,15 @@ class Overview(ModelScreen):
         self._look(attrs.evolve(self._view, order=order))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while it is typed."""
+        """Filter while the text is typed."""
         self._look(attrs.evolve(self._view, text=event.value))
 
     def on_input_submitted(self) -> None:
-        """Keep the filter, and go on in the table."""
+        """Keep the filter, and return to the table."""
         self.set_focus(self._table)
 
     def on_search_field_cleared(self) -> None:
-        """Show everything, and go on in the table."""
+        """Show everything, and return to the table."""
         self.set_focus(self._table)
 
     def _look(self, view: View) -> None:

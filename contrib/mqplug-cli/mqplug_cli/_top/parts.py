@@ -1,4 +1,4 @@
-"""Parts that the screens of top share: the line about the whole, a field to search with, and questions in threads."""
+"""Parts that the screens of top share: the status line, the search field, and queries in threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqplug_cli._top.model import GroupKey, Model
 
 
 class StatusLine(Static):
-    """What is looked at, and how it does."""
+    """The first line of a screen: its subject and state."""
 
     DEFAULT_CSS = """
     StatusLine { height: 1; text-style: bold; }
@@ -35,7 +35,7 @@ class StatusLine(Static):
 
 
 class SearchField(Input):
-    """A field at the bottom, shown while something is searched. Escape clears and hides it."""
+    """A field at the bottom, shown during a search. Escape clears and hides it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear_search", "Show all")]
     DEFAULT_CSS = """
@@ -44,7 +44,7 @@ class SearchField(Input):
     """
 
     class Cleared(Message):
-        """The search is over."""
+        """The search has ended."""
 
     def open(self) -> None:
         """Show the field, and type into it."""
@@ -52,14 +52,14 @@ class SearchField(Input):
         self.screen.set_focus(self)
 
     def action_clear_search(self) -> None:
-        """Search nothing any more."""
+        """End the search."""
         self.value = ""
         self.display = False
         self.post_message(self.Cleared())
 
 
 class ModelScreen(Screen[None]):
-    """A screen that is drawn anew with each sample, and from which a topic or a group is changed."""
+    """A screen that is redrawn with each sample and offers changes of a topic or a group."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "app.tail", "Tail"),
@@ -71,40 +71,40 @@ class ModelScreen(Screen[None]):
     complete = False
 
     class Complete(Message):
-        """The parts of a screen are there, and can be drawn."""
+        """The parts of a screen exist and can be drawn."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.status = StatusLine()  # subclasses keep their parts, too: a query fails where the screen is being removed
+        self.status = StatusLine()  # kept, as parts of subclasses are: a query fails while the screen is removed
 
     def on_mount(self) -> None:
-        """Tell that the parts are there."""
+        """Announce that the parts exist."""
         self.complete = True
         self.post_message(self.Complete())
 
     @property
     def live(self) -> bool:
-        """Whether it is there to be drawn, with its parts, which come after it."""
+        """Whether the screen can be drawn. Its parts are created after it."""
         return self.complete and self.app.is_running and self in self.app.screen_stack
 
     def chosen_topic(self) -> str | None:
-        """Return the topic that is looked at."""
+        """Return the selected topic."""
         return None
 
     def chosen_group(self) -> GroupKey | None:
-        """Return the group that is looked at, and its topic."""
+        """Return the selected group and its topic."""
         return None
 
     def why_no_group(self) -> str:
-        """Return why no group is looked at, and what to do."""
+        """Return why no group is selected, and what to do."""
         return "Choose a group first: Tab goes to the groups of the first screen"
 
     def show(self, model: Model, now: float) -> None:
-        """Draw what is known."""
+        """Draw the known data."""
         raise NotImplementedError
 
     def say_status(self, model: Model, now: float, text: str) -> None:
-        """Show a text in the first line; while there is an outage, since when and why."""
+        """Show a text in the first line, or during an outage its duration and reason."""
         if model.outage is None:
             self.status.say(text)
         else:
@@ -112,13 +112,13 @@ class ModelScreen(Screen[None]):
 
 
 def tell(receiver: MessagePump, message: Message) -> None:
-    """Post a message from a thread, unless the program ends at this very moment, and its event loop is gone."""
+    """Post a message from a thread. It is dropped if the program is exiting and its event loop is gone."""
     with suppress(RuntimeError, AttributeError):
         receiver.post_message(message)
 
 
 class Answer(Message):
-    """What became of a question: its answer, or an exception."""
+    """The outcome of a question: its answer, or an exception."""
 
     def __init__(self, question: str, outcome: object) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class Answer(Message):
 
 
 def ask(widget: Widget, question: str, work: Callable[[], object]) -> None:
-    """Do some work in a thread. The widget gets the ``Answer``. Nothing waits for the thread at the end."""
+    """Do some work in a thread. The widget receives the ``Answer``. The exit does not wait for the thread."""
 
     def run() -> None:
         outcome: object

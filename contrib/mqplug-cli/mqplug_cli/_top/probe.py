@@ -1,6 +1,6 @@
-"""Asks a backend for samples, through the public API, in a thread, and computes rates from one to the next.
+"""Takes samples of a backend through the public API, in a thread, and computes the rates between them.
 
-What it may ask of groups in one sample is bounded by time.
+The time for querying groups in one sample is bounded.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mqplug_cli._top.model import EMPTY, GroupKey, GroupSample, Sample, TopicSam
 Distance: TypeAlias = Callable[[mqplug.Position, mqplug.Position], int]
 """Counts the messages between two positions of one log, as ``Client.distance`` does."""
 
-_TRIES: Final = 3  # topics may be deleted between two questions
+_TRIES: Final = 3  # topics may be deleted between two calls
 
 
 class Probe:
     """Takes samples of one client's backend.
 
-    All topics are asked for in one call. Groups are asked for one by one: first those in ``wanted``, then the others in
-    turn, until ``group_seconds`` are over; what is not asked for keeps its last sample.
+    All topics are queried in one call, groups one by one: first those in ``wanted``, then the others in turn, until
+    ``group_seconds`` are over. Groups that are not queried keep their last sample.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Probe:
         self._clock = clock
         self._distance: Distance | None = client.distance if client.capabilities.advance else None
         self._last = EMPTY
-        self._asked: dict[str, float] = {}  # when each group was asked for
+        self._asked: dict[str, float] = {}  # when each group was queried
 
     def take(self) -> Sample:
-        """Return what there is now."""
+        """Return a new sample."""
         topics = self._topics()
         members: Mapping[str, int | None] = {}
         groups: Mapping[GroupKey, GroupSample] = {}
@@ -92,7 +92,7 @@ class Probe:
         return found
 
     def _in_turn(self, names: Collection[str]) -> Iterator[str]:
-        """Yield the groups: those that are wanted first, then those that were asked for longest ago."""
+        """Yield the groups: wanted ones first, and those queried longest ago before others."""
         wanted = set(self.wanted)
         yield from sorted(names, key=lambda name: (name not in wanted, self._asked.get(name, 0.0), name))
 
@@ -129,16 +129,16 @@ class Probe:
 
 
 def _lag(position: mqplug.Position | None, marks: mqplug.Watermarks, distance: Distance) -> int:
-    """Return how many messages lie before the end of a partition, from the position or from what is retained on."""
+    """Return how many messages of a partition lie between the position, or its first message, and the end."""
     if position is None:
         return marks.count
     if position.log is not marks.high.log:
-        return 0  # the topic was created anew since
+        return 0  # the topic has been recreated
     return distance(max(position, marks.low), marks.high)
 
 
 def stored_rates(before: TopicSample | None, now: TopicSample, distance: Distance | None) -> dict[int, float] | None:
-    """Return the messages stored per second in each partition, or None if the samples do not tell."""
+    """Return the messages stored per second in each partition, or None if the samples do not show it."""
     if before is None or now.at <= before.at:
         return None
     seconds = now.at - before.at
@@ -154,9 +154,9 @@ def stored_rates(before: TopicSample | None, now: TopicSample, distance: Distanc
 def passed_rate(
     before: GroupSample | None, now: GroupSample, stored: float | None, distance: Distance | None
 ) -> float | None:
-    """Return the messages per second that a group passed, or None if the samples do not tell.
+    """Return the messages per second that a group passed, or None if the samples do not show it.
 
-    It is how far its positions moved; without them what was ``stored`` per second, less what the lag grew. A group that
+    It is how far its positions moved, or without positions the rate ``stored`` less the growth of the lag. A group that
     was moved back passed none.
     """
     if before is None or now.at <= before.at:
@@ -171,7 +171,7 @@ def _stored(before: mqplug.Watermarks | None, now: mqplug.Watermarks, distance: 
     if before is None:
         return now.count  # a new partition
     if before.high.log is not now.high.log:
-        return None  # the topic was deleted, and created anew
+        return None  # the topic was deleted and recreated
     if distance is not None:
         return distance(before.high, now.high)
     return max(0, now.count - before.count) if before.low == now.low else None
@@ -186,9 +186,9 @@ Tell: TypeAlias = Callable[[Sample | Exception], None]
 
 
 class Sampler:
-    """Takes a sample every so many seconds. One that takes long is followed by a pause that is as long.
+    """Takes a sample every few seconds. A slow one is followed by an equally long pause.
 
-    So the backend is asked at most half of the time. Failures are told, and do not end it.
+    So the backend is queried at most half of the time. Failures are reported and do not end it.
     """
 
     def __init__(self, take: Callable[[], Sample], tell: Tell, every: float) -> None:
@@ -200,7 +200,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="mqplug-top", daemon=True)
 
     def start(self) -> None:
-        """Begin, with a sample at once."""
+        """Start, with a sample at once."""
         self._thread.start()
 
     def hurry(self) -> None:
@@ -208,7 +208,7 @@ class Sampler:
         self._wanted.set()
 
     def end(self, timeout: float) -> None:
-        """End it. Wait this long for a sample that is being taken."""
+        """Stop. Wait this long for a sample that is being taken."""
         self._ended = True
         self._wanted.set()
         if self._thread.ident is not None:
@@ -226,7 +226,7 @@ class Sampler:
         outcome: Sample | Exception
         try:
             outcome = self._take()
-        except Exception as error:  # noqa: BLE001 - told to whoever shows it, with its defects
+        except Exception as error:  # noqa: BLE001 - reported to the screen, with its defects
             outcome = error
         if not self._ended:
             self._tell(outcome)

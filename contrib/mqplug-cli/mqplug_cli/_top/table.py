@@ -1,6 +1,6 @@
-"""A table on the screen: its columns, how wide each is, its rows, and the cursor, which keys move.
+"""A table on the screen: columns and their widths, rows, and a cursor that keys move.
 
-It draws the lines that are visible, however many rows there are.
+Only visible lines are drawn, however many rows there are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEAST_WIDE: Final = 12
 
 @attrs.frozen
 class Column:
-    """A column: its title, whether it is of numbers, whether it takes the room that is left, its greatest width."""
+    """A column: its title, whether it is right-aligned, whether it takes the remaining room, its maximum width."""
 
     title: str
     right: bool = False
@@ -35,7 +35,7 @@ class Column:
 
 @attrs.frozen
 class Row:
-    """A row: what it stands for, and a text for each column. ``marked`` rows stand out."""
+    """A row: the key it stands for, and a text for each column. ``marked`` rows stand out."""
 
     key: Hashable
     cells: tuple[str, ...]
@@ -43,7 +43,7 @@ class Row:
 
 
 def widths(columns: Sequence[Column], rows: Sequence[Row], room: int) -> list[int]:
-    """Return the width of each column. Columns on the right that there is no room for are left out."""
+    """Return the width of each column. Columns on the right that do not fit are left out."""
     from rich.cells import cell_len
 
     found = []
@@ -69,7 +69,7 @@ def line(columns: Sequence[Column], cells: Sequence[str], sizes: Sequence[int]) 
 
 
 class Table(ScrollView, can_focus=True):
-    """Rows under a header that stays. The cursor stays on what its row stands for when rows change."""
+    """Rows under a fixed header. The cursor stays on its key when rows change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -111,9 +111,9 @@ class Table(ScrollView, can_focus=True):
         self._sizes: tuple[int, list[int]] = (0, [])  # for a width
 
     def show_rows(self, rows: Sequence[Row], empty: str | None = None, *, follow: bool = False) -> None:
-        """Show these rows instead. ``empty`` is what is said if there are none.
+        """Replace the rows. ``empty`` is shown if there are none.
 
-        To ``follow`` is to stay on the last row if the cursor is there.
+        With ``follow``, a cursor on the last row stays on the last row.
         """
         here = self.cursor_key
         at_end = follow and self._cursor >= len(self._rows) - 1
@@ -134,16 +134,16 @@ class Table(ScrollView, can_focus=True):
 
     @property
     def cursor_key(self) -> Hashable | None:
-        """What the row under the cursor stands for."""
+        """The key of the row under the cursor."""
         return self._rows[self._cursor].key if self._cursor < len(self._rows) else None
 
     def visible_keys(self) -> list[Hashable]:
-        """Return what the visible rows stand for."""
+        """Return the keys of the visible rows."""
         top = self.scroll_offset.y
         return [row.key for row in self._rows[top : top + max(self.size.height - 1, 0)]]
 
     def point_at(self, key: Hashable) -> None:
-        """Move the cursor to the row that stands for this, if there is one."""
+        """Move the cursor to the row of this key, if there is one."""
         keys = [row.key for row in self._rows]
         if key in keys:
             self._move_to(keys.index(key))
@@ -174,7 +174,7 @@ class Table(ScrollView, can_focus=True):
         return self._sizes[1]
 
     def _segments(self, text: str, style: Style) -> Iterator[Segment]:
-        """Yield the parts of a line: what is searched stands out."""
+        """Yield the parts of a line. The searched text stands out."""
         at = text.lower().find(self._searched) if self._searched else -1
         while at >= 0:
             end = at + len(self._searched)

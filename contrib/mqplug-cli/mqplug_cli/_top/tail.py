@@ -1,6 +1,6 @@
-"""The screen that follows a topic: its messages as they come, searched, stopped, and one of them in full.
+"""The screen that follows a topic: its messages as they arrive, with search, pause, and one of them in full.
 
-A thread reads: the last messages at first, then those that come.
+A thread reads the last messages first, then new ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PRINTABLE: Final = range(32, 127)
 
 @attrs.frozen(eq=False)
 class TailMessage:
-    """A message as it is shown. Of a large value only the beginning is kept."""
+    """A message as it is shown. Only the beginning of a large value is kept."""
 
     row: Row
     id: str
@@ -53,14 +53,14 @@ class TailMessage:
     headers: tuple[tuple[str, bytes | None], ...]
 
     def contains(self, text: str) -> bool:
-        """Return whether key, value or headers contain a text; A to Z are as a to z."""
+        """Return whether key, value or headers contain a text, ignoring the case of A to Z."""
         wanted = text.encode().lower()
         named = (part for name, value in self.headers for part in (name.encode(), value))
         return any(wanted in part.lower() for part in (self.key, self.value, *named) if part is not None)
 
 
 def tail_message(number: int, message: mqplug.Message) -> TailMessage:
-    """Return a message as it is shown. Its row stands for its number."""
+    """Return a message as it is shown. The key of its row is its number."""
     key, value = message.key, message.value
     try:
         time = message.timestamp.astimezone().isoformat(sep=" ", timespec="milliseconds")
@@ -75,7 +75,7 @@ def tail_message(number: int, message: mqplug.Message) -> TailMessage:
 
 
 def page(message: TailMessage) -> str:
-    """Return all that is kept of a message as text."""
+    """Return a kept message as text."""
     _, partition, position, *_ = message.row.cells
     lines = [
         f"partition  {partition}",
@@ -94,7 +94,7 @@ def page(message: TailMessage) -> str:
 
 
 def value_text(value: bytes) -> str:
-    """Return a value as text: JSON indented, other UTF-8 as it is, and bytes that are no text in hexadecimal."""
+    """Return a value as text: JSON indented, other UTF-8 unchanged, and other bytes in hexadecimal."""
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
@@ -112,7 +112,7 @@ def _hex_line(value: bytes, at: int) -> str:
 
 FIRST: Final = 50  # of each partition
 KEPT: Final = 1000
-MOST_PER_S: Final = 1000  # more are not read: nobody can follow them, and the backend has other work
+MOST_PER_S: Final = 1000  # more are not read, to spare the backend: no reader can follow them
 _BATCH: Final = 200
 _POLL_S: Final = 0.5
 _RETRY_S: Final = 1.0
@@ -120,12 +120,12 @@ _PREFETCH_BYTES: Final = 4 * 1024 * 1024
 
 
 class TailReader:
-    """The last messages of a topic. When they come faster than people can look, some are skipped, which is counted."""
+    """The last messages of a topic. If they arrive faster than ``MOST_PER_S``, some are skipped, which is counted."""
 
     def __init__(self, client: mqplug.Client, topic: str, timeout: float) -> None:
         self.changes = 0
         self.skips = 0
-        self.asked = False  # whether all was read that was there at the beginning
+        self.asked = False  # whether the messages that existed at the start were read
         self.failure: str | None = None
         self.defect: Exception | None = None
         self._client = client
@@ -137,15 +137,15 @@ class TailReader:
         self._thread = threading.Thread(target=self._run, name="mqplug-top-tail", daemon=True)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._thread.start()
 
     def end(self) -> None:
-        """Stop reading soon. Do not wait for it."""
+        """Stop reading soon, without waiting."""
         self._ended.set()
 
     def messages(self) -> Sequence[TailMessage]:
-        """Return the messages that are kept, oldest first."""
+        """Return the kept messages, oldest first."""
         return tuple(self._kept.copy())
 
     def _run(self) -> None:
@@ -157,7 +157,7 @@ class TailReader:
                 return
             except mqplug.Error as error:
                 self.failure = error_line(error)
-            except Exception as error:  # noqa: BLE001 - told by the screen
+            except Exception as error:  # noqa: BLE001 - raised by the screen
                 self.defect = error
                 return
             self.changes += 1
@@ -197,7 +197,7 @@ class TailReader:
             consumer.close(_POLL_S)
 
     def _skip(self, consumer: mqplug.Consumer, until: float) -> None:
-        """Wait, and go on at the end if there is more than is shown in a moment."""
+        """Wait, and continue with the last messages if there are more."""
         self._ended.wait(max(0.0, until - time.monotonic()))
         consumer.seek(mqplug.last(FIRST), missing="next", timeout=self._timeout)
         self.skips += 1
@@ -213,12 +213,12 @@ _REFRESH_S: Final = 0.2
 
 
 class Tail(ModelScreen):
-    """The messages of a topic as they come."""
+    """The messages of a topic as they arrive."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.leave_screen", "Back"),
         Binding("slash", "search", "Search", key_display="/"),
-        Binding("space", "hold", "Hold/go on"),
+        Binding("space", "hold", "Pause/resume"),
     ]
 
     def __init__(self, subject: Subject, topic: str) -> None:
@@ -242,7 +242,7 @@ class Tail(ModelScreen):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self.set_focus(self.messages)
         self._reader.start()
         self.set_interval(_REFRESH_S, self._draw)
@@ -256,12 +256,12 @@ class Tail(ModelScreen):
         return self._topic
 
     def show(self, model: Model, now: float) -> None:
-        """Draw the line about the whole."""
+        """Draw the status line."""
         self._known = (model, now)
         parts = [self._topic]
-        parts += [f"only what contains {self._text!r}"] if self._text else []
-        parts += ["held"] if self._held else []
-        parts += ["some are skipped: too many come"] if self._reader.skips else []
+        parts += [f"messages with {self._text!r}"] if self._text else []
+        parts += ["paused"] if self._held else []
+        parts += ["some are skipped: too many arrive"] if self._reader.skips else []
         parts += [self._reader.failure] if self._reader.failure else []
         self.say_status(model, now, "  ".join([*parts, self._shown]))
 
@@ -281,26 +281,26 @@ class Tail(ModelScreen):
         self.show(*self._known)
 
     def action_hold(self) -> None:
-        """Let the rows stand still, or go on."""
+        """Pause or resume the rows."""
         self._held = not self._held
         self._redraw()
 
     def action_search(self) -> None:
-        """Type what messages are to contain."""
+        """Open the search."""
         self._search.open()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Search while it is typed."""
+        """Search while the text is typed."""
         self._text = event.value
         self.messages.highlight(event.value)
         self._redraw()
 
     def on_input_submitted(self) -> None:
-        """Keep the search, and go on in the messages."""
+        """Keep the search, and return to the messages."""
         self.set_focus(self.messages)
 
     def on_search_field_cleared(self) -> None:
-        """Show all, and go on in the messages."""
+        """Show all, and return to the messages."""
         self.set_focus(self.messages)
 
     def on_table_chosen(self, event: Table.Chosen) -> None:
@@ -321,13 +321,13 @@ class OneMessage(Screen[None]):
         self._topic = topic
 
     def compose(self) -> ComposeResult:
-        """Make the parts."""
+        """Show the parts."""
         yield StatusLine()
         with VerticalScroll():
             yield Static(page(self._message), markup=False)
         yield Footer()
 
     def on_mount(self) -> None:
-        """Name the topic."""
+        """Show the name of the topic."""
         self.query_one(StatusLine).say(self._topic)
         self.query_one(VerticalScroll).focus()
