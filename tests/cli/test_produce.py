@@ -141,12 +141,12 @@ def test_bad_lines_are_named_and_the_others_sent(produce):
     code, said, found = produce(b"".join(lines), "--json")
     assert (code, values(found)) == (1, [b"x", b"x"])
     assert said.splitlines() == [
-        "error: line 2: it is not JSON: Expecting value at character 1",
-        'error: line 3: it has no "value"; a tombstone has "value": null',
-        'error: line 4: "value" is a text or null, not 1',
-        'error: line 5: it has "value" and "value_base64"',
-        'error: line 6: "timestamp" is milliseconds since 1970, not -1',
-        "stored 2 messages; 7 not: lines 2, 3, 4, 5, 6, 7, 8",
+        "error: line 2: not JSON: Expecting value at character 1",
+        'error: line 3: "value" is missing; a tombstone has "value": null',
+        'error: line 4: "value" must be a string or null, not 1',
+        'error: line 5: expected only one of "value" and "value_base64"',
+        'error: line 6: "timestamp" must be milliseconds since 1970, not -1',
+        "stored 2 messages; 7 not stored: lines 2, 3, 4, 5, 6, 7, 8",
     ]
 
 
@@ -170,7 +170,7 @@ def test_a_message_that_is_too_large_does_not_stop_the_others(store, produce):
     code, said, found = produce(b"a\n" + b"x" * (most + 1) + b"\nb\n", "--partition", "0")
     assert (code, values(found)) == (1, [b"a", b"b"])
     assert said.startswith(f"error: line 2: the message has {most + 1} bytes")
-    assert said.endswith("stored 2 messages; 1 not: line 2\n")
+    assert said.endswith("stored 2 messages; 1 not stored: line 2\n")
 
 
 @pytest.mark.parametrize(

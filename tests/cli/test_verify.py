@@ -173,7 +173,7 @@ def test_other_partitions_are_a_difference(capsys, three_partitions):
     fill(three_partitions["mine"], keyed(2))
     fill(three_partitions["other"], keyed(3))
     code, (says,), _ = compare(capsys, three_partitions)
-    assert (code, says) == (1, "2 partitions against 3. --any-partition compares without regard to partitions")
+    assert (code, says) == (1, "2 partitions against 3. --any-partition compares regardless of partitions")
 
 
 def test_any_partition_compares_contents(capsys, three_partitions):
@@ -198,7 +198,7 @@ def test_any_partition_finds_a_key_out_of_order(capsys, three_partitions):
     fill(three_partitions["other"], keyed(3, [*range(10), 16, *range(11, 16), 10, *range(17, 60)]))
     assert compare(capsys, three_partitions, "--any-partition")[:2] == (
         1,
-        ["the messages of the key b'key 4' are in another order"],
+        ["messages of the key b'key 4' are ordered differently"],
     )
 
 
@@ -240,8 +240,8 @@ def test_for_people_it_ends_with_a_verdict(capsys, stores):
     assert run_command(["verify", mine, "orders", "--against", other]) == 1
     header, *_, difference, verdict = capsys.readouterr().out.splitlines()
     assert header.split() == ["partition", "messages", "against", "checksum", "same"]
-    assert difference.startswith("partition 0, message 15: another headers")
-    assert verdict == "DIFFERENT: compared were key, value, headers, timestamp"
+    assert difference.startswith("partition 0, message 15: different headers")
+    assert verdict == "DIFFERENT: compared key, value, headers, timestamp"
 
 
 def test_messages_that_do_not_come_are_a_problem(capsys, stores, monkeypatch):
@@ -266,11 +266,11 @@ def test_ids_that_do_not_ascend_are_a_problem(stores, rows):
         if cut < len(rows):
             check.add(batch.take(rows[cut:], batch.next_position))
         check.finish(marks, marks)
-        assert check.problem == f"the id {batch.id(rows[-1])} is not above the one before it"
+        assert check.problem == f"the id {batch.id(rows[-1])} is not above the previous one"
 
 
 def test_interrupted_it_says_how_far_it_came(capsys, stores, monkeypatch):
-    """Ctrl-C in the midst ends with 130, and says that nothing is verified."""
+    """Ctrl-C in the midst ends with 130, and says that nothing was verified."""
     fill(stores["mine"], records())
     add = PartitionCheck.add
 
@@ -284,7 +284,7 @@ def test_interrupted_it_says_how_far_it_came(capsys, stores, monkeypatch):
     assert run_command(["verify", stores["urls"][0], "orders"]) == 130
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert re.match(r"interrupted after [12]0 messages: nothing is verified", printed.err)
+    assert re.match(r"interrupted after [12]0 messages: nothing was verified", printed.err)
 
 
 def test_any_partition_needs_two_topics(capsys, stores):

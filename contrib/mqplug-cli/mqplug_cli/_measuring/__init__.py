@@ -1,1 +1,1 @@
-"""What ``bench`` and ``verify`` do: time a backend, and read topics to compare them."""
+"""The work of ``bench`` and ``verify``: timing a backend, and reading topics to compare them."""

@@ -1,6 +1,6 @@
 """Charts of bars as SVG: one panel below the other, with a logarithmic scale and the value above each bar.
 
-A chart brings its own background, so that it can be read on a light page and on a dark one.
+A chart has its own background, so that it is readable on light and dark pages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 880, 64, 16
 HEAD_HEIGHT, PANEL_HEIGHT, PLOT_TOP, PLOT_HEIGHT, FOOT_HEIGHT = 66, 236, 40, 150, 30
 BAR_GAP, GROUP_PADDING = 2, 9
 LEAST_BAR = 0.3  # of a power of ten, so that the lowest bar has room for its label
-COLORS = ("#1976b8", "#c04f00", "#007a5a")  # told apart by the colour-blind, too, and dark enough for white text
+COLORS = ("#1976b8", "#c04f00", "#007a5a")  # distinct for the colour-blind, and dark enough for white text
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #24292f; }
   .background { fill: #ffffff; stroke: #d0d7de; }
@@ -40,7 +40,7 @@ STYLE = """
 
 @attrs.frozen
 class Bar:
-    """A value, and optionally a higher one, to which a line above the bar leads. Then both are labelled."""
+    """A value, and optionally a higher one, shown as a line above the bar. Then both are labelled."""
 
     value: float
     upper: float | None = None

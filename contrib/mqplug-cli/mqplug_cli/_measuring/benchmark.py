@@ -1,4 +1,4 @@
-"""The rounds of ``mqplug bench``, and what they found."""
+"""The rounds of ``mqplug bench`` and their results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABEL_CHARACTERS: Final = 13  # of a chart's legend
 
 @attrs.frozen
 class BenchmarkedBackend:
-    """One side of a benchmark, and the results of each of its rounds. Without a ``topic`` each round makes its own."""
+    """One side of a benchmark, and the results of its rounds. Without a ``topic``, each round creates its own."""
 
     label: str
     mq: mqplug.Client
@@ -44,12 +44,12 @@ class BenchmarkedBackend:
 
     @property
     def complete_rounds(self) -> int:
-        """The number of rounds that came to their end."""
+        """The number of completed rounds."""
         return len(self.latencies)
 
 
 class Benchmark:
-    """Rounds over one backend, or over two in turn. ``warn`` gets what people should know beside the results."""
+    """Rounds on one backend, or alternating between two. ``warn`` receives warnings for the user."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Benchmark:
         return min(side.complete_rounds for side in self.sides)
 
     def run(self, count: Callable[[int], None]) -> None:
-        """Run the rounds. ``count`` gets the messages of each measurement, after it."""
+        """Run the rounds. ``count`` receives the number of messages after each measurement."""
         for _ in range(self._rounds):
             for side in self.sides:
                 self._run_round(side, count)
@@ -102,7 +102,7 @@ class Benchmark:
 
     @contextmanager
     def _own_topic(self, mq: mqplug.Client) -> Iterator[str]:
-        """Yield a new topic, which is deleted afterwards, whatever happens. Its name has the number of the process."""
+        """Yield a new topic, which is always deleted afterwards. Its name contains the process id."""
         name = f"mqplug-bench-{os.getpid()}-{uuid4().hex[:8]}"
         with HeldInterrupts() as interrupts:
             try:
@@ -123,7 +123,7 @@ class Benchmark:
                 raise
 
     def report(self) -> dict[str, Any]:
-        """Return the results of all complete rounds, as JSON has them."""
+        """Return the results of all complete rounds as a JSON value."""
         results = [self._result(side) for side in self.sides]
         return {
             "message_bytes": self._load.size,
@@ -176,13 +176,13 @@ class Benchmark:
         ).svg()  # fmt: skip
 
     def _short_labels(self) -> list[str]:
-        """Return the names of the backends, or where these are the same the ends of the labels."""
+        """Return the names of the backends, or if they are the same, the ends of the labels."""
         names = [side.mq.backend for side in self.sides]
         return names if len(set(names)) == len(names) else [side.label[-LABEL_CHARACTERS:] for side in self.sides]
 
 
 def sizes(found: dict[str, Any]) -> str:
-    """Return in one line, for people, what a report was measured with."""
+    """Return the load of a report in one line for people."""
     rounds, partitions = found["rounds"], found["partitions"]
     many = f"{found['count']:,} messages" if found["count"] else f"{found['seconds']:g} s"
     return (
@@ -192,7 +192,7 @@ def sizes(found: dict[str, Any]) -> str:
 
 
 def measures(result: dict[str, Any]) -> dict[str, float]:
-    """Return the figures of a result, each under a name for people."""
+    """Return the figures of a result by names for people."""
     found = {
         f"{verb}, {unit}": result[verb][name]
         for verb in ("produce", "consume")
@@ -204,7 +204,7 @@ def measures(result: dict[str, Any]) -> dict[str, float]:
 
 
 def ratios(first: dict[str, Any], second: dict[str, Any]) -> dict[str, float]:
-    """Return each figure of the first result divided by that of the second."""
+    """Return each figure of the first result divided by the second's."""
     others = measures(second)
     return {name: round(value / others[name], 3) for name, value in measures(first).items() if others[name]}
 

@@ -1,7 +1,7 @@
-"""Checksums of messages: in their order for a partition, and of each message by itself.
+"""Checksums of messages: one of a partition, which depends on their order, and one of each single message.
 
-They are the same on every backend and machine, however the messages are divided into batches. Each field is hashed by
-itself, column by column, which is several times as fast as message by message.
+They are the same on every backend and machine, however the messages are divided into batches. Each field is hashed
+separately, column by column, which is several times faster than message by message.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import mqplug
 
 FIELDS: Final = ("key", "value", "headers", "timestamp")
 DIGEST_BYTES: Final = 16
-_NONE: Final = -1  # the length of what is not there
+_NONE: Final = -1  # the length of None
 _NUMBER: Final = Struct("<q")
 
 
 class PartitionChecksum:
-    """The checksum of a run of messages, which depends on their order. ``fields`` are those that it covers."""
+    """The checksum of these ``fields`` of a run of messages, which depends on their order."""
 
     def __init__(self, fields: Iterable[str]) -> None:
         self._hashes = {name: (_hash(), _hash()) for name in FIELDS if name in fields}
@@ -28,7 +28,7 @@ class PartitionChecksum:
         self.bytes = 0  # of keys and values
 
     def add(self, batch: mqplug.Batch) -> None:
-        """Count the messages of a batch in."""
+        """Add the messages of a batch."""
         self.messages += len(batch)
         self.bytes += sum(map(_length, batch.values)) + sum(map(_length, batch.keys))
         for name, (numbers, content) in self._hashes.items():
@@ -54,7 +54,7 @@ def column_of(batch: mqplug.Batch, field: str) -> Sequence[Any]:
 
 
 def message_digests(batch: mqplug.Batch, fields: Sequence[str]) -> Iterator[bytes]:
-    """Iterate over a digest of each message by itself."""
+    """Iterate over the digests of single messages."""
     columns = [map(_ALONE[name], column_of(batch, name)) for name in fields]
     for pieces in zip(*columns, strict=True):
         yield blake2b(b"".join(pieces), digest_size=DIGEST_BYTES).digest()
@@ -69,7 +69,7 @@ def _length(value: bytes | None) -> int:
 
 
 def _bytes_column(column: Sequence[bytes | None]) -> tuple[bytes, bytes]:
-    """Return the lengths of texts, and the texts."""
+    """Return the lengths of values, and the values joined."""
     try:
         return pack(f"<{len(column)}q", *map(len, column)), b"".join(column)  # type: ignore[arg-type]
     except TypeError:  # some are None
@@ -82,7 +82,7 @@ def _time_column(column: Sequence[int]) -> tuple[bytes, bytes]:
 
 
 def _headers_column(column: Sequence[Any]) -> tuple[bytes, bytes]:
-    """Return the number of headers of each message, and the headers."""
+    """Return the number of headers of each message, and the headers joined."""
     counts = pack(f"<{len(column)}q", *map(len, column))
     return counts, b"".join(_header(name, value) for headers in column for name, value in headers)
 

@@ -1,7 +1,8 @@
-"""How two topics differ: the first difference of two partitions, or what one has and the other lacks in any.
+"""Differences of two topics: the first one in a partition, or messages that only one topic has in any partition.
 
-Without regard to partitions, a topic is reduced to sums in buckets, so that the memory does not grow with the messages,
-and to the order of the messages of each key. If sums differ, a second reading looks at a few such buckets alone.
+To compare regardless of partitions, a topic is reduced to sums in buckets, so that memory does not grow with the
+messages, and to the order of the messages of each key. If sums differ, a second reading looks only at a few of those
+buckets.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Difference:
             which, present = ("first", mine) if mine is not None else ("second", other)
             return f"{where}: only the {which} topic has it, as {present}"
         said = " against ".join(self.excerpts)
-        return f"{where}: another {' and '.join(self.fields)}: {said} ({mine} against {other})"
+        return f"{where}: different {' and '.join(self.fields)}: {said} ({mine} against {other})"
 
 
 def first_difference(
@@ -68,7 +69,7 @@ class _Cursor:
         self._row = 0
 
     def fill(self) -> int:
-        """Return how many messages are at hand; 0 only at the end."""
+        """Return the number of messages at hand; 0 only at the end."""
         if self._batch is not None and self._row == len(self._batch):
             self._batch, self._row = next(self._batches, None), 0
         return 0 if self._batch is None else len(self._batch) - self._row
@@ -107,7 +108,7 @@ def _excerpt(value: object) -> str:
 
 
 BUCKETS: Final = 65_536
-NAMED_BUCKETS: Final = 16  # of those that differ, the number that are looked at again
+NAMED_BUCKETS: Final = 16  # how many of the differing buckets are looked at again
 NAMED_MESSAGES: Final = 5
 KEYS_MAX: Final = 500_000  # about 100 MB
 _MODULUS: Final = 1 << (8 * DIGEST_BYTES)
@@ -119,11 +120,11 @@ class Contents:
     def __init__(self, fields: Sequence[str]) -> None:
         self._fields = fields
         self._sums = [0] * BUCKETS
-        self._chains: dict[int, dict[int, int]] = {}  # by partition and key: a hash of its messages in their order
+        self._chains: dict[int, dict[int, int]] = {}  # by partition and key: a hash of its messages in order
         self._keys = 0
 
     def add(self, batch: mqplug.Batch) -> None:
-        """Count the messages of a batch in."""
+        """Add the messages of a batch."""
         sums, digests = self._sums, list(message_digests(batch, self._fields))
         for digest in digests:
             bucket = _bucket(digest)
@@ -137,12 +138,13 @@ class Contents:
         return self._keys <= KEYS_MAX
 
     def unlike_buckets(self, other: Contents) -> list[int]:
-        """Return the buckets whose messages are not the same."""
+        """Return the buckets whose messages differ."""
         return [bucket for bucket in range(BUCKETS) if self._sums[bucket] != other._sums[bucket]]
 
     def unlike_keys(self, other: Contents) -> set[int]:
-        """Return the hashes of the keys whose messages are in another order. Keys that a topic has in several
-        partitions have no order.
+        """Return the hashes of the keys whose messages are in a different order.
+
+        The order of a key that a topic has in several partitions is not compared.
         """
         mine, theirs = self._ordered_keys(), other._ordered_keys()
         return {key for key in mine.keys() & theirs.keys() if mine[key] != theirs[key]}
@@ -175,7 +177,7 @@ class NamedMessages:
         self.keys: set[bytes] = set()
 
     def add(self, batch: mqplug.Batch) -> None:
-        """Look at the messages of a batch."""
+        """Add the wanted messages of a batch."""
         for row, digest in enumerate(message_digests(batch, self._fields) if self._buckets else ()):
             if _bucket(digest) in self._buckets:
                 self._counts[digest] += 1
@@ -184,7 +186,7 @@ class NamedMessages:
             self.keys.update(key for key in batch.keys if key is not None and hash(key) in self._wanted)
 
     def beyond(self, other: NamedMessages) -> Iterator[tuple[mqplug.MessageId, int]]:
-        """Iterate over ids of messages that the other topic lacks, and how many of each."""
+        """Iterate over ids of messages that the other topic lacks, with the number of each."""
         for digest, count in islice((self._counts - other._counts).items(), NAMED_MESSAGES):
             yield self._ids[digest], count
 

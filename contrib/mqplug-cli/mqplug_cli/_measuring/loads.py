@@ -1,4 +1,4 @@
-"""What ``mqplug bench`` times: sending, receiving, and the way of a message from its sender to its receiver."""
+"""The measurements of ``mqplug bench``: sending, receiving, and the time from send to receive."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import attrs
 import mqplug
 from mqplug_cli._client_options import closed_at_end
 
-PAYLOADS: Final = 64  # that differ, so that compression does not help more than it would
-CLOCK_MESSAGES: Final = 256  # that are sent between two looks at the clock
+PAYLOADS: Final = 64  # different ones, so that compression does not help too much
+CLOCK_MESSAGES: Final = 256  # sent between two looks at the clock
 BATCH_MESSAGES: Final = 1_000
 
 
 @attrs.frozen(kw_only=True)
 class Load:
-    """The messages of each measurement: their size, and how many; or for how many seconds."""
+    """The messages of each measurement: their size, and their number or the duration in seconds."""
 
     size: int = 1024
     count: int | None = None
@@ -34,14 +34,14 @@ class Load:
 
     @property
     def payloads(self) -> Sequence[bytes]:
-        """Return the payloads. They are the same in each run."""
+        """The payloads, which are the same in each run."""
         source = random.Random(1)  # noqa: S311 - no secret
         return [source.randbytes(self.size) for _ in range(PAYLOADS)]
 
 
 @attrs.frozen
 class Throughput:
-    """How many messages were sent or received, and in which time."""
+    """The number of messages sent or received, and the time it took."""
 
     messages: int
     seconds: float
@@ -54,19 +54,19 @@ class Throughput:
 
 @attrs.frozen
 class Latencies:
-    """For each message the seconds until its send was acknowledged, and until it was received."""
+    """The seconds until each message was acknowledged, and until it was received."""
 
     acknowledged: Sequence[float]
     received: Sequence[float]
 
 
 def measure_produce(mq: mqplug.Client, topic: str, load: Load) -> Throughput:
-    """Time ``submit`` of each message, and the flush that proves all of them stored."""
+    """Time ``submit`` of each message, and the flush after which all are stored."""
     payloads = cycle(load.payloads)
     numbers = range(0, load.count, CLOCK_MESSAGES) if load.count is not None else count(0, CLOCK_MESSAGES)
     sent = 0
     with _producer(mq, topic, load) as out:
-        out.send(next(payloads), timeout=load.timeout)  # routes and connections are there from now on
+        out.send(next(payloads), timeout=load.timeout)  # sets up routes and connections
         began = time.perf_counter()
         ends = float("inf") if load.count is not None else began + load.seconds
         for number in numbers:
@@ -81,7 +81,7 @@ def measure_produce(mq: mqplug.Client, topic: str, load: Load) -> Throughput:
 
 
 def measure_consume(mq: mqplug.Client, topic: str, start: Sequence[mqplug.Position], load: Load) -> Throughput:
-    """Time the receiving of all values from here to the end, in batches, without a group."""
+    """Time receiving all values from ``start`` to the end, in batches, without a group."""
     received = 0
     with mq.consumer(topic, start=mqplug.EARLIEST, until=mqplug.LATEST, timeout=load.timeout) as consumer:
         for position in start:
@@ -96,7 +96,7 @@ def measure_consume(mq: mqplug.Client, topic: str, start: Sequence[mqplug.Positi
 
 
 def measure_latencies(mq: mqplug.Client, topic: str, load: Load) -> Latencies:
-    """Time the way of single messages, of which each is sent when the one before it has arrived."""
+    """Time single messages from send to receive, each sent when the previous one has arrived."""
     payloads = cycle(load.payloads)
     acknowledged: list[float] = []
     received: list[float] = []
@@ -154,7 +154,7 @@ PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max"
 
 
 def percentiles_ms(seconds: Sequence[float]) -> dict[str, float]:
-    """Return the percentiles in milliseconds: for each, a time that this share of all did not exceed."""
+    """Return the percentiles in milliseconds: for each, a time that this share of them did not exceed."""
     ordered = sorted(seconds)
     return {
         name: round(1000 * ordered[max(ceil(share * len(ordered)), 1) - 1], 4) for name, share in PERCENTILES.items()

@@ -1,4 +1,4 @@
-"""One topic, read to the end that it has now, without a group: the count, order and checksum of each partition."""
+"""One topic, read to its current end without a group: the count, order and checksum of each partition."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BATCH_MESSAGES: Final = 5_000
 
 
 class TopicReading:
-    """A topic that is being read, from its first message to the end that it had when this was made.
+    """A topic that is being read from its first message to the end it had when it was opened.
 
-    ``marks`` are its watermarks of that time, and ``ends`` the positions to which the batches have come.
+    ``marks`` are its watermarks of that time, and ``ends`` the positions reached by the batches.
     """
 
     def __init__(self, consumer: mqplug.Consumer, marks: Mapping[int, mqplug.Watermarks], timeout: float) -> None:
@@ -33,14 +33,14 @@ class TopicReading:
         return self._consumer.position()
 
     def batches(self) -> Iterator[mqplug.Batch]:
-        """Iterate over the messages. Where the log is held back before the end, wait, and then raise ``Timeout``."""
+        """Iterate over the messages. Raise ``Timeout`` if none arrives in time before the end."""
         while batch := self._consumer.receive_many(BATCH_MESSAGES, self._timeout):
             yield batch
-        behind = [partition for partition, position in self.ends.items() if position < self.marks[partition].high]
-        if behind:
+        unread = [partition for partition, position in self.ends.items() if position < self.marks[partition].high]
+        if unread:
             raise mqplug.Timeout(
-                f"no message came within {self._timeout:g} s, and the end of partition {behind[0]} is not reached",
-                fix="An open transaction may hold messages back: give a longer --timeout",
+                f"no message arrived within {self._timeout:g} s, and the end of partition {unread[0]} is not reached",
+                fix="Give a longer --timeout: an open transaction may hold messages back",
             )
 
 
@@ -56,7 +56,7 @@ def reading(mq: mqplug.Client, topic: str, timeout: float) -> Iterator[TopicRead
 def partition_batches(
     mq: mqplug.Client, topic: str, until: mqplug.Position, timeout: float
 ) -> Iterator[Iterator[mqplug.Batch]]:
-    """Open one partition, to read it from its first message to a position again."""
+    """Open one partition to read it again, from its first message to a position."""
     partition = until.log.partition
     with mq.consumer(topic, start=mqplug.EARLIEST, until=until, partitions=[partition], timeout=timeout) as consumer:
         yield TopicReading(consumer, {partition: _only_end(until)}, timeout).batches()
@@ -68,22 +68,22 @@ def _only_end(until: mqplug.Position) -> mqplug.Watermarks:
 
 @attrs.define
 class PartitionCheck:
-    """What was found in one partition so far."""
+    """The findings in one partition."""
 
     partition: int
     checksum: PartitionChecksum
     first_id: mqplug.MessageId | None = None
     last_id: mqplug.MessageId | None = None
-    disorder: mqplug.MessageId | None = None  # the first id that is not above the one before it
+    disorder: mqplug.MessageId | None = None  # the first id that is not above the previous one
     problem: str | None = None
 
     @property
     def messages(self) -> int:
-        """The number of messages that were read."""
+        """The number of messages read."""
         return self.checksum.messages
 
     def add(self, batch: mqplug.Batch) -> None:
-        """Check a batch, which is the next of this partition."""
+        """Check the next batch of this partition."""
         if self.disorder is None:
             self._check_order(batch)
         if self.first_id is None:
@@ -92,9 +92,9 @@ class PartitionCheck:
         self.checksum.add(batch)
 
     def finish(self, before: mqplug.Watermarks, now: mqplug.Watermarks) -> None:
-        """Compare the count with what the backend said, unless messages were removed meanwhile."""
+        """Compare the count with the backend's, unless messages were removed during the reading."""
         if self.disorder is not None:
-            self.problem = f"the id {self.disorder} is not above the one before it"
+            self.problem = f"the id {self.disorder} is not above the previous one"
         elif before.exact and before.low == now.low and self.messages < before.count:
             self.problem = f"{before.count:,} messages are stored, but {self.messages:,} were received"
 
@@ -107,7 +107,7 @@ class PartitionCheck:
 
 
 class TopicCheck:
-    """One topic, which is read once: the check of each of its partitions."""
+    """The checks of all partitions of a topic, in one reading."""
 
     def __init__(self, topic: TopicReading, fields: Sequence[str]) -> None:
         self._topic = topic
@@ -115,17 +115,17 @@ class TopicCheck:
 
     @property
     def messages(self) -> int:
-        """The number of messages that were read so far."""
+        """The number of messages read."""
         return sum(each.messages for each in self.partitions.values())
 
     @property
     def expected(self) -> int:
-        """The number of messages that there are, as the backend estimates it."""
+        """The number of messages as the backend counts or estimates it."""
         return sum(each.count for each in self._topic.marks.values())
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, partition by partition."""
+        """The problems, partition by partition."""
         checks = self.partitions.values()
         return [f"partition {each.partition}: {each.problem}" for each in checks if each.problem is not None]
 

@@ -1,4 +1,4 @@
-"""Verifies a topic by itself, or compares it with another: the steps of ``mqplug verify``."""
+"""The steps of ``mqplug verify``: check a topic by itself, or compare it with another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class VerifiedTopic:
 
 
 class Verification:
-    """The verification of one topic, or of two against each other. ``fields`` are those that are compared."""
+    """The check of one topic, or the comparison of two. ``fields`` are compared."""
 
     def __init__(self, topics: Sequence[VerifiedTopic], fields: Sequence[str], *, any_partition: bool) -> None:
         self.topics = topics
@@ -39,17 +39,17 @@ class Verification:
 
     @property
     def read(self) -> int:
-        """The number of messages that were read so far, of all topics."""
+        """The number of messages read from all topics."""
         return sum(each.messages for each in self.checks)
 
     @property
     def expected(self) -> int:
-        """The number of messages that there are, as the backends estimate it."""
+        """The number of messages as the backends count or estimate it."""
         return sum(each.expected for each in self.checks)
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong within a topic."""
+        """The problems within a topic."""
         return [
             f"{topic.name}, {problem}"
             for topic, check in zip(self.topics, self.checks, strict=False)
@@ -63,7 +63,7 @@ class Verification:
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[Count], None]]:
-        """Open the topics, whose present ends count from now on. The function that this yields reads them."""
+        """Open the topics and note their current ends. Yield a function that reads them."""
         with ExitStack() as stack:
             readings = [stack.enter_context(reading(each.mq, each.name, each.timeout)) for each in self.topics]
             self.checks = [TopicCheck(each, self.fields) for each in readings]
@@ -85,7 +85,7 @@ class Verification:
         sizes = [len(check.partitions) for check in self.checks]
         if sizes[0] != sizes[1]:
             self.differences.append(
-                f"{sizes[0]} partitions against {sizes[1]}. --any-partition compares without regard to partitions"
+                f"{sizes[0]} partitions against {sizes[1]}. --any-partition compares regardless of partitions"
             )
             return
         unlike = [partition for partition in ends[0] if not self.is_same(partition)]
@@ -96,7 +96,7 @@ class Verification:
                     for topic, end in zip(self.topics, ends, strict=True)
                 )
                 found = first_difference(partition, mine, other, self.fields)
-            self.differences.append(found or f"partition {partition}: it changed while it was read")
+            self.differences.append(found or f"partition {partition} changed while it was read")
         if len(unlike) > NAMED_DIFFERENCES:
             self.differences.append(f"{len(unlike) - NAMED_DIFFERENCES} more partitions differ")
 
@@ -116,7 +116,7 @@ class Verification:
             for message_id, times in one.beyond(two):
                 often = "" if times == 1 else f" {times} times more"
                 self.differences.append(f"only the {which} topic has {message_id}{often}, the {lacking} lacks it")
-        self.differences += [f"the messages of the key {key!r} are in another order" for key in sorted(named[0].keys)]
+        self.differences += [f"messages of the key {key!r} are ordered differently" for key in sorted(named[0].keys)]
 
     def is_same(self, partition: int) -> bool:
         """Return whether a partition of both topics has the same checksum."""
@@ -124,7 +124,7 @@ class Verification:
         return mine is not None and other is not None and mine.checksum.text == other.checksum.text
 
     def report(self) -> dict[str, Any]:
-        """Return what was found, as JSON has it."""
+        """Return the findings as a JSON value."""
         first, *rest = self.checks
         return {
             "topic": self.topics[0].name,
@@ -171,5 +171,5 @@ def _text(message_id: mqplug.MessageId | None) -> str | None:
 
 
 def compared_fields(ignored: Sequence[str]) -> list[str]:
-    """Return the fields that are left to compare."""
+    """Return the fields to compare."""
     return [each for each in FIELDS if each not in ignored]

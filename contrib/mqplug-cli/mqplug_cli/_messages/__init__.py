@@ -1,1 +1,1 @@
-"""Messages on their way through a pipe: how they are read from standard input, and how they are written."""
+"""Messages in pipes: reading them from standard input, and writing them to standard output."""

@@ -1,7 +1,7 @@
-"""Messages as JSON, one object a line: what ``consume --json`` writes, and ``produce --json`` reads.
+"""Messages as JSON, one object per line, as ``consume --json`` writes and ``produce --json`` reads them.
 
-Bytes are text where they are UTF-8: ``"value": "two chairs"``. Others have a name that says how they are written:
-``value_base64``, ``value_hex``, ``value_json``. Thus every byte comes back as it was; None is null.
+UTF-8 bytes are text: ``"value": "two chairs"``. For others the name says how they are encoded: ``value_base64``,
+``value_hex``, ``value_json``. So every byte is preserved; None is null.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Final, NoReturn
 import mqplug
 
 Headers = tuple[tuple[str, bytes | None], ...]
-MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999: send() takes no later one
+MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999: send() accepts no later time
 _LONGEST_QUOTE: Final = 40
 
 
 class BadEnvelope(ValueError):
-    """A line that is no envelope."""
+    """A line that is not a valid envelope."""
 
 
 def envelopes_of(batch: mqplug.Batch, decode: str = "utf8", decode_key: str = "utf8") -> Iterator[dict[str, Any]]:
@@ -59,7 +59,7 @@ def _written_headers(headers: Headers) -> list[dict[str, Any]]:
 
 
 def _written_name(name: str) -> dict[str, str]:
-    """Return a header's name. One that came as bytes that are no UTF-8 has surrogates, for which there is no text."""
+    """Return a header's name, in base64 if it has surrogates because its bytes are not UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -68,11 +68,11 @@ def _written_name(name: str) -> dict[str, str]:
 
 
 def record_of(line: bytes, *, keeps_partition: bool = True) -> mqplug.Record:
-    """Return the record that an envelope describes. Raise ``BadEnvelope`` with the reason if it is none."""
+    """Return the record that an envelope describes. Raise ``BadEnvelope`` with the reason if it is invalid."""
     envelope = _object_of(line)
     data = _bytes_in(envelope, "value")
     if data is _ABSENT:
-        raise BadEnvelope('it has no "value"; a tombstone has "value": null')
+        raise BadEnvelope('"value" is missing; a tombstone has "value": null')
     key = _bytes_in(envelope, "key")
     return mqplug.Record(
         data,
@@ -87,11 +87,11 @@ def _object_of(line: bytes) -> dict[str, Any]:
     try:
         envelope = json.loads(line)
     except json.JSONDecodeError as error:
-        raise BadEnvelope(f"it is not JSON: {error.msg} at character {error.pos + 1}") from None
+        raise BadEnvelope(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except (ValueError, RecursionError) as error:
-        raise BadEnvelope(f"it is not JSON: {error}") from None
+        raise BadEnvelope(f"not JSON: {error}") from None
     if not isinstance(envelope, dict):
-        raise BadEnvelope(f"an envelope is a JSON object, not {_quoted(envelope)}")
+        raise BadEnvelope(f"an envelope must be a JSON object, not {_quoted(envelope)}")
     return envelope
 
 
@@ -99,18 +99,18 @@ _ABSENT: Any = object()
 
 
 def _bytes_in(envelope: Mapping[str, Any], name: str) -> bytes | None:
-    """Return the bytes of a member, however it is written, or ``_ABSENT``."""
+    """Return the bytes of a member in any encoding, or ``_ABSENT``."""
     found = [(suffix, envelope[name + suffix]) for suffix in _READERS if name + suffix in envelope]
     if not found:
         absent: bytes | None = _ABSENT
         return absent
     if len(found) > 1:
-        raise BadEnvelope(f'it has "{name}{found[0][0]}" and "{name}{found[1][0]}"')
+        raise BadEnvelope(f'expected only one of "{name}{found[0][0]}" and "{name}{found[1][0]}"')
     suffix, value = found[0]
     if value is None and suffix != "_json":
         return None
     if not isinstance(value, str) and suffix != "_json":
-        raise BadEnvelope(f'"{name}{suffix}" is a text or null, not {_quoted(value)}')
+        raise BadEnvelope(f'"{name}{suffix}" must be a string or null, not {_quoted(value)}')
     try:
         return _READERS[suffix](value)
     except ValueError as error:
@@ -137,16 +137,16 @@ def _headers_in(headers: object) -> Headers:
     if isinstance(headers, dict):
         headers = [{"name": name, "value": value} for name, value in headers.items()]
     if not isinstance(headers, list):
-        raise BadEnvelope(f'"headers" is a list or an object, not {_quoted(headers)}')
+        raise BadEnvelope(f'"headers" must be a list or an object, not {_quoted(headers)}')
     return tuple(map(_header_in, headers))
 
 
 def _header_in(header: object) -> tuple[str, bytes | None]:
     if not isinstance(header, dict):
-        raise BadEnvelope(f'a header is an object with "name" and "value", not {_quoted(header)}')
+        raise BadEnvelope(f'a header must be an object with "name" and "value", not {_quoted(header)}')
     name, value = _bytes_or_text(header), _bytes_in(header, "value")
     if value is _ABSENT:
-        raise BadEnvelope(f'the header {_quoted(name)} has no "value"; it may be null')
+        raise BadEnvelope(f'the header {_quoted(name)} has no "value", which may be null')
     return name, value
 
 
@@ -157,7 +157,7 @@ def _bytes_or_text(header: Mapping[str, Any]) -> str:
         try:
             return _from_base64(packed).decode("utf-8", "surrogatepass")
         except ValueError as error:
-            raise BadEnvelope(f'the "name_base64" of a header cannot be read: {error}') from None
+            raise BadEnvelope(f'the "name_base64" of a header is invalid: {error}') from None
     raise BadEnvelope('a header has no "name"')
 
 
@@ -167,7 +167,7 @@ def _whole_number(envelope: Mapping[str, Any], name: str, most: int | None) -> i
         return None
     if type(number) is not int or number < 0 or (most is not None and number > most):
         kind = "milliseconds since 1970" if name == "timestamp" else "a number from 0"
-        raise BadEnvelope(f'"{name}" is {kind}, not {_quoted(number)}')
+        raise BadEnvelope(f'"{name}" must be {kind}, not {_quoted(number)}')
     return number
 
 
@@ -195,7 +195,7 @@ def one_line_json(value: object) -> str:
     text = _one_line(value)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a pair, which JSON can escape and UTF-8 cannot hold
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can escape and UTF-8 cannot encode
         return json.dumps(value, separators=(",", ":"))
     return text
 

@@ -1,7 +1,7 @@
-"""Standard input, read line by line as it comes, and standard output, written whole batches at a time.
+"""Standard input, read line by line as it arrives, and standard output, written in whole batches.
 
-Both are made wider where they are pipes, so that their ends wait for each other less often. Files and a text that is
-repeated stand in for standard input.
+Pipes get larger buffers, so that their ends wait for each other less often. Files or a repeated text can replace
+standard input.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _PIPE_BYTES: Final = 1024 * 1024
 
 
 def widen_pipe(descriptor: int) -> None:
-    """Let a pipe hold 1 MiB, where the system can. Anything else stays as it is."""
+    """Enlarge the buffer of a pipe to 1 MiB if the system allows it. Anything else stays as it is."""
     import fcntl
 
-    with suppress(AttributeError, OSError):  # not Linux, no pipe, or more than a user may have
+    with suppress(AttributeError, OSError):  # not Linux, not a pipe, or above the user's limit
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
@@ -33,27 +33,27 @@ class OutputPipe:
         self._out = sys.stdout.buffer
         self.is_terminal = sys.stdout.isatty()
         self._poll = select.poll()
-        with suppress(UnsupportedOperation):  # raised where it is no file
-            self._poll.register(sys.stdout.fileno(), 0)  # errors are always told
+        with suppress(UnsupportedOperation):  # raised if it is not a file
+            self._poll.register(sys.stdout.fileno(), 0)  # errors are always reported
             widen_pipe(sys.stdout.fileno())
 
     def write(self, data: bytes) -> None:
-        """Write, and return when it has left this process."""
+        """Write data, and return when it has left this process."""
         self._out.write(data)
         self._out.flush()
 
     def check(self) -> None:
-        """Raise ``BrokenPipeError`` if nothing reads the output any more."""
+        """Raise ``BrokenPipeError`` if the reader of the output has gone."""
         if self._poll.poll(0):
             raise BrokenPipeError
 
 
 class LineSplitter:
-    """Takes a stream piece by piece, and returns the lines that each piece completes."""
+    """Splits a stream into lines, piece by piece."""
 
     def __init__(self, separator: bytes = b"\n") -> None:
         self._separator = separator
-        self._begun: list[bytes] = []  # the pieces of a line without its end, joined once
+        self._begun: list[bytes] = []  # the pieces of an unfinished line, joined once
 
     def split(self, piece: bytes) -> list[bytes]:
         """Return the lines that end in this piece."""
@@ -67,7 +67,7 @@ class LineSplitter:
         return lines
 
     def rest(self) -> list[bytes]:
-        """Return the last line if it has no end, and nothing otherwise."""
+        """Return the last line if it is unfinished, and nothing otherwise."""
         rest, self._begun = b"".join(self._begun), []
         return [rest] if rest else []
 
@@ -76,7 +76,7 @@ _READ_BYTES: Final = 256 * 1024
 _REPEATED_TOGETHER: Final = 1000
 
 Inputs = tuple[list[bytes], int]
-"""Some inputs, and their bytes together."""
+"""Some inputs, and their total size in bytes."""
 
 
 class Stop:
@@ -88,15 +88,15 @@ class Stop:
         self._poll.register(self._reader, select.POLLIN)
 
     def set(self) -> None:
-        """End it."""
+        """End all waiting."""
         os.write(self._writer, b".")
 
     def wait(self, seconds: float) -> bool:
-        """Wait that long, or until it is ended. Return whether it is."""
+        """Wait this long, or until ``set``. Return whether it is set."""
         return bool(self._poll.poll(seconds * 1000))
 
     def wait_for_input(self, descriptor: int) -> bool:
-        """Wait until there is input. Return False if it was ended instead."""
+        """Wait until there is input. Return False if this was set instead."""
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         poll.register(self._reader, select.POLLIN)
@@ -104,7 +104,7 @@ class Stop:
 
 
 def lines(descriptor: int, separator: bytes, stop: Stop) -> Iterator[Inputs]:
-    """Yield the lines of a stream as soon as they are there; the last one also without its end."""
+    """Yield the lines of a stream as they arrive; the last one may be unfinished."""
     widen_pipe(descriptor)
     splitter = LineSplitter(separator)
     while stop.wait_for_input(descriptor):
@@ -124,7 +124,7 @@ def files(paths: Sequence[Path]) -> Iterator[Inputs]:
 
 
 def repeated(count: int, make: Callable[[int], bytes], together: int = _REPEATED_TOGETHER) -> Iterator[Inputs]:
-    """Yield what ``make`` returns for the numbers from 1."""
+    """Yield the results of ``make`` for the numbers from 1 to ``count``."""
     for first in range(1, count + 1, together):
         made = [make(number) for number in range(first, min(first + together, count + 1))]
         yield made, sum(map(len, made))

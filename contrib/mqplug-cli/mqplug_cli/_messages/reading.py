@@ -1,4 +1,4 @@
-"""What ``consume`` reads: from where to where, alone or as a member of a group, and which messages pass."""
+"""The input of ``consume``: from where to where, with or without a group, and which messages pass."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _Matches = Callable[[str], object]
 
 
 class MessageFilter:
-    """Patterns of keys, values and headers. A message passes if it matches one of each kind that was given."""
+    """Patterns of keys, values and headers. A message passes if it matches one of each given kind."""
 
     def __init__(self, keys: Sequence[str], values: Sequence[str], headers: Sequence[str]) -> None:
-        """Take headers as ``NAME=GLOB``; ``ValueError`` for another text."""
+        """Take headers as ``NAME=GLOB``. Raise ``ValueError`` for another text."""
         self._keys = [_pattern(each) for each in keys]
         self._values = [_pattern(each) for each in values]
         self._headers = [_header_patterns(each) for each in headers]
@@ -71,17 +71,18 @@ def _header_patterns(text: str) -> tuple[_Matches, _Matches]:
 def _any_matches(patterns: Sequence[_Matches], data: bytes | None) -> bool:
     if data is None:
         return False
-    text = data.decode("utf-8", "surrogateescape")  # as arguments that are no UTF-8
+    text = data.decode("utf-8", "surrogateescape")  # as in arguments that are not UTF-8
     return any(matches(text) for matches in patterns)
 
 
 MOST_TOGETHER: Final = 1000
-_IDLE_S: Final = 0.5  # how often to look whether the output is still read
+_IDLE_S: Final = 0.5  # how often to check that the output is still read
 
 
 class ReadRequest(NamedTuple):
-    """What is to be read. ``until`` is None where there is no end, ``tail`` the number of last messages if only those
-    are wanted.
+    """The topics to read, and from where to where.
+
+    ``until`` is None to read without an end, ``tail`` the number of messages to read only the last ones.
     """
 
     topics: Any
@@ -94,7 +95,7 @@ class ReadRequest(NamedTuple):
     timeout: float
 
     def open(self, mq: mqplug.Client) -> mqplug.Consumer:
-        """Open a consumer of it. Raise ``UsageError`` for a partition that the topic does not have."""
+        """Open a consumer. Raise ``UsageError`` for a partition that the topic does not have."""
         start, until = self._placed(self.start, mq), self._placed(self.until, mq)
         try:
             return mq.consumer(
@@ -107,7 +108,7 @@ class ReadRequest(NamedTuple):
             raise click.UsageError(str(error)) from None
 
     def _placed(self, place: mqplug.Start | Offset | None, mq: mqplug.Client) -> mqplug.Start | None:
-        """Return a place, with the position of an offset."""
+        """Return a place, or the position of an offset."""
         if not isinstance(place, Offset):
             return place
         topics = self.topics if isinstance(self.topics, list) else []
@@ -133,12 +134,12 @@ class Reader:
                 yield batch
                 self._last = time.monotonic()
             elif time.monotonic() - began < _IDLE_S:
-                return  # only the end comes earlier
+                return  # only the end returns earlier
             else:
                 self._check_idle()
 
     def newest(self, count: int) -> Iterator[mqplug.Batch]:
-        """Yield the last messages of all partitions together, ordered by time, from batches with these rows only."""
+        """Yield the last messages of all partitions together, ordered by time, in batches of only these rows."""
         topics = sorted({log.topic for log in self._consumer.assignment()})
         ends = {topic: self._mq.resolve(topic, mqplug.LATEST, timeout=self._request.timeout) for topic in topics}
         found: dict[mqplug.Log, deque[tuple[int, mqplug.Batch, int]]] = {}
@@ -157,7 +158,7 @@ class Reader:
             yield batch.take([row for _, _, row in some], batch.next_position)
 
     def done(self, batch: mqplug.Batch, row: int) -> None:
-        """Ack the messages of a batch up to this row, if they are read as a member of a group."""
+        """Ack the messages of a batch up to this row if the consumer is a member of a group."""
         if self._request.group is not None:
             self._consumer.ack_through(batch.id(row))
 
@@ -171,7 +172,7 @@ class Reader:
         )
 
     def _check_idle(self, *, may_wait: bool = True) -> None:
-        """Raise if nothing reads the output, if the server does not answer, or if the end does not come."""
+        """Raise if nothing reads the output, the server does not answer, or the end is not reached in time."""
         self.pipe.check()
         if time.monotonic() - self._last < self._request.timeout:
             return
@@ -180,12 +181,12 @@ class Reader:
             self._last = time.monotonic()
             return
         raise mqplug.Timeout(
-            f"no message came within {self._request.timeout:g} s, and the end is not reached",
+            f"no message arrived within {self._request.timeout:g} s, and the end is not reached",
             operation="consume", fix=_why_not(self._consumer),
         )  # fmt: skip
 
 
 def _why_not(consumer: mqplug.Consumer) -> str:
     if consumer.group is not None and not consumer.assignment():
-        return "Other members of the group hold all partitions"
-    return "An open transaction may hold messages back, or the server may be gone: look at it, or pass more --timeout"
+        return "Close other members of the group: they hold all partitions"
+    return "Check the server, or give a longer --timeout: an open transaction may hold messages back"

@@ -1,4 +1,4 @@
-"""Makes records of lines, envelopes and templates, as the options of ``produce`` say."""
+"""Makes records from lines, envelopes and templates, following the options of ``produce``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MAX_RANDOM: Final = 1_000_000
 
 TEMPLATE_HELP: Final = (
     "{{n}} the number of the message from 1, {{time}} the time in UTC, {{ms}} milliseconds since 1970, {{uuid}} a "
-    "random UUID, {{random 16}} that many random letters and digits"
+    "random UUID, {{random 16}} 16 random letters and digits"
 )
 
 
 class Template:
-    """A text with fields. ``fill`` makes the bytes of one message of it."""
+    """A text with fields. ``fill`` returns the bytes for one message."""
 
     def __init__(self, text: str) -> None:
-        """Raise ``ValueError`` for a field that there is not."""
+        """Raise ``ValueError`` for an unknown field."""
         self._parts: list[bytes | Callable[[int], bytes]] = []
         end = 0
         for found in _FIELD.finditer(text):
@@ -50,7 +50,7 @@ def _field(found: re.Match[str]) -> Callable[[int], bytes]:
     if name == "random" and size is not None and 0 < int(size) <= MAX_RANDOM:
         return lambda _: bytes(random.choices(_LETTERS, k=int(size)))  # noqa: S311  no secret
     if name not in _FIELDS or size is not None:
-        raise ValueError(f"there is no {found[0]}; there are {TEMPLATE_HELP}")
+        raise ValueError(f"unknown field {found[0]}; expected one of {TEMPLATE_HELP}")
     return _FIELDS[name]
 
 
@@ -63,11 +63,11 @@ _FIELDS: Mapping[str, Callable[[int], bytes]] = {
 
 
 Texts = Sequence[tuple[str, Callable[[int], bytes]]]
-"""Names of headers, each with what makes its value for the number of a message."""
+"""Names of headers, each with a function from the number of a message to its value."""
 
 
 class RecordMaker:
-    """Makes the records of inputs. ``refuse`` is called with the number and the reason of an input that makes none."""
+    """Makes the records of inputs. ``refuse`` is called with the number of an invalid input, and the reason."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class RecordMaker:
         self._plain = not (envelopes or empty_is_null or self._adds or separator is not None)
 
     def block(self, inputs: Sequence[bytes], first: int, size: int) -> Block:
-        """Return the records of some inputs, of which the first has this number."""
+        """Return the records of inputs numbered from ``first``."""
         numbers = range(first, first + len(inputs))
         if self._plain:
             return Block(inputs, numbers, size)
@@ -131,7 +131,7 @@ class RecordMaker:
         record = record_of(line, keeps_partition=self._keeps_partition)
         if record.partition is not None and self._partitions is not None and record.partition >= self._partitions:
             raise BadEnvelope(
-                f"it is of partition {record.partition}, and the topic has 0 to {self._partitions - 1}. "
+                f"unknown partition {record.partition}; the topic has 0 to {self._partitions - 1}. "
                 f"--repartition chooses among these"
             )
         return record

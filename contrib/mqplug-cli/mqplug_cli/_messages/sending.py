@@ -1,4 +1,4 @@
-"""Sends records in a thread of its own, at a rate, while the next ones are read, and reports what became of each."""
+"""Sends records in a thread, at a rate, while the next ones are read, and reports their outcomes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import click
 
 import mqplug
 
-MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # of what was read and is not being sent yet
+MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # read, and not being sent yet
 MAX_SENT_TOGETHER: Final = 50_000
 MAX_BYTES_TOGETHER: Final = 8 * 1024 * 1024
 MAX_KEPT_NUMBERS: Final = 20  # of inputs that were not stored; more are only counted
 MAX_KEPT_REASONS: Final = 5
-_BURST_S: Final = 0.1  # messages of this time may go together; what was missed before is not made up
+_BURST_S: Final = 0.1  # messages due in this time may go together; earlier ones are not made up for
 
 
 class Block(NamedTuple):
-    """Records with the number of the input that each comes from, and their bytes."""
+    """Records with the number of the input of each, and their total size in bytes."""
 
     records: Sequence[mqplug.Record | bytes]
     numbers: Sequence[int]
@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
 
 class Failures:
-    """The inputs of which something went wrong: how many, and the first numbers and reasons."""
+    """Inputs that failed: how many, and the numbers of the first ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -43,7 +43,7 @@ class Failures:
 
 
 class Outcomes:
-    """What became of the inputs."""
+    """The outcomes of the inputs."""
 
     def __init__(self) -> None:
         self.stored = 0
@@ -55,7 +55,7 @@ class Outcomes:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was sent is stored."""
+        """Whether all sent messages are stored."""
         return not (self.refused.count or self.in_doubt.count)
 
     def refuse(self, number: int, reason: str) -> None:
@@ -74,9 +74,9 @@ class Outcomes:
 
 
 class SendingThread(Thread):
-    """Sends blocks in the order in which they are put, as many together as there are.
+    """Sends blocks in the order in which they are put, joining those that wait.
 
-    It goes on after a record that cannot be stored. After any other failure it stops, and calls ``on_stop``.
+    It continues after a record that cannot be stored, and stops after any other failure. ``on_stop`` is called last.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SendingThread(Thread):
         self.stopped = False
 
     def put(self, block: Block) -> None:
-        """Hand on a block. Wait while too much is waiting already."""
+        """Queue a block. Wait while too much is queued."""
         with self._changed:
             while self._waiting_bytes > MAX_WAITING_BYTES and not self.stopped:
                 self._changed.wait()
@@ -103,7 +103,7 @@ class SendingThread(Thread):
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Wait until all that was put is sent."""
+        """Wait until all queued blocks are sent."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -143,7 +143,7 @@ class SendingThread(Thread):
         return Block(records, numbers, size)
 
     def _send(self, block: Block) -> bool:
-        """Send a block, and count what became of it. Return whether to go on."""
+        """Send a block, and count the outcomes. Return whether to continue."""
         if not block.records:
             return True
         self._outcomes.last = block.numbers[-1]
@@ -151,41 +151,41 @@ class SendingThread(Thread):
             self._producer.send_many(block.records, timeout=self._timeout)
         except mqplug.SendFailed as error:
             return self._count(block, error.results)
-        except Exception as error:  # noqa: BLE001  it is told by number, as all that fails
+        except Exception as error:  # noqa: BLE001  reported by number, as every failure
             return self._count(block, [error] * len(block.records))
         self._outcomes.stored += len(block.records)
         return True
 
     def _count(self, block: Block, results: Sequence[object]) -> bool:
-        goes_on = True
+        continues = True
         for number, result in zip(block.numbers, results, strict=True):
             if not isinstance(result, Exception):
                 self._outcomes.stored += 1
                 continue
-            goes_on = goes_on and _is_of_the_record(result)
+            continues = continues and _is_of_the_record(result)
             note = self._outcomes.doubt if isinstance(result, mqplug.OutcomeUnknown) else self._outcomes.refuse
             note(number, " ".join(str(result).split()))
-        return goes_on
+        return continues
 
 
 def _is_of_the_record(error: Exception) -> bool:
-    """Return whether a failure says nothing about the records behind."""
+    """Return whether a failure concerns only its own record, and not later ones."""
     return isinstance(error, mqplug.MessageTooLarge | mqplug.InvalidRecord | mqplug.InvalidTimestamp)
 
 
 class InputNames:
-    """How inputs are called: line 3, or by the names of files."""
+    """The names of inputs: line 3, or the name of a file."""
 
     def __init__(self, noun: str, names: Sequence[str] | None = None) -> None:
         self._noun = noun
         self._names = names
 
     def one(self, number: int) -> str:
-        """Return what an input is called."""
+        """Return the name of an input."""
         return f"{self._noun} {self._short(number)}"
 
     def several(self, failures: Failures) -> str:
-        """Return what inputs are called, as far as they were kept."""
+        """Return the names of failed inputs, as far as they were kept."""
         named = ", ".join(map(self._short, failures.numbers))
         more = failures.count - len(failures.numbers)
         return f"{self._noun}{'s' if failures.count > 1 else ''} {named}" + (f" and {more:,} more" if more else "")
@@ -195,23 +195,23 @@ class InputNames:
 
 
 def report(outcomes: Outcomes, names: InputNames, read: int) -> None:
-    """Print the reasons of failures, and one line that counts."""
+    """Print the reasons of failures, and a line with the counts."""
     for number, reason in sorted(outcomes.reasons):
         click.echo(f"error: {names.one(number)}: {reason}", err=True)
     said = [f"stored {outcomes.stored:,} message{'' if outcomes.stored == 1 else 's'}"]
     if outcomes.refused.count:
-        said.append(f"{outcomes.refused.count:,} not: {names.several(outcomes.refused)}")
+        said.append(f"{outcomes.refused.count:,} not stored: {names.several(outcomes.refused)}")
     if outcomes.in_doubt.count:
-        said.append(f"{outcomes.in_doubt.count:,} may be stored or not: {names.several(outcomes.in_doubt)}")
+        said.append(f"{outcomes.in_doubt.count:,} may or may not be stored: {names.several(outcomes.in_doubt)}")
     unsent = read - outcomes.stored - outcomes.refused.count - outcomes.in_doubt.count
     if unsent > 0:
-        since = "" if outcomes.last is None else f" behind {names.one(outcomes.last)}"
+        since = "" if outcomes.last is None else f" after {names.one(outcomes.last)}"
         said.append(f"{unsent:,} read{since} and not sent")
     click.echo("; ".join(said), err=True)
 
 
 class Pacer:
-    """Says how many messages may go now, so that ``rate`` of them go in a second."""
+    """Limits messages to ``rate`` per second."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -219,7 +219,7 @@ class Pacer:
         self._next = clock()  # when the next message is due
 
     def take(self, most: int) -> int:
-        """Return how many of these messages may go now, and count them as gone."""
+        """Return how many messages, up to ``most``, may go now, and count them as gone."""
         now = self._clock()
         if now < self._next:
             return 0
@@ -230,5 +230,5 @@ class Pacer:
 
     @property
     def wait(self) -> float:
-        """Return the seconds until a message may go."""
+        """The seconds until a message may go."""
         return max(0.0, self._next - self._clock())

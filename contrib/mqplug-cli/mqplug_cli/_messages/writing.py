@@ -1,4 +1,4 @@
-"""How ``consume`` writes messages: as they are, as JSON, as a table, or by a format string as kcat has it."""
+"""The output of ``consume``: raw values, JSON, a table, or a format string as in kcat."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DECODINGS: Final = ("utf8", "hex", "base64", "json")
 
 
 def readable_text(data: bytes) -> str:
-    """Return bytes as text; what is no UTF-8, or is not printable, as escapes."""
+    """Return bytes as text, with escapes for bytes that are not UTF-8 and for unprintable characters."""
     text = data.decode("utf-8", "backslashreplace")
     if text.isprintable():
         return text
@@ -33,7 +33,7 @@ def base64_text(data: bytes) -> str:
 
 
 def json_text(data: bytes) -> str:
-    """Return a JSON document in one line; what is none as ``readable_text``."""
+    """Return a JSON document in one line, and other bytes as ``readable_text``."""
     value = parsed_json(data)
     return readable_text(data) if value is NOT_JSON else one_line_json(value)
 
@@ -44,12 +44,12 @@ TEXT_OF: Final[Mapping[str, Callable[[bytes], str]]] = {
     "base64": base64_text,
     "json": json_text,
 }
-"""What each decoding makes of bytes."""
+"""The function of each decoding."""
 
 
 FORMAT_HELP: Final = (
     "%t topic, %p partition, %o offset, %T timestamp in milliseconds, %k key, %K its length, %s value, %S its length, "
-    "%R the same as four bytes, %h headers, %% a percent sign, \\n \\r \\t \\\\ \\xFF"
+    "%R its length as four bytes, %h headers, %% a percent sign, \\n \\r \\t \\\\ \\xFF"
 )
 _TOKEN = re.compile(rb"%(.?)|\\(x[0-9A-Fa-f]{2}|[^x]|x|$)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"\\": b"\\", b"0": b"\0"}
@@ -59,10 +59,10 @@ _Column = Callable[["mqplug.Batch", _Text, _Text], Iterable[bytes]]
 
 
 class FormatString:
-    """A format string, which writes the messages of a batch."""
+    """A format string for the messages of a batch."""
 
     def __init__(self, text: str, key_text: _Text | None = None, value_text: _Text | None = None) -> None:
-        """Raise ``ValueError`` for a token that there is not. The functions say how bytes are shown."""
+        """Raise ``ValueError`` for an unknown token. The functions convert keys and values."""
         self._columns: list[bytes | _Column] = []
         self._key_text = key_text or _unchanged
         self._value_text = value_text or _unchanged
@@ -89,7 +89,7 @@ def _part(found: re.Match[bytes]) -> bytes | _Column:
         if found[1] == b"%":
             return b"%"
         if found[1] not in _TOKENS:
-            raise ValueError(f"there is no {whole.decode(errors='replace')!r}; there are {FORMAT_HELP}")
+            raise ValueError(f"unknown token {whole.decode(errors='replace')!r}; expected one of {FORMAT_HELP}")
         return _TOKENS[found[1]]
     escape = found[2]
     if len(escape) > 1:
@@ -132,14 +132,14 @@ _TOKENS: Mapping[bytes, _Column] = {
 
 
 Write = Callable[["mqplug.Batch"], bytes]
-"""Makes the output of the messages of a batch."""
+"""Returns the output for the messages of a batch."""
 
 _TABLE_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def raw_lines(batch: mqplug.Batch) -> bytes:
-    """Return the values as they are, a line each; a tombstone is an empty line."""
+    """Return the values unchanged, one per line; a tombstone is an empty line."""
     values = batch.values
     try:
         return b"\n".join(cast("Sequence[bytes]", values)) + b"\n"
@@ -148,7 +148,7 @@ def raw_lines(batch: mqplug.Batch) -> bytes:
 
 
 def json_lines(decode: str | None, decode_key: str | None) -> Write:
-    """Return what writes each message as a JSON object on a line of its own."""
+    """Return a function that writes each message as a JSON object on a line of its own."""
 
     def write(batch: mqplug.Batch) -> bytes:
         lines = map(one_line_json, envelopes_of(batch, decode or "utf8", decode_key or "utf8"))
@@ -158,7 +158,7 @@ def json_lines(decode: str | None, decode_key: str | None) -> Write:
 
 
 def formatted(text: str, decode: str | None, decode_key: str | None) -> Write:
-    """Return what writes messages by a format string. Raise ``ValueError`` for an unknown token."""
+    """Return a function that writes messages with a format string. Raise ``ValueError`` for an unknown token."""
     return FormatString(text, _text_bytes(decode_key), _text_bytes(decode)).write
 
 
@@ -170,7 +170,7 @@ def _text_bytes(decode: str | None) -> Callable[[bytes], bytes] | None:
 
 
 class TableLines:
-    """Writes messages as lines under the names of their columns, each column as wide as its texts so far."""
+    """Writes messages as a table, each column as wide as its widest text so far."""
 
     def __init__(self, decode: str | None, decode_key: str | None) -> None:
         self._value_text = TEXT_OF[decode or "utf8"]
@@ -179,7 +179,7 @@ class TableLines:
         self._begun = False
 
     def write(self, batch: mqplug.Batch) -> bytes:
-        """Return the lines of a batch, those of the first batch under the names of the columns."""
+        """Return the lines of a batch. The names of the columns precede the first batch."""
         rows: list[tuple[str, ...]] = [] if self._begun else [_TABLE_COLUMNS]
         self._begun = True
         rows += self._rows(batch)
