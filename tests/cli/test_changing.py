@@ -112,7 +112,7 @@ def test_alter(capsys, mq, url):
         return
     assert done(capsys, "alter", url, "orders", "--retention", "1h", "--yes")["retention"] == 3600
     assert run_command(["alter", url, "orders", "--retention", "30m"]) == 2
-    assert "which removes 0 messages: this asks first" in capsys.readouterr().err
+    assert "which removes 0 messages: this needs confirmation" in capsys.readouterr().err
     assert done(capsys, "alter", url, "orders", "--retention", "forever")["retention"] == "forever"
     assert mq.describe("orders").retention == math.inf
 
@@ -181,7 +181,7 @@ def test_delete_group(capsys, mq, url):
 @pytest.mark.parametrize(
     ("arguments", "question"),
     [
-        (["delete", "orders"], "20 messages, read by billing: this asks first"),
+        (["delete", "orders"], "20 messages, read by billing: this needs confirmation"),
         (["delete-group", "billing"], "Delete the group billing of memory with its positions on orders"),
         (["seek", "billing", "--to", "latest"], "Move the group billing of memory: 0 messages come again, and 14"),
     ],

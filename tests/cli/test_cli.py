@@ -267,7 +267,7 @@ def test_the_doctor_fails_with_the_reason(capsys, fakes, arguments, says):
 def test_the_doctor_takes_one_target(capsys):
     """A URL and a file at once is wrong usage."""
     assert run_command(["doctor", "memory://x", "--config", "x.toml"]) == 2
-    assert "not two of them" in capsys.readouterr().err
+    assert "only one of a URL, a context and --config" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])

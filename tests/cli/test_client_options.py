@@ -56,7 +56,7 @@ def test_a_secret_in_a_url_is_refused(capsys, fakes, url):
     """A URL with a secret is wrong usage, because other users would see it; the error does not show it."""
     assert run_command(["topics", url]) == 2
     complaint = capsys.readouterr().err
-    assert "holds a secret" in complaint
+    assert "contains a secret" in complaint
     assert "hunter2" not in complaint
 
 

@@ -184,7 +184,7 @@ def test_offsets_need_a_partition(store, consume):
     assert consume("orders", "--from", "#1", "--to", "#2", "-p", "0") == (0, b"a table\n")
     for arguments in (["orders"], ["orders", "-p", "0", "-p", "1"], ["orders", "empty", "-p", "0"]):
         code, complaint = consume(*arguments, "--from", "#1")
-        assert (code, "An offset is of one partition" in complaint) == (2, True)
+        assert (code, "An offset belongs to one partition" in complaint) == (2, True)
     assert "has 1 numbers: #0" in consume("orders", "--from", "#1:0", "-p", "0")[1]
     assert "orders has no partition 7" in consume("orders", "--from", "#1", "-p", "7")[1]
     assert "without --group" in consume("orders", "--from", "#1", "--group", "billing")[1]

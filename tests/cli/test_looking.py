@@ -111,7 +111,7 @@ def test_lag(capsys, url):
     """`lag` has a row for each partition of each topic of the group, and for people the sum."""
     rows = found(capsys, "lag", url, "billing")
     assert [(row["topic"], row["partition"], row["lag"]) for row in rows] == [("orders", 0, 3), ("orders", 1, 0)]
-    assert "billing is 3 behind" in printed(capsys, "lag", url, "billing")
+    assert "billing lags by 3" in printed(capsys, "lag", url, "billing")
     assert found(capsys, "lag", url, "--all") == found(capsys, "lag", url, "billing", "--topic", "orders") == rows
 
 
@@ -120,7 +120,7 @@ def test_lag(capsys, url):
 def test_lag_as_a_check(capsys, url, most, code, word, whose):
     """With --max one line says whether a group is further behind, and so does the exit code."""
     assert run_command(["lag", url, whose, "--max", most]) == code
-    assert capsys.readouterr().out == f"{word}: billing is 3 behind | billing=3;;{most}\n"
+    assert capsys.readouterr().out == f"{word}: billing lags by 3 | billing=3;;{most}\n"
 
 
 @pytest.mark.parametrize("arguments", [["nobody"], ["billing", "--topic", "nothing"]])
@@ -212,7 +212,7 @@ def test_watching_draws_a_terminal_anew():
         for _ in range(2):
             seen = program.read_until(CLEARS_THE_SCREEN)
             assert seen.count("orders") == 1
-            assert "billing is 1 behind" in seen
+            assert "billing lags by 1" in seen
         program.type("\x03")
         assert program.wait(60) == 130
         assert "Traceback" not in program.output

@@ -39,7 +39,7 @@ def test_groups_and_their_lag(cluster, topic, group):
     assert [each["partition"] for each in state["positions"]] == [0, 1]
     assert [(row["topic"], row["lag"]) for row in cluster.found("lag", group)] == [(topic, 2), (topic, 2)]
     late = cluster.run("lag", group, "--max", "3")
-    assert (late.returncode, late.stdout) == (3, f"BEHIND: {group} is 4 behind | {group}=4;;3\n")
+    assert (late.returncode, late.stdout) == (3, f"BEHIND: {group} lags by 4 | {group}=4;;3\n")
     assert cluster.run("lag", "--all", "--max", "1000000").returncode == 0
 
 

@@ -335,7 +335,7 @@ def test_the_command_proves_a_backend(capfd):
         (["nowhere://", "--only", "TXN"], 2, "unknown case TXN. Did you mean TX? Write a group (ACK, BIG, "),
         (["nowhere://", "--kit", "one"], 2, "'one' is not a version of mqplug"),
         (["nowhere://", "--known-failures", "missing.toml"], 2, "No such file or directory: 'missing.toml'"),
-        (["nowhere://", "--history", "1s", "--only", "WM"], 2, "--only is for the cases, and --history runs none"),
+        (["nowhere://", "--history", "1s", "--only", "WM"], 2, "--only is for cases, and --history runs none"),
         (["memory://", "--history", "soon"], 2, "'soon' is not a duration; write one such as 60s, 10m, 1h, 2d or 1w"),
         (["memory://", "--profile", "fast"], 2, "'fast' is not one of"),
         (["nowhere://"], 1, "there is no backend 'nowhere'"),

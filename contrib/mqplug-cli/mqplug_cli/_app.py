@@ -1,7 +1,7 @@
-"""The ``mqplug`` command: how a command line is run, and how it ends.
+"""The ``mqplug`` command: runs a command line and returns its exit code.
 
-Exit codes: 0 done, 1 an error, 2 wrong usage, 3 nothing was read or a group lags behind, 130 interrupted, 141 nothing
-reads the output any more, 143 terminated.
+Exit codes: 0 done, 1 an error, 2 wrong usage, 3 nothing was read or a group lags, 130 interrupted, 141 the reader of
+the output has gone, 143 terminated.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from mqplug_cli._verbs import CommandGroup
 def app(context_name: str | None) -> None:
     """One API over message logs: Kafka, Pulsar, and RocksMQ, a log embedded in your process.
 
-    Most verbs take a URL first, which names a backend and its address: rocksmq:///path or kafka://host:9092. Without
-    it, the chosen context of mqplug.toml, the environment or mqplug.toml itself decides.
+    The first argument of most verbs is a URL, which names a backend and its address: rocksmq:///path or
+    kafka://host:9092. Without it, the chosen context, the environment or mqplug.toml decides.
     """
 
 
 def run_program(arguments: Sequence[str]) -> int:
-    """Run one command line as this process's own, and return its exit code. SIGTERM ends it as Ctrl-C does."""
+    """Run a command line as the main program, and return its exit code. SIGTERM ends it as Ctrl-C does."""
     raise_interrupts()
     return run_command(arguments)
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run one command line, and return its exit code."""
+    """Run a command line, and return its exit code."""
     try:
         code = app.main(list(arguments), prog_name="mqplug", standalone_mode=False)
         sys.stdout.flush()
@@ -46,7 +46,7 @@ def run_command(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return TERMINATED if was_terminated() else INTERRUPTED
-    except SystemExit as end:  # raised by click, after completion, or because nothing reads the output any more
+    except SystemExit as end:  # raised by click after completion, or because the reader of the output has gone
         return OUTPUT_CLOSED if end.code == FAILED else 0
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

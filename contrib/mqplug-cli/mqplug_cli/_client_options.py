@@ -1,4 +1,4 @@
-"""The backend that a command line means, and a client of it.
+"""The backend that a command line names, and a client for it.
 
 The first argument may be a URL or a configuration file. Without one, a context or the environment decides.
 """
@@ -24,7 +24,7 @@ Opened = TypeVar("Opened", "mqplug.Client", "mqplug.Producer")
 CONFIG_FILE_SUFFIXES = (".toml", ".yaml", ".yml")
 _NO_URL = "mqplug.no_url"
 _NAMING = (
-    "A backend is named by a URL such as rocksmq:///path or kafka://host:9092 before all else, or by --context NAME"
+    "Name the backend with a URL such as rocksmq:///path or kafka://host:9092 as first argument, or with --context NAME"
 )
 
 timeout_option = click.option(
@@ -33,20 +33,20 @@ timeout_option = click.option(
     default=30,
     show_default=True,
     metavar="SECONDS",
-    help="Give up after this time.",
+    help="Give up after this many seconds.",
 )
 _URL = click.Argument(["url"], required=False, metavar="[URL]")
 _context_option = click.option("--context", "context_name", metavar="NAME", help="Use this context of mqplug.toml.")
 _ask_option = click.option(
-    "--ask", multiple=True, metavar="SETTING", help="Ask for a secret setting of the backend, such as password."
+    "--ask", multiple=True, metavar="SETTING", help="Prompt for a secret setting of the backend, such as password."
 )
 
 
 class ClientCommand(click.Command):
-    """A command whose first argument may be the URL of a backend, or a configuration file. It may be omitted."""
+    """A command with an optional first argument: the URL of a backend, or a configuration file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line, without the URL if the first argument is none."""
+        """Parse the command line, without a URL if the first argument is not one."""
         options = [param for param in self.params if isinstance(param, click.Option)]
         words = click.Argument(["words"], nargs=-1)
         scratch = click.Command(self.name, params=[*options, words], context_settings=self.context_settings)
@@ -63,20 +63,20 @@ class ClientCommand(click.Command):
         return rest
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters that this command line has."""
+        """Return the parameters, without the URL if this command line has none."""
         params = super().get_params(ctx)
         return [each for each in params if each is not _URL] if ctx.meta.get(_NO_URL) else params
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Return the parts of the usage line, which names the URL also where the command line has none."""
+        """Return the parts of the usage line, which always names the URL."""
         ctx.meta[_NO_URL] = False  # the usage ends the command, with its help or as an error
         return super().collect_usage_pieces(ctx)
 
 
 class ClientOptions:
-    """What a command line says of the backend: where it is, secrets that were asked for, and a timeout.
+    """The options of a command line that concern the backend: where it is, secrets typed by the user, and a timeout.
 
-    ``words`` are those of the command line that name the backend: its URL, or options. None is a secret.
+    ``words`` are the arguments that name the backend, its URL or options. They contain no secret.
     """
 
     def __init__(self, target: Target, timeout: float, secrets: Mapping[str, str], words: tuple[str, ...] = ()) -> None:
@@ -87,7 +87,7 @@ class ClientOptions:
 
     @property
     def label(self) -> str:
-        """The backend in one word for people: its URL without secrets, its file, or the name of its context."""
+        """A short name of the backend for people: its URL without secrets, its file, or the name of its context."""
         from mqplug.introspection import shown
 
         if self.target is None:
@@ -95,7 +95,7 @@ class ClientOptions:
         return shown(self.target) if isinstance(self.target, str) else getattr(self.target, "name", str(self.target))
 
     def place(self) -> str:
-        """Return the name and the address of the backend, for people. It shows no secret."""
+        """Return the name and the address of the backend for people, without secrets."""
         from mqplug.introspection import address_fields, plan, without_logins
 
         made = plan(self.target, self.secrets)
@@ -105,9 +105,9 @@ class ClientOptions:
 
     @contextmanager
     def open(self, *, creates: bool = False) -> Iterator[mqplug.Client]:
-        """Open a client for the block. After a failure it is closed quickly, so that Ctrl-C ends the command.
+        """Open a client for the block. After a failure, close it quickly so that Ctrl-C ends the command.
 
-        A command that only reads does not create a missing store: a misspelt path is an error, and leaves no trace.
+        A command that only reads does not create a missing store: a misspelt path is an error and leaves no trace.
         """
         opened = mqplug.connect(self.target, timeout=self.timeout, must_exist=not creates, **self.secrets)
         with closed_at_end(opened, self.timeout) as client:
@@ -116,7 +116,7 @@ class ClientOptions:
 
 @contextmanager
 def closed_at_end(opened: Opened, timeout: float) -> Iterator[Opened]:
-    """Close a client or a producer after the block. After a failure do it quickly: its open work is not wanted then."""
+    """Close a client or a producer after the block. After a failure, close it quickly and drop pending work."""
     try:
         yield opened
     except BaseException:
@@ -127,7 +127,7 @@ def closed_at_end(opened: Opened, timeout: float) -> Iterator[Opened]:
 
 
 def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the URL and the options of a client to a ``ClientCommand``, whose function gets ``client``."""
+    """Add the URL and the options of a client to a ``ClientCommand``. Its function receives ``client``."""
 
     @wraps(function)
     def call(
@@ -147,51 +147,51 @@ def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_target(text: str) -> bool:
-    """Return whether a text is a URL, a path or the name of a configuration file. Names of topics are none of these."""
+    """Return whether a text is a URL, a path or the name of a configuration file. The name of a topic never is."""
     return "/" in text or text.endswith(CONFIG_FILE_SUFFIXES)
 
 
 def checked_target(text: str) -> str | Path:
-    """Return a URL, or the path of a configuration file. Refuse a URL with a secret, which ``ps`` would show."""
+    """Return a URL, or the path of a configuration file. Reject a URL with a secret, which ``ps`` would show."""
     if "://" not in text:
         return Path(text) if text.endswith(CONFIG_FILE_SUFFIXES) else text
     if "?" not in text and "@" not in text:
-        return text  # an address alone: the plugin, which knows its secrets, is not looked for twice
+        return text  # just an address: without secrets to check for, the plugin is looked up only once
     from mqplug.introspection import plan, secrets_of, shown, split_url
 
     try:
         safe = split_url(text)[0].password is None
         made = plan(text, {}).settings if safe else None
-    except mqplug.Error:  # connect() raises it, too
+    except mqplug.Error:  # connect() will raise it again
         return text
     if safe and not secrets_of(type(made), made):
         return text
     raise click.UsageError(
-        f"{shown(text)} holds a secret, which other users of this machine see in the list of processes. Put it into a "
-        'context or a configuration file, as "${VARIABLE}" if you like, or give --ask password'
+        f"{shown(text)} contains a secret, which other users of this machine can see in the process list. Put it into "
+        'a context or a configuration file, as "${VARIABLE}" if you like, or give --ask password'
     )
 
 
 def target_of_context(name: str | None) -> Target:
-    """Return the context of this name, or the chosen one, or None: then the environment and mqplug.toml decide."""
+    """Return the named or the chosen context, or None if the environment and mqplug.toml decide."""
     from mqplug.introspection import context_in_force
 
     return context_in_force(name, os.environ)
 
 
 def words_of(url: str | None, context_name: str | None, ask: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a command line that name the same backend in the same way."""
+    """Return the arguments that name the same backend on another command line."""
     named = ("--context", context_name) if context_name is not None else ()
     return (*([url] if url is not None else []), *named, *(word for each in ask for word in ("--ask", each)))
 
 
 def named_client(text: str, timeout: float) -> ClientOptions:
-    """Return another backend that an option names: by a URL, a configuration file, or the name of a context."""
+    """Return the backend that an option names: a URL, a configuration file, or the name of a context."""
     return ClientOptions(checked_target(text) if is_target(text) else target_of_context(text), timeout, {})
 
 
 def asked(settings: tuple[str, ...]) -> dict[str, str]:
-    """Ask for secret settings, without showing what is typed."""
+    """Prompt for secret settings without echoing them."""
     return {name: _ask(name) for name in settings}
 
 

@@ -37,7 +37,7 @@ class DemoResult:
 
 
 class DemoRun:
-    """A run of the demo on one backend. ``say`` gets each line of the report."""
+    """A run of the demo on one backend. ``say`` receives each line of the report."""
 
     def __init__(self, url: str, seconds: float, say: Callable[[str], None]) -> None:
         self._url = url
@@ -192,7 +192,7 @@ def wait_for_shares(members: Sequence[mqplug.Consumer], partitions: int) -> list
 
 
 def read_to_end(mq: mqplug.Client, topic: str, members: Sequence[mqplug.Consumer]) -> Reading:
-    """Let each member receive and ack in a thread of its own, to the end of its partitions."""
+    """Receive and ack with each member in its own thread, to the end of its partitions."""
     ends = {partition: marks.high for partition, marks in mq.watermarks(topic).items()}
     arrived: list[mqplug.Message] = []
     stopping = Event()
@@ -209,7 +209,7 @@ def read_to_end(mq: mqplug.Client, topic: str, members: Sequence[mqplug.Consumer
 def _read(
     member: mqplug.Consumer, ends: dict[int, mqplug.Position], arrived: list[mqplug.Message], stopping: Event
 ) -> tuple[int, float]:
-    """Read to the end and store the acks. Return how many messages came, and when the last did."""
+    """Read to the end and store the acks. Return the number of messages and the time of the last one."""
     share, last, deadline = 0, 0.0, Deadline(GROUP_READ_S)
     while not stopping.is_set() and not deadline.expired:
         message = member.receive(timeout=IDLE_RECEIVE_S)

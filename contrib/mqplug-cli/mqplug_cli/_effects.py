@@ -1,6 +1,6 @@
-"""What a seek, a trim or a shorter retention would do, before it is done, and the counting of messages for it.
+"""The effects of a seek, a trim or a shorter retention before it is done: numbers of messages.
 
-The messages between two positions are computed where the backend can do that; otherwise a few are read.
+The number of messages between two positions is computed if the backend can do that. Otherwise some are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Missing = Literal["error", "next"]
 
 
 class Count(NamedTuple):
-    """A number of messages. It is an estimate unless it is exact."""
+    """A number of messages, exact or estimated."""
 
     messages: int
     exact: bool
@@ -29,7 +29,7 @@ class Count(NamedTuple):
 
 
 def total(counts: Iterable[Count]) -> Count:
-    """Return the sum of some counts."""
+    """Return the sum of counts."""
     every = list(counts)
     return Count(sum(each.messages for each in every), all(each.exact for each in every))
 
@@ -59,7 +59,7 @@ def between(
 def some_messages(
     mq: mqplug.Client, start: mqplug.Position, until: mqplug.Position, timeout: float
 ) -> Iterator[Iterator[mqplug.Message]]:
-    """Yield the messages between two positions of one partition: ``MOST_READ``, and one more if there are more."""
+    """Yield the messages between two positions of one partition, at most ``MOST_READ + 1``."""
     log = start.log
     found = mq.read(log.topic, start=start, until=until, partitions=[log.partition], missing="next", timeout=timeout)
     with closing(found):  # type: ignore[type-var]  # a generator
@@ -67,7 +67,7 @@ def some_messages(
 
 
 def positions(mq: mqplug.Client, group: str, topic: str, timeout: float) -> dict[int, mqplug.GroupPosition]:
-    """Return the group's position in each partition that has one: in none, if it only has members there."""
+    """Return the group's position in each partition that has one; none if it only has members there."""
     try:
         return mq.positions(topic, group=group, timeout=timeout)
     except mqplug.GroupNotFound:
@@ -77,8 +77,8 @@ def positions(mq: mqplug.Client, group: str, topic: str, timeout: float) -> dict
 class Move(NamedTuple):
     """The move of a group in one partition.
 
-    ``again`` messages that the group has acked come again, ``passed`` messages that it has not acked are passed over:
-    None where it has no position yet.
+    ``again`` counts the acked messages that come again, ``passed`` the unacked messages that are passed over. Both are
+    None if the group has no position yet.
     """
 
     topic: str
@@ -99,7 +99,7 @@ def topics_to_seek(group: mqplug.GroupDescription, to: mqplug.Start) -> tuple[st
 def moves(
     mq: mqplug.Client, group: str, to: mqplug.Start, topics: Sequence[str], missing: Missing, timeout: float
 ) -> Iterator[Move]:
-    """Yield what a seek would do to each partition. Nothing is moved."""
+    """Yield the move that a seek would make in each partition, without making it."""
     for topic in topics:
         marks = mq.watermarks(topic, timeout=timeout)
         held = positions(mq, group, topic, timeout)
@@ -137,7 +137,7 @@ def _computed(mq: mqplug.Client, at: mqplug.GroupPosition, target: mqplug.Positi
 def _counted(
     mq: mqplug.Client, at: mqplug.GroupPosition, target: mqplug.Position, marks: mqplug.Watermarks, timeout: float
 ) -> Move:
-    """Count by reading between the two positions, and to the end of what was acked behind them."""
+    """Count by reading between the two positions, and to the last acked message after them."""
     log = target.log
     last_acked = at.acked[-1][1] if at.acked else ()
     start, until = min(at.position, target), max(at.position, target)
@@ -156,7 +156,7 @@ def _counted(
 
 
 def _at_least_estimated(move: Move, marks: mqplug.Watermarks, lag: int) -> Move:
-    """Return the move of more than was read, with the backend's estimates where it leads to an end of the log."""
+    """Return a move too long to read, with the backend's estimates if it leads to an end of the log."""
     again, passed = move.again or 0, move.passed or 0
     if move.until <= marks.low:
         again = max(again, marks.count - lag)
@@ -166,7 +166,7 @@ def _at_least_estimated(move: Move, marks: mqplug.Watermarks, lag: int) -> Move:
 
 
 class Removal(NamedTuple):
-    """The messages of one partition from the first that is retained up to a position."""
+    """The messages of one partition from the first retained one up to a position."""
 
     partition: int
     start: mqplug.Position
@@ -177,7 +177,7 @@ class Removal(NamedTuple):
 def removals(
     mq: mqplug.Client, topic: str, before: mqplug.Start, partitions: Sequence[int] | None, timeout: float
 ) -> list[Removal]:
-    """Return what would be removed from each partition, or from these. Nothing is removed."""
+    """Return what a trim would remove from each partition, or from these, without removing it."""
     wanted = mq.resolve(topic, before, partitions=partitions or None, missing="next", timeout=timeout)
     marks = mq.watermarks(topic, timeout=timeout)
     return [
@@ -187,9 +187,9 @@ def removals(
 
 
 def loss(mq: mqplug.Client, topic: str, settings: Mapping[str, Any], timeout: float) -> str | None:
-    """Return in words what these settings of a topic would remove, or None if it keeps no less than now.
+    """Return in words what new settings of a topic would remove, or None if it keeps as much as now.
 
-    A limit that the backend does not report may be a longer one. Of the backend's own options nothing is known here.
+    A limit that the backend does not report may be a longer one. The backend's own options are not considered.
     """
     info = mq.describe(topic, timeout=timeout)
     seconds, size = _seconds(settings.get("retention")), settings.get("retention_bytes")

@@ -9,7 +9,7 @@ import mqplug
 
 DEBUG_VARIABLE = "MQPLUG_DEBUG"
 
-_FLAGS: Final = (  # what the API calls it, and what the command line does
+_FLAGS: Final = (  # the words of the API, and of the command line
     (r"Create it (with create_topic(, or open with create=True)?|first)", r"Create it with mqplug create"),
     (r"pass exist_ok=True", r"give --exist-ok"),
     (r"Drop must_exist=True", r"Create the group with mqplug seek --create"),
@@ -17,7 +17,8 @@ _FLAGS: Final = (  # what the API calls it, and what the command line does
     (r"(client\.)?groups\('?([^')]*)'?\)", r"mqplug groups \2"),
     (r"topics\(\)", r"mqplug topics"),
     (r"open a consumer with this group first", r"read with mqplug consume --group first"),
-    (r"Seek to EARLIEST, or say missing='next'|Say missing='next' .*", r"Choose a later place, such as earliest"),
+    (r"Seek to EARLIEST, or \w+ missing='next'", r"Choose a later place, such as earliest"),
+    (r"(Say|Set|Use|Pass) missing='next' .*", r"Choose a later place, such as earliest"),
     (r"Pass a longer timeout", r"Give a longer --timeout"),
     (r"Leave options= out", r"Leave --set out"),
     (r"Check client\.capabilities", r"See mqplug caps"),
@@ -36,7 +37,7 @@ def error_line(error: Exception) -> str:
         text = str(error)
         fix = error.fix or ""
         return " ".join((text.removesuffix(fix) + spoken(fix)).split())
-    if type(error) is ValueError:  # a wrong argument of a call
+    if type(error) is ValueError:  # an invalid argument of a call
         return " ".join(str(error).split())
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return f"{text}. Set {DEBUG_VARIABLE}=1 for the traceback"

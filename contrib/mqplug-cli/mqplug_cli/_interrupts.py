@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: raised in the main thread, raised again where Python dropped one, and held back for a while."""
+"""Ctrl-C and SIGTERM: raised in the main thread, raised again if Python dropped one, and held back within a block."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _seen: Final[set[int]] = set()
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: what Ctrl-C ends, it ends in the same way."""
+    """SIGTERM, which ends a command as Ctrl-C does."""
 
 
 def raise_interrupts() -> None:
-    """Raise SIGTERM as Ctrl-C is raised, and both once more if they came in the midst of what drops exceptions.
+    """Raise SIGTERM as Ctrl-C is raised, and raise both again where Python dropped them.
 
-    Python calls signal handlers between any two of its steps, also in a callback of the garbage collector, which can
-    raise nothing: the interrupt would be printed and lost.
+    Python may call signal handlers anywhere, also in a callback of the garbage collector, which cannot raise: the
+    interrupt would be printed and lost.
     """
     before = sys.unraisablehook
 
     def unraisable(dropped: Any) -> None:
         if not isinstance(dropped.exc_value, KeyboardInterrupt):
             before(dropped)
-        elif threading.main_thread().is_alive():  # it is not once the interpreter ends
+        elif threading.main_thread().is_alive():  # false when the interpreter ends
             number = signal.SIGTERM if isinstance(dropped.exc_value, Terminated) else signal.SIGINT
             again = threading.Timer(AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, number))
             again.daemon = True
@@ -42,7 +42,7 @@ def raise_interrupts() -> None:
 
 
 def was_terminated() -> bool:
-    """Return whether SIGTERM came, also where a client library made a Ctrl-C of it in a native call: Pulsar's does."""
+    """Return whether SIGTERM arrived, even if a client library turned it into a Ctrl-C, as Pulsar's does."""
     return signal.SIGTERM in _seen
 
 
@@ -52,7 +52,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 class HeldInterrupts:
-    """Within the block a first interrupt waits until the end, or until it is let through; a second one does not."""
+    """A block that holds back a first interrupt until its end or ``let_through``. A second one is raised at once."""
 
     def __init__(self) -> None:
         self._holding = True
@@ -77,7 +77,7 @@ class HeldInterrupts:
 
     @contextmanager
     def let_through(self) -> Iterator[None]:
-        """Raise what was held, and each interrupt that comes within the block."""
+        """Raise the interrupt that was held back, and each one that arrives within the block."""
         self._holding = False
         try:
             self._raise_noted()

@@ -1,4 +1,4 @@
-"""A process that sends until it is killed with -9, and what its answers prove to be stored.
+"""A process that sends until it is killed with -9, and the messages that its answers prove to be stored.
 
 The process reads its task from one line of JSON on standard input, so that no secret of a URL appears in a list of
 processes. Each line that it prints is a batch: the number of its first message, and the place of each message.
@@ -28,20 +28,20 @@ WRITER_START_S = 30.0  # for the process to start and get that many acknowledged
 
 
 def payload_of(writer: str, number: int) -> bytes:
-    """Return the payload of this message of a writer: 64 bytes."""
+    """Return the payload of a writer's message with this number: 64 bytes."""
     return b"%s %d " % (writer.encode(), number) + b"." * (62 - len(writer) - len(str(number)))
 
 
 @attrs.frozen
 class KilledWriter:
-    """The sends of a killed process: those that were acknowledged, and those that may be stored as well."""
+    """The sends of a killed process: the acknowledged ones, and those that may be stored as well."""
 
     acknowledged: dict[bytes, StoredPlace]
     possible: frozenset[bytes]
 
 
 def kill_writer(url: str, topic: str, seconds: float) -> KilledWriter:
-    """Let another process send for about `seconds`, kill it with -9 meanwhile, and return its acknowledged sends."""
+    """Start a process that sends, kill it with -9 after about `seconds`, and return its sends."""
     program = [sys.executable, "-P", "-m", "mqplug_cli._killed_writer"]
     task = json.dumps({"url": url, "topic": topic, "writer": KILLED_WRITER})
     with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:  # noqa: S603 - our own module
@@ -89,7 +89,7 @@ def _gathered(lines: list[str]) -> KilledWriter:
 
 
 def write_until_killed() -> None:
-    """Send batches forever, as the task says."""
+    """Send batches forever, following the task on standard input."""
     task = json.loads(sys.stdin.readline())
     writer = task["writer"]
     with mqplug.connect(task["url"]) as mq, mq.producer(task["topic"]) as out:

@@ -1,6 +1,6 @@
-"""What verbs print: rows as a table for people, JSON or YAML for programs; positions and topics as text.
+"""The output of verbs: tables for people, JSON or YAML for programs; positions and topics as text.
 
-Tables are as wide as the terminal, and made without rich, which takes longer to load than most verbs to run.
+Tables fit the terminal. They do not need rich, which takes longer to load than most verbs take to run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _GAP: Final = "  "
 
 
 class Output:
-    """Prints what a verb found, in the chosen format."""
+    """Prints the results of a verb in the chosen format."""
 
     def __init__(self, format_: Format) -> None:
         self.format = format_
 
     @property
     def for_people(self) -> bool:
-        """Whether people read it."""
+        """Whether the output is for people."""
         return self.format == "table"
 
     def rows(self, columns: Sequence[str], rows: Sequence[TableRow]) -> None:
@@ -57,16 +57,16 @@ class Output:
 
 
 def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-o`` to a command. The function gets ``output``."""
+    """Add ``-o`` to a command. The function receives ``output``."""
 
     @wraps(function)
     def call(*args: Any, output_format: Format, as_json: bool, **rest: Any) -> Any:
         return function(*args, output=Output("json" if as_json else output_format), **rest)
 
-    call = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(call)
+    call = click.option("--json", "as_json", is_flag=True, help="Same as -o json.")(call)
     return click.option(
         "-o", "--output", "output_format", type=click.Choice(["table", "json", "yaml"]), default="table",
-        show_default=True, help="How to print it.",
+        show_default=True, help="Output format.",
     )(call)  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def _yaml(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Return the value as JSON would read it: YAML alone would write tuples as Python's."""
+    """Return the value as JSON would read it: YAML would write tuples as Python objects."""
     if isinstance(value, Mapping | list | tuple):
         return json.loads(json.dumps(value))
     return value
@@ -104,7 +104,7 @@ def show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
 
 
 def _narrow(widths: list[int], room: int) -> None:
-    """Take from the widest columns what there is no room for."""
+    """Shrink the widest columns until all fit."""
     while sum(widths) > room and max(widths) > 1:
         widths[widths.index(max(widths))] -= 1
 
@@ -125,7 +125,7 @@ def _padded(text: str, width: int, number: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum((2 if east_asian_width(each) in "WF" else 1) for each in text if not combining(each))
@@ -164,7 +164,7 @@ def retention_text(info: mqplug.TopicInfo) -> str:
     """Return how long messages are kept, and how much of each partition, for people."""
     limits = [_time_text(info.retention)] if info.retention is not None else []
     limits += [f"{_size_text(info.retention_bytes)} of each partition"] if info.retention_bytes is not None else []
-    return f"retention {', '.join(limits) or 'as the backend has it'}"
+    return f"retention {', '.join(limits) or 'not reported'}"
 
 
 def _time_text(seconds: float) -> str:

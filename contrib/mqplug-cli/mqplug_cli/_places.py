@@ -15,7 +15,7 @@ UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the seconds that a text such as 10m means, or None if it is no duration."""
+    """Return the seconds of a duration such as 10m, or None if the text is not one."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw]?)", text)
     return None if found is None or float(found[1]) == 0 else float(found[1]) * UNIT_SECONDS[found[2]]
 
@@ -32,22 +32,22 @@ def duration_option(context: click.Context, parameter: click.Parameter, text: st
     return seconds
 
 
-PLACES_HELP = "earliest, latest, -N (the last N of each partition), @TIME, @-10m (that long ago), an id or a position"
+PLACES_HELP = "earliest, latest, -N (the last N of each partition), @TIME, @-10m (ten minutes ago), an id or a position"
 OFFSET_HELP: Final = "#N (the offset N of the partition that -p names)"
-_FEWEST_MILLISECONDS = 100_000_000_000  # 1973: a smaller number was meant as seconds
+_FEWEST_MILLISECONDS = 100_000_000_000  # 1973: a smaller number is meant as seconds
 
 
 class Offset(NamedTuple):
-    """The place of a message by its offset, as other tools show it. It needs a partition to be a position."""
+    """The offset of a message, as other tools show it. With a partition, it is a position."""
 
     coordinates: tuple[int, ...]
 
     def position(
         self, mq: mqplug.Client, topics: Sequence[str], partitions: Sequence[int], timeout: float
     ) -> mqplug.Position:
-        """Return the position in the only partition."""
+        """Return the position in the one given partition."""
         if len(topics) != 1 or len(partitions) != 1:
-            raise click.UsageError("An offset is of one partition. Name one topic, and its partition with -p.")
+            raise click.UsageError("An offset belongs to one partition. Name one topic, and its partition with -p.")
         marks = mq.watermarks(topics[0], timeout=timeout).get(partitions[0])
         if marks is None:
             raise click.UsageError(f"{topics[0]} has no partition {partitions[0]}.")
@@ -58,9 +58,9 @@ class Offset(NamedTuple):
 
 
 class Place(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
-    """A place in a log, as ``Client.resolve`` takes it. An id stands for itself: its message is the first.
+    """A place in a log, as ``Client.resolve`` takes it. An id is the place of its message.
 
-    Where a verb has ``-p``, it may take ``offsets``, too.
+    A verb with ``-p`` may also take ``offsets``.
     """
 
     name = "place"
@@ -69,14 +69,14 @@ class Place(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
         self._offsets = offsets
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> mqplug.Start | Offset:
-        """Return the start that a text means."""
+        """Return the start that a text names."""
         if not isinstance(value, str):
             start: mqplug.Start = value  # a default
             return start
         if re.fullmatch(r"#\d+(:\d+)*", value, re.ASCII):
             if self._offsets:
                 return Offset(tuple(map(int, value[1:].split(":"))))
-            self.fail(f"{value!r} is the offset of one partition. Write an id or a position, as describe prints it")
+            self.fail(f"{value!r} is the offset of one partition. Use an id, as describe prints it, or a position")
         try:
             return place_of(value)
         except ValueError as error:
@@ -89,7 +89,7 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> mqplug.Start:
-        """Return the start that a text means."""
+        """Return the start that a text names."""
         try:
             return _moment_of(str(value).removeprefix("@"))
         except ValueError as error:
@@ -97,7 +97,7 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
 
 
 def place_of(text: str) -> mqplug.Start:
-    """Return the start that a text means. Raise ``ValueError`` with the ways to write one."""
+    """Return the start that a text names. Raise ``ValueError`` with the ways to write one."""
     if text in {"earliest", "beginning"}:
         return mqplug.EARLIEST
     if text in {"latest", "end"}:
@@ -113,11 +113,11 @@ def place_of(text: str) -> mqplug.Start:
             return mqplug.Position.parse(text)
     except mqplug.InvalidMessageId as error:
         raise ValueError(str(error)) from error
-    raise ValueError(f"{text!r} is not a place in a log. Write {PLACES_HELP}")
+    raise ValueError(f"{text!r} is not a place in a log. Use {PLACES_HELP}")
 
 
 def _moment_of(text: str) -> mqplug.Start:
-    """Return a time: so long ago, milliseconds since 1970, or a date, which is of the local zone unless it has one."""
+    """Return a time: a duration ago, milliseconds since 1970, or a date, which is local unless it has a zone."""
     back = seconds_of(text[1:]) if text.startswith("-") else None
     if back is not None:
         return mqplug.ago(seconds=back)
@@ -129,6 +129,6 @@ def _moment_of(text: str) -> mqplug.Start:
         return mqplug.at_time(datetime.fromisoformat(text).astimezone())
     except ValueError:
         raise ValueError(
-            f"{text!r} is not a time. Write 2026-01-31, 2026-01-31T12:00:00Z, milliseconds since 1970, or -10m, "
-            "also with s, h, d and w"
+            f"{text!r} is not a time. Use 2026-01-31, 2026-01-31T12:00:00Z, milliseconds since 1970, or -10m "
+            "(also with s, h, d and w)"
         ) from None

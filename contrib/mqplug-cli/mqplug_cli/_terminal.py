@@ -1,4 +1,4 @@
-"""What people on a terminal see besides the output: questions before something is destroyed, and progress."""
+"""Terminal interaction besides the output: questions before destructive changes, and progress."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SLICE_S: Final = 0.1
 
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--yes`` to a command. The function gets ``yes``."""
-    return click.option("--yes", is_flag=True, help="Do it without asking.")(function)
+    """Add ``--yes`` to a command. The function receives ``yes``."""
+    return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
 
 def confirm(what: str, yes: bool) -> None:
-    """Ask whether to do it, unless ``--yes`` was given. Without a terminal that is refused; a no ends the command."""
+    """Ask for confirmation, unless ``--yes`` was given. Without a terminal, refuse; a no ends the command."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{what}: this asks first, and there is no terminal to ask on. Add --yes")
+        raise click.UsageError(f"{what}: this needs confirmation, and there is no terminal to ask on. Add --yes")
     if not _agreed(what):
         click.echo("nothing was changed", err=True)
         raise click.exceptions.Exit(FAILED)
@@ -53,9 +53,9 @@ def _agreed(what: str) -> bool:
 
 
 def _wait_for_line() -> None:
-    """Wait for a line of the terminal, in slices.
+    """Wait for a line from the terminal, in slices.
 
-    A signal that comes just before Python begins to read is told only once it has read.
+    A signal that arrives just before Python begins to read is handled only after the read.
     """
     while not select.select([sys.stdin], [], [], SLICE_S)[0]:
         pass
@@ -66,7 +66,7 @@ _REFRESH_S: Final = 0.2
 
 
 class Progress:
-    """The progress of some work. Nothing is shown where standard error is no terminal."""
+    """The progress of some work. Nothing is shown if standard error is not a terminal."""
 
     def __init__(self, label: str, total: int | None, unit: str = "messages") -> None:
         self._label = label
@@ -88,7 +88,7 @@ class Progress:
             self._bar.stop()
 
     def advance(self, count: int = 1) -> None:
-        """Count what was done."""
+        """Count finished work."""
         self._done += count
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _REFRESH_S

@@ -1,4 +1,4 @@
-"""The settings of a topic as options: its retention, and what is the backend's own."""
+"""The settings of a topic as options: its retention, and the backend's own options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNIT_BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
 def topic_settings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add options for the settings of a topic. The function gets ``settings``, as the client takes them."""
+    """Add options for the settings of a topic. The function receives ``settings``, as the client takes them."""
 
     @wraps(function)
     def call(
@@ -38,7 +38,7 @@ class RetentionTime(click.ParamType):  # type: ignore[type-arg]  # generic since
     name = "retention"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta | float:
-        """Return the retention that a text means."""
+        """Return the retention that a text names."""
         if value == FOREVER:
             return math.inf
         seconds = seconds_of(value) if value[-1:].isalpha() else None  # 7 may mean days
@@ -53,7 +53,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number of bytes that a text means."""
+        """Return the number of bytes that a text names."""
         found = re.fullmatch(r"(\d+)([kmgt]?)(i?b)?", str(value).lower(), re.ASCII)
         if found is None:
             self.fail(f"{value!r} is not a size. Write one such as 64k, 10m or 2g", param, ctx)
@@ -61,7 +61,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]
 
 
 class BackendOption(click.ParamType):  # type: ignore[type-arg]
-    """A setting of the backend's own: NAME=VALUE. A whole number is passed on as one."""
+    """One of the backend's own options: NAME=VALUE. A whole number is passed on as an int."""
 
     name = "option"
 
@@ -74,7 +74,7 @@ class BackendOption(click.ParamType):  # type: ignore[type-arg]
 
 
 _retention = click.option(
-    "--retention", type=RetentionTime(), metavar="TIME", help=f"Keep messages for this time: 12h, 7d, {FOREVER}."
+    "--retention", type=RetentionTime(), metavar="TIME", help=f"Keep messages this long: 12h, 7d, {FOREVER}."
 )
 _retention_bytes = click.option(
     "--retention-bytes", type=Size(), metavar="SIZE", help="Keep this much of each partition: 64k, 10m, 2g."

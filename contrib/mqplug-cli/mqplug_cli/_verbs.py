@@ -1,7 +1,7 @@
 """The verbs by theme, with the first line of their help, and the commands of plugins: ``mqplug NAME COMMAND``.
 
-A verb's module is loaded when it is called, and a plugin when its name is typed. ``mqplug --help`` thus loads none, and
-stays quick however many there are.
+A verb's module is loaded when the verb is called, a plugin when its name is typed. So ``mqplug --help`` loads none, and
+stays fast however many there are.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import click
 
 VERBS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look": {
-        "caps": "Show the capabilities of a backend, and its limits.",
-        "cluster": "Show the brokers of a cluster, with their addresses.",
+        "caps": "Show the capabilities and limits of a backend.",
+        "cluster": "Show the brokers of a cluster and their addresses.",
         "describe": "Show the settings and the partitions of a topic.",
         "doctor": "Show the configuration, and try to connect.",
         "groups": "List the groups with their number of members.",
-        "lag": "Show by how many messages a group is behind.",
+        "lag": "Show how many messages a group has yet to read.",
         "offsets": "Show the position of a time in each partition.",
         "plugins": "List backends and extensions.",
         "state": "Show the positions and the members of a group.",
@@ -34,7 +34,7 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
         "alter": "Change the retention or the options of a topic.",
         "create": "Create a topic.",
         "delete": "Delete a topic with all its messages.",
-        "delete-group": "Delete a group: its positions on all topics.",
+        "delete-group": "Delete a group with its positions on all topics.",
         "seek": "Move a group to a place, on all of its topics.",
         "trim": "Remove the messages of a topic before a place.",
     },
@@ -43,7 +43,7 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
         "produce": "Send lines of standard input to a topic.",
     },
     "Measure": {
-        "bench": "Time sending, receiving, and the way from send to receive.",
+        "bench": "Measure throughput and latency.",
         "verify": "Check each message of a topic, or compare two topics.",
     },
     "Watch": {
@@ -51,16 +51,16 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Configure": {
         "completion": "Print a completion script for SHELL.",
-        "context": "List the contexts, choose one, show what is chosen.",
-        "docs": "Print a PAGE of the documentation, or list all.",
+        "context": "List, choose and show contexts.",
+        "docs": "Print a PAGE of the documentation, or list the pages.",
         "schema": "Print the JSON Schema of mqplug.toml.",
     },
     "Prove": {
-        "demo": "Use a log under faults, and check each message.",
-        "test": "Run the contract kit over a backend.",
+        "demo": "Exercise a log under faults, and check each message.",
+        "test": "Run the contract kit on a backend.",
     },
 }
-_MODULES: Final = {  # of the verbs that share one; each other verb has one of its name
+_MODULES: Final = {  # modules of several verbs; every other verb has a module of its own name
     **dict.fromkeys(("caps", "cluster", "doctor", "plugins"), "backend"),
     **dict.fromkeys(("describe", "groups", "offsets", "state", "topics", "watermarks"), "look"),
     **dict.fromkeys(VERBS["Change"], "change"),
@@ -81,7 +81,7 @@ def verb_named(name: str) -> click.Command | None:
 
 
 def _keep_example_lines(command: click.Command) -> None:
-    """Keep the lines of the examples in a command's help, and in those of its subcommands, as they are written."""
+    """Keep the line breaks of examples in the help of a command and its subcommands."""
     for each in (command, *getattr(command, "commands", {}).values()):
         each.help = cleandoc(each.help or "").replace(EXAMPLES, f"\n\n\b{EXAMPLES[1:]}")
 
@@ -106,7 +106,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the verb that is called. The error for an unknown one names the verb that it may mean."""
+        """Return the called verb. The error for an unknown one suggests a verb."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:

@@ -1,4 +1,4 @@
-"""``mqplug caps`` and ``cluster`` of a backend, ``plugins`` that are installed, and ``doctor`` for what goes wrong."""
+"""``mqplug caps`` and ``cluster`` of a backend, ``plugins`` that are installed, and ``doctor`` for troubleshooting."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @client_options
 @output_option
 def caps(client: ClientOptions, output: Output) -> None:
-    """Show the capabilities of a backend, and its limits.
+    """Show the capabilities and limits of a backend.
 
-    Each capability is native, provided by the core in the same way on all backends, or absent.
+    A capability is native, provided by the core (the same way on every backend), or absent.
 
     Examples:
       $ mqplug caps rocksmq:///tmp/mq
@@ -47,9 +47,9 @@ def caps(client: ClientOptions, output: Output) -> None:
 @client_options
 @output_option
 def cluster(client: ClientOptions, output: Output) -> None:
-    """Show the brokers of a cluster, with their addresses.
+    """Show the brokers of a cluster and their addresses.
 
-    A backend without brokers, such as RocksMQ, has none to show.
+    A backend without brokers, such as RocksMQ, shows none.
 
     Examples:
       $ mqplug cluster kafka://localhost:9092
@@ -80,7 +80,7 @@ PLUGIN_COLUMNS = ("kind", "name", "distribution", "version", "api_version", "sta
 @output_option
 @click.pass_context
 def plugins(context: click.Context, check: bool, output: Output) -> None:
-    """List backends and extensions. Each is loaded; an error of one is shown as its reason, and hides no other.
+    """List backends and extensions. Each is loaded; a broken one is listed with the reason, and hides no others.
 
     Examples:
       $ mqplug plugins
@@ -99,13 +99,13 @@ def plugins(context: click.Context, check: bool, output: Output) -> None:
 
 @click.command(cls=ClientCommand)
 @client_options
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this file, and no other.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read only this file.")
 @output_option
 def doctor(client: ClientOptions, config: Path | None, output: Output) -> int:
     """Show the configuration, and try to connect.
 
-    It shows each setting with its source, and which backend is chosen and why. Without a URL, a context and --config it
-    reads the sources that connect() reads. Secrets are masked.
+    It shows each setting with its source, and which backend is chosen and why. Without a URL, a context or --config, it
+    reads the same sources as connect(). Secrets are masked.
 
     Examples:
       $ mqplug doctor rocksmq:///tmp/mq
@@ -116,7 +116,7 @@ def doctor(client: ClientOptions, config: Path | None, output: Output) -> int:
     from mqplug.introspection import diagnose
 
     if client.target is not None and config is not None:
-        raise click.UsageError("Give a URL, a context or --config, not two of them.")
+        raise click.UsageError("Give only one of a URL, a context and --config.")
     found = diagnose(config or client.target, client.timeout, client.secrets)
     if output.for_people:
         _show_diagnosis(found)

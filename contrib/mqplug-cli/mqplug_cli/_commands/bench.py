@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 @client_options
 @click.option("--size", type=click.IntRange(min=0), default=1024, show_default=True, help="Bytes of each message.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Send N messages in each round.")
-@click.option("--seconds", callback=duration_option, metavar="TIME", help="Send for this time instead. [default: 5s]")
+@click.option("--seconds", callback=duration_option, metavar="TIME", help="Send for this long instead. [default: 5s]")
 @click.option("--latencies", type=click.IntRange(min=1), default=1000, show_default=True, metavar="N",
-              help="Time the way of N single messages in each round.")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, metavar="N")
-@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of the topic it makes.")
-@click.option("--topic", metavar="TOPIC", help="Use this topic, and leave the messages there.")
-@click.option("--against", metavar="URL", help="Compare with a backend: a URL, a file or the name of a context.")
+              help="Time N single messages from send to receive in each round.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Repeat N times.")
+@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of each created topic.")
+@click.option("--topic", metavar="TOPIC", help="Use this existing topic, and leave the messages there.")
+@click.option("--against", metavar="URL", help="Compare with this backend: a URL, a file or the name of a context.")
 @click.option(
     "--chart", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw the rounds as SVG."
 )
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 def bench(
     client: ClientOptions, against: str | None, chart: Path | None, output: Output, topic: str | None, **options: Any
 ) -> None:
-    """Time sending, receiving, and the way from send to receive.
+    """Measure throughput and latency.
 
-    Each round uses a topic of its own, which is deleted afterwards. First messages are submitted and flushed, then all
-    of them are received in batches, then single messages are sent one after the other, each as soon as the one before
-    it was received. Rates are medians of the rounds, percentiles are those of all single messages. With --against the
-    rounds of two backends take turns, and ratios are printed: the first divided by the second.
+    Each round creates a topic and deletes it afterwards. It submits messages and flushes them, receives all of them in
+    batches, then sends single messages, each when the previous one has been received. Rates are medians of the rounds;
+    percentiles cover all single messages. With --against, the rounds of two backends alternate, and each figure of the
+    first is divided by the second's.
 
     Examples:
       $ mqplug bench rocksmq:///tmp/mq --count 10000 --rounds 1 --json

@@ -1,4 +1,4 @@
-"""Changes of topics and groups. What destroys something asks first, and says how much."""
+"""Changes of topics and groups. Destructive verbs say what would be lost, and ask first."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ if TYPE_CHECKING:
 @click.command(cls=ClientCommand)
 @client_options
 @click.argument("topic")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="Number of partitions.",
+)  # fmt: skip
 @topic_settings
-@click.option("--exist-ok", is_flag=True, help="Accept a topic that exists with the same settings.")
+@click.option("--exist-ok", is_flag=True, help="Succeed if the topic exists with the same settings.")
 @output_option
 def create(
     client: ClientOptions, topic: str, partitions: int, settings: dict[str, Any], exist_ok: bool, output: Output
 ) -> None:
     """Create a topic.
 
-    Without --retention the backend's default applies. Options with -X are the backend's own, such as Kafka's
-    configuration of topics.
+    Without --retention, the backend's default applies. -X sets the backend's own options, such as Kafka's topic
+    configuration.
 
     Examples:
       $ mqplug create rocksmq:///tmp/mq invoices --partitions 4 --retention 7d
@@ -56,8 +59,8 @@ def create(
 def alter(client: ClientOptions, topic: str, settings: dict[str, Any], yes: bool, output: Output) -> None:
     """Change the retention or the options of a topic.
 
-    What is not given stays as it is. Kafka takes each setting of a topic, as in --set min.insync.replicas=2. A shorter
-    retention removes messages: then it asks first, and says how many.
+    Settings that are not given stay as they are. Kafka takes any topic setting, as in --set min.insync.replicas=2. If a
+    shorter retention removes messages, alter says how many and asks first.
 
     Examples:
       $ mqplug alter rocksmq:///tmp/mq orders --retention 30d --retention-bytes 10g --yes
@@ -66,11 +69,11 @@ def alter(client: ClientOptions, topic: str, settings: dict[str, Any], yes: bool
     from mqplug_cli._effects import loss
 
     if not settings:
-        raise click.UsageError("Give --retention, --retention-bytes or --set: there is nothing to change.")
+        raise click.UsageError("Nothing to change. Give --retention, --retention-bytes or --set.")
     with client.open() as mq:
         lost = loss(mq, topic, settings, client.timeout)
         if lost is not None:
-            confirm(f"Keep less of the topic {topic} of {client.place()}, which removes {lost}", yes)
+            confirm(f"Shorten the retention of the topic {topic} of {client.place()}, which removes {lost}", yes)
         info = mq.alter_topic(topic, timeout=client.timeout, **settings)
     if output.for_people:
         click.echo(f"altered {topic} of {client.place()}: {settings_text(info)}")
@@ -86,7 +89,7 @@ def alter(client: ClientOptions, topic: str, settings: dict[str, Any], yes: bool
 def add_partitions(client: ClientOptions, topic: str, total: int, output: Output) -> None:
     """Grow a topic to TOTAL partitions.
 
-    Messages stay where they are. New messages of a key may go to another partition than earlier ones of that key.
+    Stored messages stay where they are. New messages of a key may go to a different partition than earlier ones.
 
     Examples:
       $ mqplug add-partitions rocksmq:///tmp/mq orders 4
@@ -110,9 +113,10 @@ REMOVAL_COLUMNS = ("partition", "from", "to", "messages", "exact")
     "--before", type=Place(offsets=True), required=True, metavar="PLACE", help=f"{PLACES_HELP}, {OFFSET_HELP}."
 )
 @click.option(
-    "-p", "--partition", "partitions", type=int, multiple=True, metavar="N", help="Only this. May be repeated."
-)
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+    "-p", "--partition", "partitions", type=int, multiple=True, metavar="N",
+    help="Only this partition. May be repeated.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Show what would be removed without removing it.")
 @yes_option
 @output_option
 def trim(
@@ -126,7 +130,7 @@ def trim(
 ) -> None:
     """Remove the messages of a topic before a place.
 
-    It asks first, and says how many.
+    It says how many messages would be removed, and asks first.
 
     Examples:
       $ mqplug trim rocksmq:///tmp/mq orders --before @-30d --dry-run
@@ -169,7 +173,7 @@ def _removal_row(removal: Removal) -> TableRow:
 def delete(client: ClientOptions, topic: str, yes: bool, output: Output) -> None:
     """Delete a topic with all its messages.
 
-    It asks first, and says how many messages there are and which groups read them.
+    It says how many messages the topic has and which groups read it, and asks first.
 
     Examples:
       $ mqplug delete rocksmq:///tmp/mq orders --yes
@@ -196,15 +200,15 @@ MOVE_COLUMNS = ("topic", "partition", "from", "to", "again", "passed", "exact")
 @click.argument("group")
 @click.option("--to", type=Place(), required=True, metavar="PLACE", help=f"{PLACES_HELP}.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only on this topic. May be repeated.")
-@click.option("--dry-run", is_flag=True, help="Show what would be moved, and move nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the moves without making them.")
 @click.option(
     "--missing",
     type=click.Choice(["error", "next"]),
     default="error",
     show_default=True,
-    help="If retention removed the place: an error, or the first message that there is.",
+    help="If retention has removed the place: fail, or use the first retained message.",
 )
-@click.option("--create", is_flag=True, help="Create the group if there is none, on the topics of --topic.")
+@click.option("--create", is_flag=True, help="Create the group on the topics of --topic if it does not exist.")
 @yes_option
 @output_option
 def seek(
@@ -220,8 +224,9 @@ def seek(
 ) -> None:
     """Move a group to a place, on all of its topics.
 
-    For each partition it shows from where to where, how many messages come again, and how many are passed over; then it
-    asks. The numbers are estimates where they are not exact. While the group has members it is refused, and names them.
+    It shows for each partition the old and the new position, how many messages come again, and how many are passed
+    over; then it asks. Where "exact" is "no", the numbers are estimates. A group with members is not moved; the error
+    names them.
 
     Examples:
       $ mqplug seek rocksmq:///tmp/mq billing --to @-1h --dry-run
@@ -243,7 +248,7 @@ def seek(
             return
         confirm(f"Move the group {group} of {client.place()}: {summary(planned)}", yes)
         for done, topic in enumerate(names):
-            with _telling(group, names[:done]):
+            with _reporting_moves(group, names[:done]):
                 mq.reset_group(group, topic, to, missing=missing, must_exist=not create, timeout=client.timeout)
     if output.for_people:
         click.echo(f"moved {group} on {', '.join(names)}")
@@ -252,13 +257,13 @@ def seek(
 
 
 @contextmanager
-def _telling(group: str, done: Sequence[str]) -> Iterator[None]:
-    """If the block fails, say on which topics the group was moved before."""
+def _reporting_moves(group: str, done: Sequence[str]) -> Iterator[None]:
+    """If the block fails, report the topics on which the group was already moved."""
     try:
         yield
     except BaseException:
         if done:
-            click.echo(f"moved {group} on {', '.join(done)} before", err=True)
+            click.echo(f"moved {group} only on {', '.join(done)}", err=True)
         raise
 
 
@@ -289,9 +294,10 @@ def _move_row(move: Move) -> TableRow:
 @yes_option
 @output_option
 def delete_group(client: ClientOptions, group: str, yes: bool, output: Output) -> None:
-    """Delete a group: its positions on all topics.
+    """Delete a group with its positions on all topics.
 
-    It asks first, and says on which topics. While the group has members it is refused, and names them.
+    It says on which topics the group has positions, and asks first. A group with members is not deleted; the error
+    names them.
 
     Examples:
       $ mqplug delete-group rocksmq:///tmp/mq billing --yes

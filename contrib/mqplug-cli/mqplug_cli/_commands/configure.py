@@ -1,4 +1,4 @@
-"""``mqplug context``, ``schema``, ``docs`` and ``completion``: what helps to configure mqplug, and to use it."""
+"""``mqplug context``, ``schema``, ``docs`` and ``completion``: help with configuring and using mqplug."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _INCLUDES: Final = "```{include}"
 
 @click.group()
 def context() -> None:
-    """List the contexts, choose one, show what is chosen.
+    """List, choose and show contexts.
 
-    A context is a table [context.NAME] of mqplug.toml, in the working directory or in ~/.config/mqplug, with a url or a
-    backend and its settings. --context NAME uses one for a single command, MQPLUG_CONTEXT for a shell.
+    A context is a table [context.NAME] of mqplug.toml, in the working directory or in ~/.config/mqplug. It has a url,
+    or a backend and its settings. --context NAME selects one for a single command, MQPLUG_CONTEXT for a shell.
 
     Examples:
       $ mqplug context list
@@ -50,7 +50,7 @@ def list_contexts(output: Output) -> None:
 
 @context.command()
 @click.argument("name", required=False)
-@click.option("--none", is_flag=True, help="Choose none: the environment and mqplug.toml decide again.")
+@click.option("--none", is_flag=True, help="Choose no context: the environment and mqplug.toml decide.")
 def use(name: str | None, none: bool) -> None:
     """Choose the context NAME for later commands."""
     from mqplug.introspection import choose_context, context_in_force
@@ -67,7 +67,7 @@ def use(name: str | None, none: bool) -> None:
 @click.argument("name", required=False)
 @output_option
 def show(name: str | None, output: Output) -> None:
-    """Show the settings of a context, of the chosen one without NAME. Secrets are masked."""
+    """Show the settings of a context, by default the chosen one. Secrets are masked."""
     import attrs
 
     from mqplug.introspection import context_in_force, effective_settings
@@ -96,9 +96,9 @@ def schema() -> None:
 @click.argument("page", required=False)
 @output_option
 def docs(page: str | None, output: Output) -> None:
-    """Print a PAGE of the documentation, or list all.
+    """Print a PAGE of the documentation, or list the pages.
 
-    A page is named as in rules or contract-rules. The pages belong to the installed distributions, and match their
+    PAGE is a name such as rules or contract-rules. The pages come with the installed distributions and match their
     versions.
 
     Examples:
@@ -113,15 +113,13 @@ def docs(page: str | None, output: Output) -> None:
     name = page.partition("#")[0].removesuffix(".md")
     if name not in found:
         near = get_close_matches(name, found, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else "'mqplug docs' lists them."
-        raise click.BadParameter(f"there is no page {name!r}. {hint}", param_hint="PAGE")
+        hint = f"Did you mean {near[0]!r}?" if near else "'mqplug docs' lists all pages."
+        raise click.BadParameter(f"unknown page {name!r}. {hint}", param_hint="PAGE")
     click.echo(found[name].read_text(encoding="utf-8"), nl=False)
 
 
 def installed_pages() -> dict[str, Path]:
-    """Return each page by name, ``rules`` or ``mqplug-rocksmq/operations``. In a checkout, return those of the
-    checkout.
-    """
+    """Return the pages by name, such as ``rules`` or ``mqplug-rocksmq/operations``. A checkout has its own pages."""
     from importlib import metadata
 
     found = {name: path for each in metadata.distributions() for name, path in _pages_of(each) if path.is_file()}
@@ -161,7 +159,7 @@ def _of_checkout(root: Path) -> dict[str, Path]:
 def completion(context: click.Context, shell: str) -> None:
     """Print a completion script for SHELL.
 
-    Use it as in: eval "$(mqplug completion bash)". It completes commands and options.
+    Enable it with eval "$(mqplug completion bash)". It completes commands and options.
 
     Examples:
       $ mqplug completion bash > mqplug.bash

@@ -20,37 +20,37 @@ STORED: Final = "stored"
 
 
 class _StartPlace(Place):
-    """A place, or ``stored``: where the group goes on."""
+    """A place, or ``stored``: the group's position."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the start that a text means."""
+        """Return the start that a text names."""
         return STORED if value == STORED else super().convert(value, param, ctx)
 
 
 class _OutputFormat(click.Choice):  # type: ignore[type-arg]
-    """How to write it. Other tools say with -o where to start: then it names --from."""
+    """An output format. In other tools -o says where to start, so the error for such a value names --from."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the format that a text means."""
+        """Return the format that a text names."""
         if value not in self.choices:
-            self.fail(f"{value!r} is not one of {', '.join(self.choices)}. Where to start says --from: {PLACES_HELP}")
+            self.fail(f"{value!r} is not one of {', '.join(self.choices)}. For the start, use --from: {PLACES_HELP}")
         return super().convert(value, param, ctx)
 
 
 @click.command(cls=ClientCommand)
 @client_options
 @click.argument("topics", nargs=-1, metavar="TOPIC...")
-@click.option("--matching", metavar="REGEX", help="Read all topics whose whole name matches.")
+@click.option("--matching", metavar="REGEX", help="Read all topics whose full name matches.")
 @click.option(
     "--from", "start", type=_StartPlace(offsets=True), metavar="PLACE", help="Where to start. [default: earliest]"
 )
 @click.option(
-    "--to", "until", type=Place(offsets=True), metavar="PLACE", help="Where to end. [default: what is there now]"
+    "--to", "until", type=Place(offsets=True), metavar="PLACE", help="Where to end. [default: the current end]"
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes; start there, unless --from is given.")
+@click.option("--follow", "-f", is_flag=True, help="Continue with new messages; start there unless --from is given.")
 @click.option("-n", "--max", "most", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
-@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N of all partitions.")
-@click.option("--group", metavar="NAME", help="Read as a member of this group, and ack what was written.")
+@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N messages of all partitions.")
+@click.option("--group", metavar="NAME", help="Read as a member of this group, and ack written messages.")
 @click.option(
     "--partition",
     "-p",
@@ -58,39 +58,40 @@ class _OutputFormat(click.Choice):  # type: ignore[type-arg]
     multiple=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Read this partition only. May be repeated.",
+    help="Read only this partition. May be repeated.",
 )
-@click.option("--filter-key", multiple=True, metavar="GLOB", help="Only messages with such a key.")
-@click.option("--filter-value", multiple=True, metavar="GLOB", help="Only messages with such a value.")
-@click.option("--filter-header", multiple=True, metavar="NAME=GLOB", help="Only messages with such a header.")
-@click.option("--decode", type=click.Choice(DECODINGS), help="How values are shown.")
-@click.option("--decode-key", type=click.Choice(DECODINGS), help="How keys are shown.")
-@click.option("--format", "template", metavar="TEXT", help=r"As kcat's: '%t %p %o %k %s\n'. See below.")
-@click.option("-K", "--key-separator", "separator", metavar="TEXT", help="Write key, this text and value.")
+@click.option("--filter-key", multiple=True, metavar="GLOB", help="Only messages with a matching key.")
+@click.option("--filter-value", multiple=True, metavar="GLOB", help="Only messages with a matching value.")
+@click.option("--filter-header", multiple=True, metavar="NAME=GLOB", help="Only messages with a matching header.")
+@click.option("--decode", type=click.Choice(DECODINGS), help="How to show values.")
+@click.option("--decode-key", type=click.Choice(DECODINGS), help="How to show keys.")
+@click.option("--format", "template", metavar="TEXT", help=r"A format as in kcat: '%t %p %o %k %s\n'. See above.")
+@click.option("-K", "--key-separator", "separator", metavar="TEXT", help="Write the key, this text and the value.")
 @click.option(
     "-o",
     "--output",
     "output_format",
     type=_OutputFormat(["table", "json", "raw"]),
-    help="How to write it. [default: raw]",
+    help="Output format. [default: raw]",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as -o json: a JSON object on each line.")
+@click.option("--json", "as_json", is_flag=True, help="Same as -o json: a JSON object on each line.")
 def consume(client: ClientOptions, topics: tuple[str, ...], most: int | None, **options: Any) -> int:
     """Write the messages of topics to standard output.
 
-    It ends at the messages that are there now, or goes on with --follow. The exit code is 3 if there was none. Values
-    are written as they are, a line each, unless -o, --format or --decode says otherwise. What --json writes,
-    produce --json reads.
+    It writes the stored messages and ends; the exit code is 3 if there are none. --follow continues with new messages.
+    Each value is written unchanged on a line of its own, unless -o, --format or --decode says otherwise. produce --json
+    reads the output of --json.
 
-    A PLACE is earliest, latest, -N (the last N of each partition), @TIME, @-10m (that long ago), an id or a position,
-    of which only the partition is read that they belong to, or with -p #N, the offset N of that partition. --to names
-    the first message that is not read.
+    A PLACE is earliest, latest, -N (the last N of each partition), @TIME, @-10m (ten minutes ago), an id or a position,
+    which limits reading to its partition, or with -p #N, the offset N of that partition. --to names the first message
+    that is not read.
 
-    Without --group no trace is left at the broker. With it the group goes on where it was (--from stored), and --from
-    only says where a new group starts. A message is acked once it was written, so that none is lost.
+    Without --group, reading leaves no trace at the broker. With it, the group continues from its position
+    (--from stored), and any other --from applies only to a new group. A message is acked after it was written, so none
+    is lost.
 
     --format has %t topic, %p partition, %o offset, %T timestamp in milliseconds, %k key, %K its length, %s value, %S
-    its length, %R the same as four bytes, %h headers, %% a percent sign, \\n \\r \\t \\xFF.
+    its length, %R its length as four bytes, %h headers, %% a percent sign, \\n \\r \\t \\xFF.
 
     Examples:
       $ mqplug consume rocksmq:///tmp/mq orders
@@ -107,7 +108,7 @@ def consume(client: ClientOptions, topics: tuple[str, ...], most: int | None, **
 
 
 class _Copying:
-    """Writes the messages that pass the filter, at most so many, and has them acked once they were written."""
+    """Writes the messages that pass the filter, up to a limit, and has them acked afterwards."""
 
     def __init__(self, reader: Reader, chosen: MessageFilter, write: Write, most: int | None) -> None:
         self._reader = reader
@@ -119,7 +120,7 @@ class _Copying:
         self.written = 0
 
     def run(self, request: ReadRequest) -> None:
-        """Write until the end, or until there are enough."""
+        """Write until the end or the limit."""
         with self._progress:
             if request.tail is not None:
                 for batch in self._reader.newest(request.tail):
@@ -141,7 +142,7 @@ class _Copying:
         return self._left if self._chosen.is_empty else MOST_TOGETHER
 
     def _copy(self, batch: mqplug.Batch) -> Sequence[int]:
-        """Write what passes of a batch. Return its rows."""
+        """Write the messages of a batch that pass. Return their rows."""
         rows: Sequence[int] = range(len(batch)) if self._chosen.is_empty else self._chosen.rows(batch)
         rows = rows[: self._left]
         if rows:
@@ -157,21 +158,21 @@ def _request(topics: tuple[str, ...], timeout: float, options: dict[str, Any]) -
     start, until, group, tail = (options[name] for name in ("start", "until", "group", "tail"))
     partitions = list(options["partitions"]) or None
     if bool(topics) == bool(options["matching"]):
-        raise click.UsageError("Give the names of topics, or --matching.")
+        raise click.UsageError("Give either the names of topics or --matching.")
     if partitions and (group or options["matching"]):
-        raise click.UsageError("--partition is for topics that are named, and without --group.")
+        raise click.UsageError("Give --partition with the names of topics, without --group.")
     if tail is not None and (start is not None or until is not None or group):
-        raise click.UsageError("--tail is for the end of a topic, without --from, --to and --group.")
+        raise click.UsageError("Give --tail without --from, --to and --group.")
     if until is not None and options["follow"]:
         raise click.UsageError("Give --to or --follow, not both.")
     if start == STORED and not group:
-        raise click.UsageError("--from stored is where a --group goes on.")
+        raise click.UsageError("--from stored needs --group.")
     if group and (isinstance(start, Offset) or isinstance(until, Offset)):
-        raise click.UsageError("An offset is of one partition. Read that without --group.")
+        raise click.UsageError("An offset belongs to one partition. Read it without --group.")
     only = {log.partition for place in (start, until) if (log := _log_of(place)) is not None}
     if only and (len(topics) != 1 or group or len(only) > 1 or (partitions and set(partitions) != only)):
         raise click.UsageError(
-            "An id or a position is of one partition of one topic. Read that alone, without --group."
+            "An id or a position belongs to one partition of one topic. Read only that, without --group."
         )
     return ReadRequest(
         topics=list(topics) or _pattern(options["matching"]),

@@ -1,4 +1,4 @@
-"""``mqplug lag``: shows how far groups are behind, once, again and again, or as a check for cron."""
+"""``mqplug lag``: shows the lag of groups once, repeatedly, or as a check for cron."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = ("group", "topic", "partition", "position", "high", "lag")
 @client_options
 @click.argument("group", required=False)
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic. May be repeated.")
-@click.option("--all", "every", is_flag=True, help="All groups.")
+@click.option("--all", "every", is_flag=True, help="Show all groups.")
 @click.option(
     "--watch",
     is_flag=False,
@@ -37,7 +37,7 @@ COLUMNS = ("group", "topic", "partition", "position", "high", "lag")
     help="Repeat every 2 seconds, or every TIME, until Ctrl-C.",
 )
 @click.option(
-    "--max", "most", type=click.IntRange(min=0), metavar="N", help="Exit with 3 if a group is further behind than this."
+    "--max", "most", type=click.IntRange(min=0), metavar="N", help="Exit with 3 if a group lags by more than N."
 )
 @output_option
 def lag(
@@ -49,21 +49,21 @@ def lag(
     most: int | None,
     output: Output,
 ) -> int:
-    """Show by how many messages a group is behind.
+    """Show how many messages a group has yet to read.
 
-    The number is the backend's estimate for each partition; it is 0 only when there is nothing to read. With --max it
-    is a check for cron or a monitor: one line, and the exit code 3 if a group is behind.
+    The lag of each partition is the backend's estimate; it is 0 only if there is nothing to read. With --max N, it is a
+    check for cron or a monitor: it prints one line, and exits with 3 if a group lags by more than N.
 
     Examples:
       $ mqplug lag rocksmq:///tmp/mq billing
       $ mqplug lag rocksmq:///tmp/mq billing --watch 1s  # until Ctrl-C
       $ mqplug lag rocksmq:///tmp/mq billing --topic orders --max 1000
-      $ mqplug lag rocksmq:///tmp/mq --all --max 10  # exits with 3: billing is behind
+      $ mqplug lag rocksmq:///tmp/mq --all --max 10  # exits with 3: billing lags by more
     """
     if (group is None) != every or (every and topics):
         raise click.UsageError("Give a GROUP, or --all without --topic.")
     if watch is not None and most is not None:
-        raise click.UsageError("--max checks once: give it without --watch.")
+        raise click.UsageError("--max checks once. Give it without --watch.")
     with client.open() as mq:
         while True:
             found = list(lags_of_all(mq, client.timeout)) if group is None else lags(mq, group, topics, client.timeout)
@@ -85,7 +85,7 @@ def _show(found: list[PartitionLag], output: Output, *, repeated: bool) -> None:
         click.clear()
     output.rows(COLUMNS, rows)
     for name, messages in behind(found).items():
-        click.echo(f"\n{name} is {messages:,} behind" + (time.strftime(" at %H:%M:%S\n") if repeated else ""))
+        click.echo(f"\n{name} lags by {messages:,}" + (time.strftime(" at %H:%M:%S\n") if repeated else ""))
 
 
 def _check(found: list[PartitionLag], most: int, output: Output) -> int:
@@ -95,7 +95,7 @@ def _check(found: list[PartitionLag], most: int, output: Output) -> int:
     if output.for_people:
         numbers = " ".join(f"{name}={messages};;{most}" for name, messages in counts.items())
         shown = late or list(counts)
-        text = ", ".join(f"{name} is {counts[name]:,} behind" for name in shown) or "there are no groups"
+        text = ", ".join(f"{name} lags by {counts[name]:,}" for name in shown) or "there are no groups"
         click.echo(f"{'BEHIND' if late else 'OK'}: {text}" + (f" | {numbers}" if numbers else ""))
     else:
         output.value([each._asdict() for each in found])
@@ -103,7 +103,7 @@ def _check(found: list[PartitionLag], most: int, output: Output) -> int:
 
 
 class PartitionLag(NamedTuple):
-    """A group's lag in one partition. It is None where the group has no position, as one with a new member only."""
+    """A group's lag in one partition. It is None if the group has no position, as one with only a new member."""
 
     group: str
     topic: str
@@ -114,9 +114,9 @@ class PartitionLag(NamedTuple):
 
 
 def lags(mq: mqplug.Client, group: str, topics: Sequence[str], timeout: float) -> list[PartitionLag]:
-    """Return the lags of a group in these topics, where it must have positions; without any, in all of its topics.
+    """Return the lags of a group in these topics, where it must have positions, or else in all of its topics.
 
-    Of all of its topics, those that are deleted meanwhile are left out.
+    Of all of its topics, those deleted during the call are left out.
     """
     if topics:
         return _lags(mq, group, {each: mq.positions(each, group=group, timeout=timeout) for each in topics}, timeout)
@@ -135,7 +135,7 @@ def _lags_if_there(mq: mqplug.Client, group: str, topic: str, timeout: float) ->
 
 
 def _lags(mq: mqplug.Client, group: str, stored: Mapping[str, Positions], timeout: float) -> list[PartitionLag]:
-    """Return the lags in the topics of which these are the stored positions."""
+    """Return the lags in the topics with these stored positions."""
     found = mq.lag([topic for topic in stored if stored[topic]], group=group, timeout=timeout)
     marks = mq.watermarks(list(stored), timeout=timeout)
     return [
@@ -152,12 +152,12 @@ def _lags(mq: mqplug.Client, group: str, stored: Mapping[str, Positions], timeou
 def lags_of_all(mq: mqplug.Client, timeout: float) -> Iterator[PartitionLag]:
     """Yield the lags of every group in all of its topics."""
     for info in mq.groups(timeout=timeout):
-        with suppress(mqplug.GroupNotFound):  # deleted meanwhile
+        with suppress(mqplug.GroupNotFound):  # deleted since it was listed
             yield from lags(mq, info.name, (), timeout)
 
 
 def behind(found: Sequence[PartitionLag]) -> dict[str, int]:
-    """Return by how many messages each group is behind."""
+    """Return the lag of each group over all partitions."""
     counts: dict[str, int] = {}
     for each in found:
         counts[each.group] = counts.get(each.group, 0) + (each.lag or 0)

@@ -36,8 +36,8 @@ def topics(client: ClientOptions, output: Output) -> None:
 def describe(client: ClientOptions, topic: str, output: Output) -> None:
     """Show the settings and the partitions of a topic.
 
-    Its options are those that are set for this topic, as alter --set changes them. Each partition has its retained
-    range with the first and the last message. The ids can be given wherever a place in a log is wanted.
+    The options are those set for this topic; alter --set changes them. Each partition is shown with its retained range
+    and the ids of its first and last message. Other verbs take these ids as places in a log.
 
     Examples:
       $ mqplug describe rocksmq:///tmp/mq orders
@@ -106,13 +106,13 @@ def _range_row(partition: int, marks: mqplug.Watermarks) -> TableRow:
 @click.command(cls=ClientCommand)
 @client_options
 @click.argument("topic")
-@click.option("--at", type=Moment(), required=True, metavar="TIME", help="2026-01-31T12:00, or -10m: that long ago.")
+@click.option("--at", type=Moment(), required=True, metavar="TIME", help="2026-01-31T12:00, or -10m: ten minutes ago.")
 @output_option
 def offsets(client: ClientOptions, topic: str, at: mqplug.Start, output: Output) -> None:
     """Show the position of a time in each partition.
 
-    It is that of the first message stored at this time or later, with the number of messages from there to the end. The
-    place, which -o json prints too, can be given wherever a place in a log is wanted.
+    It is the position of the first message stored at this time or later, with the number of messages from there to the
+    end. -o json also prints it as a place in a log, which other verbs take.
 
     Examples:
       $ mqplug offsets rocksmq:///tmp/mq orders --at -1h
@@ -141,8 +141,8 @@ def offsets(client: ClientOptions, topic: str, at: mqplug.Start, output: Output)
 def groups(client: ClientOptions, topic: str | None, output: Output) -> None:
     """List the groups with their number of members.
 
-    A group is listed if it has a position: on TOPIC, or on any topic. The number of members is empty where the backend
-    does not report it.
+    A group is listed if it has a position on TOPIC, or without TOPIC, on any topic. The number of members is empty if
+    the backend does not report it.
 
     Examples:
       $ mqplug groups rocksmq:///tmp/mq
@@ -163,8 +163,8 @@ MOST_RANGES_SHOWN = 5
 def state(client: ClientOptions, group: str, output: Output) -> None:
     """Show the positions and the members of a group.
 
-    All before the position is acked, and so are the ranges behind it. Members have their names at the backend, their
-    hosts, and the partitions that they hold, as far as the backend reports them.
+    All messages before the position are acked, and so are the ranges after it. Members are shown with their names at
+    the backend, their hosts and their partitions, as far as the backend reports them.
 
     Examples:
       $ mqplug state rocksmq:///tmp/mq billing
@@ -181,7 +181,7 @@ def state(client: ClientOptions, group: str, output: Output) -> None:
 
 
 def _position_rows(mq: mqplug.Client, group: str, topic: str, timeout: float) -> list[dict[str, Any]]:
-    """Return the positions in a topic; none if it was deleted meanwhile."""
+    """Return the positions in a topic; none if it has been deleted."""
     from mqplug_cli._effects import positions
 
     try:
@@ -206,8 +206,8 @@ def _member(member: mqplug.GroupMember) -> dict[str, Any]:
 
 def _show_state(rows: list[dict[str, Any]], members: list[dict[str, Any]] | None) -> None:
     show_table(
-        ("topic", "partition", "position", "acked behind it"),
-        [{**row, "acked behind it": _ranges_text(row["acked"])} for row in rows],
+        ("topic", "partition", "position", "acked after it"),
+        [{**row, "acked after it": _ranges_text(row["acked"])} for row in rows],
     )
     click.echo()
     if not members:

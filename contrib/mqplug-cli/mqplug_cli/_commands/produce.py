@@ -1,4 +1,4 @@
-"""``mqplug produce``: sends lines, files or made-up messages to a topic."""
+"""``mqplug produce``: sends lines, files or generated messages to a topic."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command(cls=ClientCommand)
 @client_options
 @click.argument("topic")
-@click.option("-K", "--key-separator", "separator", metavar="TEXT", help="A line is a key, this text, and a value.")
+@click.option("-K", "--key-separator", "separator", metavar="TEXT", help="Split lines into key and value at this text.")
 @click.option("--json", "envelopes", is_flag=True, help="Each line is a JSON object, as consume --json writes it.")
-@click.option("-0", "--null-data", "nul", is_flag=True, help="Inputs end with a NUL byte, not with a line break.")
-@click.option("-Z", "--tombstones", is_flag=True, help="An empty value, and with -K an empty key, is null.")
+@click.option("-0", "--null-data", "nul", is_flag=True, help="Messages end with a NUL byte, not with a line break.")
+@click.option("-Z", "--tombstones", is_flag=True, help="Send empty values, and with -K empty keys, as null.")
 @click.option("--file", "paths", multiple=True, metavar="FILE", type=file_type, help="Send this file as a message.")
-@click.option("--value", metavar="TEXT", help="Send this text, and do not read standard input.")
+@click.option("--value", metavar="TEXT", help="Send this text instead of standard input.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Send --value N times, as a template.")
 @click.option("--key", metavar="TEXT", help="The key of each message.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of each message.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Send to this partition.")
-@click.option("--repartition", is_flag=True, help="With --json: choose partitions by the key, not as the lines say.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Send N messages a second.")
-@click.option("--create", is_flag=True, help="Create the topic if there is none.")
+@click.option("--repartition", is_flag=True, help="With --json: ignore the partitions of the lines, and choose by key.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Send N messages per second.")
+@click.option("--create", is_flag=True, help="Create the topic if it does not exist.")
 def produce(client: ClientOptions, topic: str, create: bool, rate: float | None, **options: Any) -> int:
     """Send lines of standard input to a topic.
 
-    Each line is a message, and is sent as soon as it is there. Its bytes are kept as they are, without the line break.
-    --file and --value send something else. What was stored, and what was not, is said on standard error; the exit code
-    is 1 if anything was not. A line that makes no message is passed over. If the server fails, sending stops.
+    Each line is sent as a message as soon as it arrives, with every byte except the line break. --file and --value send
+    a file or a text instead. A summary on standard error counts the stored messages and names the lines that were not
+    stored; the exit code is 1 if there are any. A line that is not a valid message does not stop the others. If the
+    server fails, sending stops.
 
-    With --count, --value, --key and --header are templates. In them is {{n}} the number of the message from 1, {{time}}
-    the time in UTC, {{ms}} milliseconds since 1970, {{uuid}} a random UUID, and {{random 16}} that many letters and
-    digits.
+    With --count, the texts of --value, --key and --header are templates: {{n}} is the number of the message, from 1,
+    {{time}} the time in UTC, {{ms}} milliseconds since 1970, {{uuid}} a random UUID, and {{random 16}} 16 random
+    letters and digits.
 
     Examples:
       $ echo "two chairs" | mqplug produce rocksmq:///tmp/mq orders
@@ -61,13 +62,13 @@ def produce(client: ClientOptions, topic: str, create: bool, rate: float | None,
         maker = _maker(options, outcomes, lambda: len(mq.partitions(topic, timeout=client.timeout)))
         _Run(producer, outcomes, maker, _names(options), client.timeout).run(options, rate)
         if not outcomes.complete:
-            with suppress(mqplug.Error):  # what was not stored is said already
+            with suppress(mqplug.Error):  # the summary names what was not stored
                 producer.close(CLOSE_AFTER_FAILURE_S)
     return 0 if outcomes.complete else FAILED
 
 
 class _Run:
-    """Reads inputs, and hands them to the thread that sends, until they end or Ctrl-C."""
+    """Reads inputs and hands them to the sending thread, until they end or Ctrl-C."""
 
     def __init__(
         self, producer: mqplug.Producer, outcomes: Outcomes, maker: RecordMaker, names: InputNames, timeout: float
@@ -91,7 +92,7 @@ class _Run:
                         progress.advance(len(some))
                     if self._sending.stopped:
                         break
-        finally:  # after Ctrl-C, too: what was read is sent
+        finally:  # also after Ctrl-C: messages already read are sent
             self._sending.finish()
             report(self._outcomes, self._names, self._read)
 
@@ -120,7 +121,7 @@ class _Run:
 
 
 def _types(options: dict[str, Any]) -> bool:
-    """Return whether somebody types the inputs."""
+    """Return whether the inputs are typed on a terminal."""
     return not options["paths"] and options["value"] is None and sys.stdin.isatty()
 
 
@@ -129,15 +130,15 @@ def _check(options: dict[str, Any]) -> None:
     if len(given) > 1:
         raise click.UsageError("Give --file or --value, not both.")
     if given and options["nul"]:
-        raise click.UsageError(f"-0 is for standard input, and {given[0]} does not read it.")
+        raise click.UsageError(f"-0 is for standard input, which {given[0]} does not read.")
     if options["count"] is not None and options["value"] is None:
-        raise click.UsageError("--count sends a --value that many times.")
+        raise click.UsageError("--count needs --value.")
     if options["separator"] == "":
         raise click.UsageError("-K needs a separator that is not empty.")
     if options["separator"] is not None and (options["envelopes"] or given):
-        raise click.UsageError("-K is for lines that are no JSON.")
+        raise click.UsageError("Give -K without --json, --file and --value.")
     if options["repartition"] and (not options["envelopes"] or options["partition"] is not None):
-        raise click.UsageError("--repartition is for --json without --partition.")
+        raise click.UsageError("Give --repartition with --json, without --partition.")
 
 
 def _maker(options: dict[str, Any], outcomes: Outcomes, count_partitions: Callable[[], int]) -> RecordMaker:
@@ -166,7 +167,7 @@ def _headers(options: dict[str, Any]) -> Texts:
 
 
 def _text(text: str, options: dict[str, Any]) -> Callable[[int], bytes]:
-    """Return what makes the bytes of an argument for each message: the same, unless --count makes it a template."""
+    """Return a function from the number of a message to an argument's bytes. With --count it fills a template."""
     if options["count"] is None:
         data = text.encode("utf-8", "surrogateescape")
         return lambda _: data

@@ -1,4 +1,4 @@
-"""``mqplug test``: runs the contract kit, or the history check, over a backend. ``mqplug demo``: a log under faults."""
+"""``mqplug test``: runs the contract kit or the history check on a backend. ``mqplug demo``: a log under faults."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from mqplug_cli._places import duration_option
 OF_CASES = ("only", "workers", "known_failures", "kit", "report", "scale")
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
 
-INTERRUPTS = 3  # of the user, before the next one kills pytest
+INTERRUPTS = 3  # by the user, before the next one kills pytest
 INTERRUPT_AGAIN_S, ENDS_WITHIN_S = 3.0, 60.0
 
-# The first Ctrl-C that pytest notices ends it without a traceback. Another one does not interrupt the deletion of its
-# topics, but ends its threads afterwards, which may still wait for messages.
+# The first Ctrl-C that pytest notices ends it without a traceback. Further ones do not interrupt the deletion of its
+# topics; afterwards they end threads that still wait for messages.
 RUN_PYTEST = """
 import signal, sys
 sys.argv[0] = "mqplug test"
@@ -54,15 +54,15 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("url")
 @click.option("--profile", type=click.Choice(["quick", "full", "soak"]), default="full", show_default=True)
-@click.option("--only", multiple=True, metavar="IDS", help="Only these cases or groups, as in SEEK-05,WM.")
-@click.option("--known-failures", type=file_type, metavar="FILE", help='TOML with reasons: SEEK-22 = "why"')
+@click.option("--only", multiple=True, metavar="IDS", help="Only these cases or groups, such as SEEK-05,WM.")
+@click.option("--known-failures", type=file_type, metavar="FILE", help='Expected failures in TOML: SEEK-22 = "why"')
 @click.option("--kit", metavar="VERSION", help="Failures of cases newer than this do not fail the run.")
 @click.option("--report", type=file_type, multiple=True, metavar="FILE", help="Write JSON, or Markdown to a .md file.")
-@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Multiply all waiting.")
+@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Multiply all wait times.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes.")
-@click.option("--seed", type=int, metavar="N", help="Repeat the order and the random draws of this seed.")
+@click.option("--seed", type=int, metavar="N", help="Repeat the order and the random choices of this seed.")
 @click.option(
-    "--history", callback=duration_option, metavar="TIME", help="Run the history check for this time instead."
+    "--history", callback=duration_option, metavar="TIME", help="Run the history check for this long instead."
 )
 @click.option(
     "--history-file",
@@ -73,11 +73,11 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 @timeout_option
 @click.pass_context
 def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
-    """Run the contract kit over a backend.
+    """Run the contract kit on a backend.
 
-    Each case checks a promise of the contract in topics of its own, which it deletes. With --history, random producers,
-    consumers and faults use the backend for that time, as in 60s or 10m; the recorded calls are then searched for
-    messages lost, repeated or out of order.
+    Each case checks a rule of the contract in its own topics, which it deletes afterwards. With --history, random
+    producers, consumers and faults use the backend for that long, such as 60s or 10m; the recorded calls are then
+    searched for lost, repeated or out-of-order messages.
 
     Examples:
       $ mqplug test rocksmq:///tmp/mq --only WM-01,WM-02
@@ -92,11 +92,11 @@ def test(context: click.Context, /, url: str, timeout: float, **options: Any) ->
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse what the run would refuse, before anything is connected."""
+    """Reject invalid options before connecting."""
     if find_spec("mqplug_testing") is None:
         raise click.UsageError("the contract kit is not installed. Run pip install 'mqplug[testing]'")
     if options["history"] is not None and (unused := [name for name in OF_CASES if options[name]]):
-        raise click.UsageError(f"--{unused[0].replace('_', '-')} is for the cases, and --history runs none.")
+        raise click.UsageError(f"--{unused[0].replace('_', '-')} is for cases, and --history runs none.")
     if options["only"] or options["kit"] or options["known_failures"]:
         from mqplug_testing import check_options
 
@@ -107,22 +107,22 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _run_cases(url: str, options: dict[str, Any]) -> int:
-    """Run the cases in a process of their own, which loads pytest before mqplug."""
+    """Run the cases in a separate process, which loads pytest before mqplug."""
     command = [sys.executable, "-c", RUN_PYTEST, *_arguments(url, options)]
     click.echo(f"the order is --seed {options['seed']}")
     process = subprocess.Popen(command, process_group=0)  # noqa: S603  our own command
     try:
         code = process.wait()
-    except KeyboardInterrupt:  # on a terminal or not, pytest and its workers get it from here alone
+    except KeyboardInterrupt:  # with or without a terminal, pytest and its workers get it only from here
         _interrupt(process)
         raise
     return EXIT_CODES_OF_PYTEST.get(code, min(code, FAILED))
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """End pytest, which then deletes its topics. Now and then a library swallows a Ctrl-C, so it is repeated.
+    """Interrupt pytest, which then deletes its topics. A library may swallow a Ctrl-C, so it is repeated.
 
-    Each further one of the user is passed on at once, and kills pytest in the end. So does the end of its time.
+    Each further Ctrl-C of the user is passed on at once, and the last one kills pytest. So does ``ENDS_WITHIN_S``.
     """
     left = [signal.SIGINT] * INTERRUPTS
     end = time.monotonic() + ENDS_WITHIN_S
@@ -162,7 +162,7 @@ def _arguments(url: str, options: dict[str, Any]) -> Iterator[str]:
 def _search_history(url: str, options: dict[str, Any]) -> int:
     from mqplug_testing import check_history, harness_for
 
-    click.echo(f"the history runs for {options['history']:g} s with --seed {options['seed']}, and is searched then")
+    click.echo(f"the history runs for {options['history']:g} s with --seed {options['seed']}, and is then searched")
     with harness_for(url) as harness:
         verdict = check_history(harness, seconds=options["history"], seed=options["seed"], keep=options["history_file"])
     click.echo(str(verdict))
@@ -171,19 +171,20 @@ def _search_history(url: str, options: dict[str, Any]) -> int:
     if options["history_file"] is None:
         kept = Path(f"history-{options['seed']}.jsonl")
         verdict.history.save(kept)
-        click.echo(f"the history is in {kept}, and what it shows above")
+        click.echo(f"the history is in {kept}, and its anomalies are listed above")
     return FAILED
 
 
 @click.command()
-@click.option("--url", help="Use another backend, as in kafka://host:9092, with a topic that is deleted afterwards.")
+@click.option("--url", help="Use this backend, such as kafka://host:9092, and delete the topic afterwards.")
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=10, show_default=True, help="Approximate duration.")
 @click.pass_context
 def demo(context: click.Context, url: str | None, seconds: float) -> None:
-    """Use a log under faults, and check each message.
+    """Exercise a log under faults, and check each message.
 
-    It sends, shares, acks, kills, reopens and seeks back, and counts the messages lost, repeated or out of order.
-    Without --url it runs on RocksMQ in a temporary directory, without a server.
+    It sends messages, shares the work between two members of a group, kills a sender midway, reopens the log and seeks
+    back; then it counts lost, repeated and out-of-order messages. Without --url, it runs on RocksMQ in a temporary
+    directory and needs no server.
 
     Examples:
       $ mqplug demo --seconds 2
@@ -203,7 +204,7 @@ def demo(context: click.Context, url: str | None, seconds: float) -> None:
 
 @contextmanager
 def _demo_url(url: str | None) -> Iterator[str]:
-    """Yield the URL, or that of a temporary store."""
+    """Yield the given URL, or the URL of a temporary store."""
     if url is not None:
         yield url
         return

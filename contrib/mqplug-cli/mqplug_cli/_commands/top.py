@@ -1,4 +1,4 @@
-"""``mqplug top``: topics, groups and rates, live, on the whole terminal."""
+"""``mqplug top``: topics, groups and rates, live and full-screen."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _SIGNAL_CODES: Final[dict[int, int]] = {
 @client_options
 @click.option(
     "--every", type=click.FloatRange(min=SHORTEST_INTERVAL_S), default=2, show_default=True, metavar="SECONDS",
-    help="Ask the backend this often.",
+    help="Query the backend this often.",
 )  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Offer no changes.")
 @click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Write the first screen to this file as SVG, and end. Needs no terminal.",
+    help="Write the first screen to this file as SVG, and exit. Needs no terminal.",
 )  # fmt: skip
 def top(client: ClientOptions, every: float, read_only: bool, picture: Path | None) -> int:
     """Watch topics, groups and rates, and change them.
@@ -72,13 +72,13 @@ def top(client: ClientOptions, every: float, read_only: bool, picture: Path | No
 def check_terminal() -> None:
     """Refuse to run without a terminal that can be drawn on."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("top needs a terminal. For programs: mqplug lag, mqplug watermarks, with -o json")
+        raise click.UsageError("top needs a terminal. In programs, use mqplug lag or mqplug watermarks with -o json")
     if os.environ.get("TERM", "dumb") == "dumb":
-        raise click.UsageError("top needs a terminal that it can draw on, and TERM says that this is none")
+        raise click.UsageError("top cannot draw on this terminal: TERM is not set, or dumb")
 
 
 def _app_class() -> type[TopApp]:
-    os.environ.setdefault("TEXTUAL_DISABLE_KITTY_KEY", "1")  # not every terminal ignores what it does not know
+    os.environ.setdefault("TEXTUAL_DISABLE_KITTY_KEY", "1")  # not every terminal ignores unknown sequences
     try:
         from mqplug_cli._top.app import TopApp
     except ModuleNotFoundError as error:
@@ -98,7 +98,7 @@ def run(app: TopApp) -> int:
 
 
 def _forget_terminal() -> None:
-    """Write nowhere from now on: the interpreter would end with a code of its own because of what it cannot write."""
+    """Discard further output: the interpreter would exit with a code of its own if it cannot write."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         for output in (sys.stdout, sys.stderr):
             os.dup2(nowhere.fileno(), output.fileno())
@@ -106,9 +106,9 @@ def _forget_terminal() -> None:
 
 @contextmanager
 def ended_by_signals(app: TopApp) -> Iterator[None]:
-    """Let signals end the program so that it leaves the terminal as it was.
+    """Exit on signals, and restore the terminal.
 
-    Where the terminal is gone it cannot do that, and would wait forever: then the process ends after a while.
+    If the terminal is gone, restoring it would wait forever: the process then ends after ``LEAVE_S``.
     """
     timers: list[Timer] = []
 

@@ -21,10 +21,10 @@ IGNORABLE = ("key", "headers", "timestamp")
 @click.command(cls=ClientCommand)
 @client_options
 @click.argument("topic")
-@click.option("--against", metavar="URL", help="Compare with a topic there: a URL, a file or the name of a context.")
+@click.option("--against", metavar="URL", help="Compare with a topic of this backend: a URL, a file or a context.")
 @click.option("--against-topic", metavar="TOPIC", help="Compare with this topic. [default: the same name]")
-@click.option("--any-partition", is_flag=True, help="Compare without regard to partitions, of which each may have any.")
-@click.option("--ignore", type=click.Choice(IGNORABLE), multiple=True, help="Leave this field out.")
+@click.option("--any-partition", is_flag=True, help="Compare regardless of partitions, which may differ in number.")
+@click.option("--ignore", type=click.Choice(IGNORABLE), multiple=True, help="Leave this field out. May be repeated.")
 @output_option
 def verify(
     client: ClientOptions,
@@ -37,13 +37,13 @@ def verify(
 ) -> int:
     """Check each message of a topic, or compare two topics.
 
-    It reads the topic to its present end, without a group, and prints for each partition the number of messages and a
-    checksum of their keys, values, headers and timestamps, in order. The checksum of equal messages is the same on
-    every backend. Ids that do not ascend and messages that are missing from the count are problems.
+    It reads the topic to its current end, without a group, and prints for each partition the number of messages and a
+    checksum of their keys, values, headers and timestamps in order. The same messages have the same checksum on every
+    backend. It reports ids that do not ascend, and fewer messages than the backend counts, as problems.
 
-    With --against or --against-topic two topics are compared, partition by partition, and the first message that
-    differs is named. With --any-partition each message must be there as often, and those of a key in the same order.
-    Ids and log times are never compared.
+    With --against or --against-topic, it compares two topics partition by partition, and names the first message that
+    differs. With --any-partition, each message must occur equally often in both, and the messages of a key in the same
+    order. Ids and log times are never compared.
 
     The exit code is 1 if the topics differ or a problem was found, and 3 if there was no message.
 
@@ -77,7 +77,7 @@ def _read(verification: Verification) -> None:
         try:
             read(progress.advance)
         except KeyboardInterrupt:
-            click.echo(f"interrupted after {verification.read:,} messages: nothing is verified", err=True)
+            click.echo(f"interrupted after {verification.read:,} messages: nothing was verified", err=True)
             raise
 
 
@@ -108,8 +108,8 @@ def _verdict(verification: Verification) -> str:
         return f"{'PROBLEMS' if verification.problems else 'good'}: {what}"
     fields = ", ".join(verification.fields)
     if verification.differences:
-        return f"DIFFERENT: compared were {fields}"
+        return f"DIFFERENT: compared {fields}"
     order = "each partition in order"
     if verification.any_partition:
         order = "each key in order" if verification.compares_keys else "not their order"
-    return f"same: {what}; compared were {fields}, {order}; not ids and log times"
+    return f"same: {what}; compared {fields}, {order}; not ids and log times"
