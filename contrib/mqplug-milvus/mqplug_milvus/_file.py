@@ -76,7 +76,7 @@ class MilvusFile:
         return {}
 
     def left_alone(self, chosen: str | None) -> list[LeftAlone]:
-        """Return each key without a meaning here, or for the chosen backend, with the reason."""
+        """Return each key that is not used here, or not by the chosen backend, with the reason."""
         passed = [LeftAlone(name, reason_to_pass(name)) for name in self._found.strangers]
         others = [name for name in self.backends() if chosen is not None and name != chosen]
         tuning = [

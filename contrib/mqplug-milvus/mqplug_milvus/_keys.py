@@ -83,7 +83,7 @@ _OTHERS: Final = (
     "tls", "trace",
 )  # fmt: skip
 
-_SHORT_NAME_LETTERS: Final = 3  # letters: of a shorter name half are enough to recognise it
+_SHORT_NAME_LETTERS: Final = 3  # half the letters are enough to recognize a shorter name
 _SEPARATORS: Final = re.compile(r"[/_.]")
 
 
@@ -144,7 +144,7 @@ def reason_to_pass(section: str) -> str:
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each value that is no table, with its path; a known key may hold a table."""
+    """Yield each value that is not a table, with its path; a known key may hold a table."""
     if isinstance(value, Mapping) and value and plain(".".join(path)) not in KNOWN_KEYS:
         for key, inner in value.items():
             yield from _leaves(inner, (*path, *re.split(r"[./]", str(key))))
@@ -166,7 +166,7 @@ def _misspelt(path: tuple[str, ...], source: str) -> Complaint | None:
         return None
     if _near(section, _SECTIONS):
         hint = f"Did you mean {_near(section, _SECTIONS)!r}?"
-        return Complaint(f"there is no section {quoted(f'{path[0]} in {source}')}", hint)
+        return Complaint(f"unknown section {quoted(f'{path[0]} in {source}')}", hint)
     return _unknown(called, source, "") if get_close_matches(plain(called), KNOWN_KEYS, n=1, cutoff=0.8) else None
 
 
@@ -174,7 +174,7 @@ def _unknown(called: str, source: str, section: str) -> Complaint:
     known = [key.removeprefix(section) for key in KNOWN_KEYS if key.startswith(section)]
     near = get_close_matches(plain(called).removeprefix(section), known, n=1)
     hint = f"Did you mean {KNOWN_KEYS[section + near[0]]!r}?" if near else "Remove it, if a newer Milvus added it"
-    return Complaint(f"there is no key {quoted(f'{called} in {source}')}", hint)
+    return Complaint(f"unknown key {quoted(f'{called} in {source}')}", hint)
 
 
 def _near(section: str, names: Mapping[str, str]) -> str | None:

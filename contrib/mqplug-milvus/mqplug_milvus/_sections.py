@@ -16,7 +16,7 @@ from mqplug_milvus._keys import OPTION_SECTIONS
 from mqplug_milvus._values import MilvusValues, is_blank, one_of, wrong
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_OWN_LOGIN: Final = "OAUTHBEARER"  # the mechanism that needs no user name
+_OWN_LOGIN: Final = "OAUTHBEARER"  # the mechanism that needs no username
 _FILES: Final = {
     "ca_file": "kafka.ssl.tlsCaCert",
     "cert_file": "kafka.ssl.tlsCert",
@@ -61,7 +61,7 @@ def _servers(said: MilvusValues) -> Given | None:
         return None
     both = said.get("kafka.brokerList"), said.get("kafka.brokers")
     if both[0] is not None and both[1] is not None:
-        raise wrong(given, f"{both[1].place} gives the address of Kafka, too", "Set one of them")
+        raise wrong(given, f"{both[1].place} also gives the address of Kafka", "Set one of them")
     if isinstance(given.value, list):
         hosts = [str(each).strip() for each in given.value]
     else:
@@ -79,11 +79,11 @@ def _server(given: Given, text: str, port: int) -> str:
         return Address.parse(Address.parse(text).at(port)).at(port)
     except ValueError as error:
         reason = str(error)
-    raise wrong(given, reason, "Write host:9092, with commas")
+    raise wrong(given, reason, "Use host:9092, with commas")
 
 
 def _mechanism(said: MilvusValues) -> Given | None:
-    """Return the mechanism as Kafka's settings spell it. Those check its value."""
+    """Return the mechanism as Kafka's settings spell it. They check its value."""
     given = said.text("kafka.saslMechanisms")
     return given and attrs.evolve(given, value=given.value.upper())
 
@@ -198,7 +198,7 @@ def _parameters(said: MilvusValues, given: Given) -> Mapping[str, Any]:
             return found
     pairs = [each.partition(":") for each in text.split(",") if each.strip()]
     if text.startswith("{") or not all(colon for _, colon, _ in pairs):
-        raise wrong(given, "expected key:value with commas, or JSON", "Write token:eyJ…")
+        raise wrong(given, "expected key:value with commas, or JSON", "Use token:eyJ…")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 

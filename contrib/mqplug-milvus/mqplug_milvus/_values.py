@@ -16,7 +16,7 @@ _TRUTH: Final = {"1": True, "t": True, "true": True, "0": False, "f": False, "fa
 
 @attrs.frozen
 class MilvusValues:
-    """The values of the keys that are not blank, by name, and of the options of Kafka's client."""
+    """The values of known keys by name, and the options of Kafka's client."""
 
     _given: Mapping[str, Given] = attrs.field(repr=False)
     options: Mapping[str, Mapping[str, Given]] = attrs.field(repr=False)
@@ -71,12 +71,12 @@ def is_blank(value: Any) -> bool:
 
 
 def wrong(given: Given, reason: str, fix: str | None = None) -> ConfigError:
-    """Return the error for an impossible value. ``reason`` must not show a secret."""
+    """Return the error for an invalid value. ``reason`` must not show a secret."""
     return config_error([Complaint(f"{quoted(given.place)}: {reason}", fix)])
 
 
 def one_of(given: Given, allowed: Collection[str], spoken: Collection[str] | None = None) -> str:
-    """Return the allowed value that equals this one, in any case. Raise ``ConfigError``, with the nearest, if none."""
+    """Return the allowed value that equals this one, ignoring case, or raise ``ConfigError`` that names the nearest."""
     by_case = {each.casefold(): each for each in allowed}
     value = str(given.value).casefold()
     if value in by_case:
