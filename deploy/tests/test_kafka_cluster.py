@@ -45,7 +45,7 @@ def recipe(tmp_path_factory):
     from mqplug_devbrokers._kafka_files import Node, properties
     from mqplug_devbrokers.kafka_cluster import CLUSTER_SETTINGS
 
-    ports = {"client": 1, "behind": 2, "relay": 3}
+    ports = {"client": 1, "relayed": 2, "relay": 3}
     text = properties(Node(1, {1: 4, 2: 5, 3: 6}), ports, tmp_path_factory.getbasetemp(), CLUSTER_SETTINGS)
     return dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mqplug_devbrokers._public import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
     from mqplug_devbrokers._public import __all__ as __all__
-else:  # where type checkers saw it, each misspelt name would pass
+else:  # hidden from type checkers, which would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Load the public names when the first is asked for: each pytest run imports this package for its fixtures."""
+        """Load the public names when the first is used: each pytest run imports this package for its fixtures."""
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from mqplug_devbrokers import _public

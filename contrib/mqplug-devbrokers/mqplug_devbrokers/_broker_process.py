@@ -1,6 +1,6 @@
-"""A broker's process and directory, which end with the process that owns them; its end of the supervisor's pipe.
+"""A broker's process and directory, which end with the process that owns them, and its end of the supervisor's pipe.
 
-Several processes may use a broker that another one owns: they connect to it, and do not disturb it.
+Other processes may use the broker: they connect to it, and do not disturb it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BrokerProcess:
         self._supervisor = subprocess.Popen(  # noqa: S603  our own script
             [sys.executable, "-I", "-S", _supervisor_process.__file__, name, str(directory or "")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C in the terminal is for the owner, who stops the broker in order
+            start_new_session=True,  # Ctrl-C in the terminal is for the owner, which stops the broker cleanly
         )  # fmt: skip
         self._requests = cast("BufferedWriter", self._supervisor.stdin)
         self._stdout = cast("BufferedReader", self._supervisor.stdout)
@@ -94,7 +94,7 @@ class BrokerProcess:
         return answer
 
     def _answer(self) -> Any:
-        """Return the answer to the last request, and skip those to requests that Ctrl-C interrupted."""
+        """Return the answer to the last request. Skip answers to requests that Ctrl-C interrupted."""
         number = -1
         answer = None
         while number != self._number:
@@ -107,7 +107,7 @@ class BrokerProcess:
 
 
 class SharedProcess:
-    """Has the place of a `BrokerProcess` in a server that is attached to one which runs already."""
+    """Replaces the `BrokerProcess` in a server that is attached to a running one."""
 
     owned = False
 
@@ -124,7 +124,7 @@ class SharedProcess:
         refuse()
 
     def status(self) -> int | None:
-        """Return None while the process exists. What it ended with is not known."""
+        """Return None while the process exists, and -1 afterwards: its exit status is not known."""
         try:
             os.kill(self._pid, 0)
         except ProcessLookupError:
@@ -132,11 +132,11 @@ class SharedProcess:
         return None
 
     def close(self) -> None:
-        """Leave it to its owner."""
+        """Do nothing: the owner closes it."""
 
 
 def refuse() -> NoReturn:
-    """Raise the error of a call that would disturb others."""
+    """Raise the error for a call that would disturb others."""
     raise BrokerError(
         "all workers of this test run share this server, so no test may disturb it: start one for the test, "
         "such as `with KafkaServer() as server`, or run without pytest-xdist"

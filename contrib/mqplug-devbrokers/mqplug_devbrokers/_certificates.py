@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of its own, which issues certificates that live as long as a test wants."""
+"""Certificates for tests: an authority that issues certificates with any lifetime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug_devbrokers._tools import run_tool
 
 OPENSSL_TIMEOUT_S = 60.0
 LIFETIME_S = 30 * 24 * 3600.0
-CLOCK_SLACK_S = 60.0  # certificates are valid since then: two processes need not agree on the second
+CLOCK_SLACK_S = 60.0  # how much earlier certificates begin, as clocks may differ by a second
 SETTINGS = """\
 [ca]
 default_ca = authority
@@ -50,13 +50,13 @@ class Certificate(NamedTuple):
 
 
 class CertificateAuthority:
-    """An authority in a directory, with a self-signed certificate: its files are there as soon as it is made."""
+    """An authority in a directory, with a self-signed certificate. Its files exist as soon as it is created."""
 
     def __init__(self, directory: Path, name: str = "mqplug-devbrokers") -> None:
         self._folder = directory
         self._openssl = find_openssl()
         self.ca_file = directory / "ca.pem"
-        """The certificate that clients have to trust."""
+        """The certificate that clients must trust."""
         if not self.ca_file.exists():
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "index.txt").touch()
@@ -69,7 +69,7 @@ class CertificateAuthority:
     def issue(
         self, name: str, *, hosts: tuple[str, ...] = (), lifetime: float = LIFETIME_S, directory: Path | None = None
     ) -> Certificate:
-        """Return a new certificate for `name`, which is valid for `lifetime` seconds from now on.
+        """Return a new certificate for `name`, valid for `lifetime` seconds from now.
 
         `hosts` are the host names and addresses of a server. The files are `name.pem` and `name.key` in `directory`,
         by default the authority's. If they exist, each is replaced in one step, the key first.
@@ -116,7 +116,7 @@ def find_openssl() -> str:
     openssl = shutil.which("openssl")
     if openssl is None:
         raise MissingTool(
-            "openssl was not found on the search path; install it, for it makes the certificates "
+            "openssl, which makes the certificates, was not found on the search path; install it "
             "(Debian, Ubuntu: apt install openssl)"
         )
     return openssl

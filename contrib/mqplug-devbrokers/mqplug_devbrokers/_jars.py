@@ -1,6 +1,6 @@
 """Jars: fetched by Maven, checked against the checksums that come with this package, and run by Java.
 
-The Java of a broker has a small heap, a fast start, and an archive of the classes it loads. Those of spark-sql-kafka,
+A broker's Java has a small heap, a fast start, and an archive of the classes it loads. The jars of spark-sql-kafka,
 Spark's own Kafka connector, are for tests and benchmarks that compare with it.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mqplug_devbrokers._server import BrokerServer
 
 JAVA_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
-SPARK_KAFKA_VERSION = "4.2.0"  # the newest that Maven Central has; Spark 4.3 takes it too
+SPARK_KAFKA_VERSION = "4.2.0"  # the newest on Maven Central; it works with Spark 4.3 too
 
 
 @functools.cache
@@ -35,9 +35,9 @@ def check_jars(folder: Path, name: str) -> None:
     wrong = sorted(each for each in expected.keys() | found.keys() if expected.get(each) != found.get(each))
     if wrong:
         raise BrokerError(
-            f"{len(wrong)} files in {folder} are not those of {name}, among them {wrong[0]} "
+            f"{len(wrong)} files in {folder} differ from those of {name}, such as {wrong[0]} "
             f"(SHA-256 {found.get(wrong[0], 'missing')}, expected {expected.get(wrong[0], 'none')}); delete the "
-            "folder to fetch them again. If the error comes back, your Maven repository has other files"
+            "folder to fetch them again. If the error persists, your Maven repository has other files"
         )
 
 
@@ -47,7 +47,7 @@ def _sha256(path: Path) -> str:
 
 
 def download_jars(pom: str, version: str, folder: Path, name: str) -> None:
-    """Fill a folder with the jars of a POM template for this version, which have to be those of `name`."""
+    """Fill a folder with the jars of a POM template for this version, which must be those of `name`."""
     maven(pom, version, "dependency:copy-dependencies", folder)
     check_jars(folder, name)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# By the name that users choose. An exact version, because a newer one may not start with our configuration.
+# By the name that users choose. Exact versions, because a newer one may not start with our configuration.
 VERSIONS = {"4.3": "4.3.1", "3.9": "3.9.2", "3.3": "3.3.2"}
 TOOLS_VERSION = VERSIONS["4.3"]  # older brokers understand it too
 LOGGING = [
@@ -29,10 +29,10 @@ LISTENER_SETTINGS = ("listeners", "advertised.listeners", "listener.security.pro
 
 
 def exact_version(version: str) -> str:
-    """Return the exact version for a name such as `3.9`. Refuse one that was never tried."""
+    """Return the exact version for a name such as `3.9`. Reject an untested one."""
     found = VERSIONS.get(version, version)
     if found not in VERSIONS.values():
-        raise ValueError(f"no Kafka {version!r}: choose one of {', '.join(VERSIONS)}")
+        raise ValueError(f"unknown Kafka version {version!r}; expected one of {', '.join(VERSIONS)}")
     return found
 
 
@@ -51,19 +51,19 @@ def formatted(version: str) -> Path:
 
 def _format(version: str, folder: Path) -> None:
     config = folder.parent / "server.properties"
-    ports = {"client": 19092, "behind": 19093, "relay": 19094}  # nothing of these is stored
+    ports = {"client": 19092, "relayed": 19093, "relay": 19094}  # not stored
     config.write_text(properties(Node(1, {1: 19095}), ports, folder, {}))
     format_data(version, config, [])
 
 
 def format_data(version: str, config: Path, options: list[str]) -> None:
-    """Make Kafka format the data directory that a configuration names."""
+    """Format the data directory of a configuration with Kafka's tool."""
     tool = ["kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config), *options]
     run_tool([find_java(), *JAVA_FLAGS, *LOGGING, "-cp", classes(version), *tool], timeout=120)
 
 
 def copy_formatted(version: str, data: Path, cluster: str, node: int) -> None:
-    """Make a formatted data directory for a node of a cluster. Two servers must never look like one cluster."""
+    """Copy a formatted data directory for a node of a cluster. Two servers must never look like one cluster."""
     shutil.copytree(formatted(version), data)
     identity = {"cluster.id": cluster, "node.id": str(node), "directory.id": new_cluster_id()}
     file = data / "meta.properties"
@@ -97,7 +97,7 @@ def properties(node: Node, ports: Mapping[str, int], data: Path, settings: Mappi
 
 
 def joined(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
-    """Return both settings. The listeners of the second are added, its other settings override the first."""
+    """Return both settings. The listeners of the second are added; its other settings override the first."""
     lists = {key: ",".join(filter(None, [first.get(key), then.get(key)])) for key in LISTENER_SETTINGS}
     return {**first, **then, **{key: value for key, value in lists.items() if value}}
 
@@ -105,13 +105,13 @@ def joined(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
 def _listening(node: Node, ports: Mapping[str, int]) -> dict[str, str]:
     """Return the node's own listeners.
 
-    Kafka sends its clients to the address that it advertises for the listener they used. So the network that can be
-    cut has a listener of its own.
+    Kafka directs clients to the address that it advertises for the listener they used. So the network that can be cut
+    has a listener of its own.
     """
-    plain, behind, relay = (f"127.0.0.1:{ports[name]}" for name in ("client", "behind", "relay"))
+    plain, relayed, relay = (f"127.0.0.1:{ports[name]}" for name in ("client", "relayed", "relay"))
     controller = f"CONTROLLER://127.0.0.1:{node.controllers[node.number]}"
     return {
-        "listeners": f"PLAINTEXT://{plain},{controller},RELAYED://{behind}",
+        "listeners": f"PLAINTEXT://{plain},{controller},RELAYED://{relayed}",
         "advertised.listeners": f"PLAINTEXT://{plain},RELAYED://{relay}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,RELAYED:PLAINTEXT",
     }

@@ -22,10 +22,10 @@ LOGIN_MODULES = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True)
 class KafkaSecurity:
-    """What `KafkaServer(security=…)` secures. The server's plain listeners stay, for administration.
+    """The settings of `KafkaServer(security=…)`. The server's plain listeners stay, for administration.
 
     `users` are names and passwords for PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, and for a `TokenServer`. With `authorize`,
-    they and the clients with certificates may do only what `allow` of `KafkaServer.secured` has given them.
+    they and the clients with certificates may do only what `KafkaServer.secured.allow` has granted them.
     """
 
     users: Mapping[str, str] = field(default_factory=lambda: {"alice": "alice-pw", "bob": "bob-pw"})
@@ -35,8 +35,8 @@ class KafkaSecurity:
 class SecuredListeners:
     """The secured listeners of one `KafkaServer`: their addresses, certificates and rights.
 
-    `tls` identifies the broker alone, `mtls` the client too, by a certificate of `issue`. `sasl` and `sasl_tls` take
-    PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, the latter with the tokens of a `TokenServer`.
+    `tls` authenticates only the broker, `mtls` also the client, by a certificate of `issue`. `sasl` and `sasl_tls` take
+    PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, the last with tokens of a `TokenServer`.
     """
 
     def __init__(self, security: KafkaSecurity, directory: Path, wire_port: int) -> None:
@@ -53,7 +53,7 @@ class SecuredListeners:
 
     @property
     def ca_file(self) -> Path:
-        """The certificate that clients have to trust."""
+        """The certificate that clients must trust."""
         return self.authority.ca_file
 
     def issue(self, user: str, *, lifetime: float = LIFETIME_S, directory: Path | None = None) -> Certificate:
@@ -75,7 +75,7 @@ class SecuredListeners:
         transaction_prefix: str | None = None,
         cluster: bool = False,
     ) -> None:
-        """Give a user rights: `allow("alice", "Read", "Write", topic_prefix="orders")`. The prefix "" covers all.
+        """Grant a user rights: `allow("alice", "Read", "Write", topic_prefix="orders")`. The prefix "" covers all.
 
         The operations are Kafka's: Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs, All, …
         """
@@ -93,12 +93,12 @@ class SecuredListeners:
                     kafka.create_acls(rules)
 
     def forbid(self, user: str) -> None:
-        """Take all rights of a user away."""
+        """Revoke all rights of a user."""
         with KafkaWire(self._wire_port, timeout=10) as kafka:
             kafka.delete_acls(user)
 
     def format_options(self) -> list[str]:
-        """Return the options with which a data directory is formatted, so that it knows the users of SCRAM."""
+        """Return the options to format a data directory with the users of SCRAM."""
         found = []
         for mechanism in SCRAM:
             for name, password in self.security.users.items():
@@ -106,7 +106,7 @@ class SecuredListeners:
         return found
 
     def settings(self) -> dict[str, str]:
-        """Return the broker's settings. Listeners are to be added to those that it has anyway."""
+        """Return the broker's settings. Their listeners must be added to its plain ones."""
         broker = self.authority.issue("broker", hosts=("127.0.0.1",))
         store = self.directory / "broker-keystore.pem"
         store.write_bytes(broker.key_file.read_bytes() + broker.cert_file.read_bytes() + self.ca_file.read_bytes())

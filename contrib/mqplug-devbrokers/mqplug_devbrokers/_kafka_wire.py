@@ -1,6 +1,6 @@
 """Kafka's protocol without a client library: one acknowledged message, access rights, and the state of a cluster.
 
-The requests have the newest versions without tagged fields.
+Requests have the newest version without tagged fields.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ OPERATIONS = {
 RESOURCES = {"topic": 2, "group": 3, "cluster": 4, "transaction": 5}
 ANY, LITERAL, PREFIXED, ALLOW = 1, 3, 4, 3
 TOPIC_EXISTS = 36
-NOT_READY = {3, 5, 6}  # a new topic is not known yet, or its partition has no leader, or not here
+NOT_READY = {3, 5, 6}  # a new topic is unknown, or its partition has no leader yet, or another one
 REQUEST_TIMEOUT_MS = 5000
 RETRY_PAUSE_S = 0.02
 
 METADATA, FIND_COORDINATOR, DESCRIBE_QUORUM = (3, 8), (10, 2), (55, 0)
 QUORUM_LOG = b"__cluster_metadata"
-ANSWER_LIMIT_S = 2.0  # a node that is paused does not answer at all
+ANSWER_LIMIT_S = 2.0  # a paused node does not answer at all
 
 T = TypeVar("T")
 
 
 class AclRule(NamedTuple):
-    """One right of a user: an operation on what has this name, or a name that begins so."""
+    """One right of a user: an operation on a resource with this name, or with this prefix."""
 
     user: str
     operation: str
@@ -94,37 +94,37 @@ class KafkaWire:
         _raise_for(_number(answer, ">h", 4 + 4 + len(_text(group))), f"delete the group {group}")
 
     def create_acls(self, rules: Sequence[AclRule]) -> None:
-        """Give users these rights, and wait until the broker grants them."""
+        """Grant users these rights, and wait until the broker applies them."""
         for rule in rules:
             if rule.operation not in OPERATIONS:
-                raise BrokerError(f"{rule.operation!r} is no operation; choose from {', '.join(OPERATIONS)}")
+                raise BrokerError(f"unknown operation {rule.operation!r}; expected one of {', '.join(OPERATIONS)}")
             answer = self.ask(CREATE_ACLS, _array(_acl(rule)))
             _raise_for(_number(answer, ">h", 4 + 4), "create an access right")
             self.wait_for_acl(rule)
 
     def wait_for_acl(self, rule: AclRule) -> None:
-        """Wait until the broker grants a right that somebody has given."""
+        """Wait until the broker applies a right that was granted."""
         self._wait_for_acls(_acl(rule), known=True)  # a filter is written as a right is
 
     def delete_acls(self, user: str) -> None:
-        """Take all rights of a user away, and wait until the broker grants none of them."""
+        """Revoke all rights of a user, and wait until the broker applies none of them."""
         body = struct.pack(">bhb", ANY, -1, ANY) + _text(f"User:{user}") + struct.pack(">hbb", -1, ANY, ANY)
         _raise_for(_number(self.ask(DELETE_ACLS, _array(body)), ">h", 4 + 4), "delete access rights")
         self._wait_for_acls(body, known=False)
 
     def _wait_for_acls(self, wanted: bytes, *, known: bool) -> None:
-        """Wait until the broker knows a right that this filter matches, or none.
+        """Wait until the broker knows a right that matches this filter, or none.
 
-        The controller answers as soon as it has stored a change. The broker reads it from there a little later.
+        The controller answers as soon as it has stored a change. The broker reads it a little later.
         """
         end = time.monotonic() + self._timeout
         while True:
             answer = self.ask(DESCRIBE_ACLS, wanted)
             _raise_for(_number(answer, ">h", 4), "describe access rights")
-            if (_number(answer, ">i", 4 + 2 + 2) > 0) == known:  # how many there are, after a message that is null
+            if (_number(answer, ">i", 4 + 2 + 2) > 0) == known:  # the number of rights, after a null message
                 return
             if time.monotonic() > end:
-                raise BrokerError(f"the server did not take over a change of access rights within {self._timeout:g} s")
+                raise BrokerError(f"the server did not apply a change of access rights within {self._timeout:g} s")
             time.sleep(RETRY_PAUSE_S)
 
     def ask(self, api: tuple[int, int], body: bytes, *, tagged: bool = False) -> bytes:
@@ -152,7 +152,7 @@ def _acl(rule: AclRule) -> bytes:
 
 
 def kafka_record_batch(value: bytes) -> bytes:
-    """Return a batch (format 2) of one record without key, headers and time."""
+    """Return a batch (format 2) of one record without a key, headers or a time."""
     record = b"\0\0\0\x01" + _varint(len(value)) + value + b"\0"  # attributes, two deltas, no key
     record = _varint(len(record)) + record
     checked = struct.pack(">hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 1) + record
@@ -171,7 +171,7 @@ def crc32c(data: bytes) -> int:
 
 
 def _varint(number: int) -> bytes:
-    """Return the zigzag varint of a number that is not negative."""
+    """Return the zigzag varint of a non-negative number."""
     number *= 2
     parts = bytearray()
     while number > 0x7F:
@@ -234,7 +234,7 @@ def leader(port: int, topic: str, partition: int) -> int:
     for each in view(port).partitions:
         if (each.topic, each.number) == (topic, partition):
             return each.leader
-    raise BrokerError(f"there is no {topic}[{partition}]")
+    raise BrokerError(f"unknown partition {topic}[{partition}]")
 
 
 def coordinator(port: int, group: str) -> int:
@@ -255,7 +255,7 @@ def leads_quorum(controller_port: int) -> bool:
     with KafkaWire(controller_port, ANSWER_LIMIT_S) as kafka:
         answer = kafka.ask(DESCRIBE_QUORUM, topic, tagged=True)
     code = struct.unpack_from(">h", answer)[0]
-    # The code of the only partition stands behind two array lengths, the name with its length, and a number.
+    # The code of the only partition comes after two array lengths, the name with its length, and a number.
     return not code and not struct.unpack_from(">h", answer, 2 + 1 + 1 + len(QUORUM_LOG) + 1 + 4)[0]
 
 

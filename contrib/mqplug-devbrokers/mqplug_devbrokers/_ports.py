@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 # Below the ports of outgoing connections, one of which could otherwise take the port of a killed server.
 FIRST_PORT, LAST_PORT = 15000, 31999
 BLOCK_OF_A_PROCESS = 50
-_given_ports: set[int] = set()  # not all are listened at yet
+_given_ports: set[int] = set()  # some have no listener yet
 
 
 def unused_port() -> int:
-    """Return a loopback port on which no program listens, and which this process was not given before.
+    """Return a loopback port on which no program listens, and which was not returned before.
 
-    `mqplug_testing.free_port` does the same, but the test kit is slow to import, and the command line needs none.
+    `mqplug_testing.free_port` does the same, but the test kit is slow to import.
     """
     for port in _candidates():
         if port in _given_ports:
@@ -40,20 +40,20 @@ def unused_port() -> int:
 
 
 def _candidates() -> Iterator[int]:
-    """Yield ports of this process's own block, so that processes which choose at the same time get others, then any.
+    """Yield ports of this process's own block, then any. Processes that choose at the same time have other blocks.
 
     The first half of the block is for `mqplug_testing.free_port`.
     """
     chance = random.SystemRandom()
-    behind = FIRST_PORT + os.getpid() * BLOCK_OF_A_PROCESS % (LAST_PORT + 1 - FIRST_PORT) + BLOCK_OF_A_PROCESS
-    yield from chance.sample(range(behind - BLOCK_OF_A_PROCESS // 2, behind), BLOCK_OF_A_PROCESS // 2)
+    end = FIRST_PORT + os.getpid() * BLOCK_OF_A_PROCESS % (LAST_PORT + 1 - FIRST_PORT) + BLOCK_OF_A_PROCESS
+    yield from chance.sample(range(end - BLOCK_OF_A_PROCESS // 2, end), BLOCK_OF_A_PROCESS // 2)
     yield from chance.sample(range(FIRST_PORT, LAST_PORT + 1), 200)
 
 
 def choose_ports(file: Path, names: list[str], main: int, taken: Collection[int] = ()) -> dict[str, int]:
     """Return a port for each name, the first of them `main` unless that is 0, and remember them in `file`.
 
-    None of them is one of those that are taken, by a server that has not started yet.
+    None of them is in `taken`, the ports of servers that have not started yet.
 
     A directory keeps its ports, because some servers refuse data that was written under another address.
     """

@@ -1,4 +1,4 @@
-"""The files of a Pulsar version: its jars in the cache, what they need of Java, and its command-line tools."""
+"""The files of a Pulsar version: its jars in the cache, their options of Java, and its command-line tools."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mqplug_devbrokers._tools import find_java, maven, template
 if TYPE_CHECKING:
     from pathlib import Path
 
-# By the name that users choose. An exact version, because a newer one may not start with our configuration.
+# By the name that users choose. Exact versions, because a newer one may not start with our configuration.
 VERSIONS = {"4.0": "4.0.8", "4.2": "4.2.4"}
-ARCHIVED = ("4.0.8",)  # the distribution, with all tools, is published as an archive; of the others, the broker's jars
+ARCHIVED = ("4.0.8",)  # published as an archive with all tools; of other versions, only the broker's jars
 
 OPENED_PACKAGES = [  # the packages that Pulsar's own launcher opens
     "java.base/java.io",
@@ -49,10 +49,10 @@ LOG_CONFIG = "tools-log4j2.xml"
 
 
 def exact_version(version: str) -> str:
-    """Return the exact version for a name such as `4.2`. Refuse one that was never tried."""
+    """Return the exact version for a name such as `4.2`. Reject an untested one."""
     found = VERSIONS.get(version, version)
     if found not in VERSIONS.values():
-        raise ValueError(f"no Pulsar {version!r}: choose one of {', '.join(VERSIONS)}")
+        raise ValueError(f"unknown Pulsar version {version!r}; expected one of {', '.join(VERSIONS)}")
     return found
 
 
@@ -75,12 +75,12 @@ def _download(version: str, folder: Path) -> None:
 
 
 def tool_command(directory: Path, client: dict[str, str], name: str, arguments: tuple[str, ...]) -> list[str]:
-    """Return the command that runs a tool, whose class path is fetched on demand.
+    """Return the command that runs a tool. Its class path is fetched on demand.
 
-    The files that it needs are written into `directory`. `client` are the keys of its `client.conf`.
+    Its files are written into `directory`. `client` are the keys of its `client.conf`.
     """
     if name not in MAIN_CLASSES:
-        raise BrokerError(f"Pulsar has no tool {name!r} here: choose from {', '.join(MAIN_CLASSES)}")
+        raise BrokerError(f"unknown Pulsar tool {name!r}; expected one of {', '.join(MAIN_CLASSES)}")
     config, logging = directory / CLIENT_CONFIG, directory / LOG_CONFIG
     config.write_text("".join(f"{key}={value}\n" for key, value in client.items()))
     logging.write_text(template("pulsar-log4j2.xml"))

@@ -22,7 +22,7 @@ def topic_path(topic: str) -> str:
     name = topic.removeprefix("persistent://")
     parts = name.split("/", 2) if name != topic else [*NAMESPACE.split("/"), topic]
     if len(parts) != 3:
-        raise BrokerError(f"{topic!r} is not a topic: write orders, or persistent://public/default/orders")
+        raise BrokerError(f"{topic!r} is not a topic; use orders, or persistent://public/default/orders")
     return "persistent/" + "/".join(quote(part, safe="") for part in parts)
 
 
@@ -32,7 +32,7 @@ def parent_topic(topic: str) -> str:
 
 
 class PulsarRest:
-    """Requests to one broker on loopback, with a token if it wants one."""
+    """Requests to one broker on loopback, with a token if it needs one."""
 
     def __init__(self, url: str, timeout: float, token: str | None = None) -> None:
         self._url = url
@@ -40,7 +40,7 @@ class PulsarRest:
         self._headers = {"Content-Type": "application/json"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._opener = build_opener(ProxyHandler({}))  # loopback is never behind the user's proxy
+        self._opener = build_opener(ProxyHandler({}))  # loopback never needs the user's proxy
 
     def create_topic(self, name: str) -> None:
         """Create a topic without partitions, unless it exists."""
@@ -70,7 +70,7 @@ class PulsarRest:
         return [f"{topic}-partition-{number}" for number in range(count)] or [topic]
 
     def ask(self, method: str, path: str, body: Any = None, allowed: int = 0) -> Any:
-        """Make a request of the administration, and return its answer: None if it is empty, or has this status."""
+        """Make an admin request, and return its answer, or None if it is empty or has the `allowed` status."""
         answer = self._ask(method, f"admin/v2/{path}", body, allowed)
         return json.loads(answer) if answer else None
 

@@ -1,4 +1,4 @@
-"""A secured Pulsar: TLS, and clients that are known by token, password or certificate, with rights of their own."""
+"""A secured Pulsar: TLS, and clients with a token, password or certificate and rights of their own."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ POLL_S = 0.01
 
 @dataclass(frozen=True)
 class PulsarSecurity:
-    """What `PulsarServer(security=…)` secures: every client has to say who it is.
+    """The settings of `PulsarServer(security=…)`: every client must authenticate.
 
     `users` are names and passwords for basic authentication. Tokens and certificates are issued by
-    `PulsarServer.secured`, for any role. With `authorize`, all but the role `admin` may do only what `allow` there has
-    given them.
+    `PulsarServer.secured`, for any role. With `authorize`, all roles but `admin` may do only what its `allow` has
+    granted them.
     """
 
     users: Mapping[str, str] = field(default_factory=lambda: {"alice": "alice-pw", "bob": "bob-pw"})
@@ -46,7 +46,7 @@ class PulsarSecurity:
 class SecuredPulsar:
     """The addresses, credentials and rights of one `PulsarServer` with `security`.
 
-    All addresses take tokens and passwords; those with TLS take certificates, too.
+    All addresses take tokens and passwords; those with TLS also take certificates.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class SecuredPulsar:
             self._key_file.write_bytes(secrets.token_bytes(32))
 
     def address(self, of: Address) -> str:
-        """Return an address: of the broker `plain` or `tls`, of its administration `admin` or `admin_tls`."""
+        """Return the address of the broker (`plain` or `tls`), or of its administration (`admin` or `admin_tls`)."""
         return f"{SCHEMES[of]}://127.0.0.1:{self._ports[of]}"
 
     @property
     def ca_file(self) -> Path:
-        """The certificate that clients have to trust."""
+        """The certificate that clients must trust."""
         return self.authority.ca_file
 
     @property
@@ -77,11 +77,11 @@ class SecuredPulsar:
         return self.token(ADMIN)
 
     def token(self, role: str, *, lifetime: float | None = None) -> str:
-        """Return a token for a role. It expires after `lifetime` seconds: below zero it has expired already."""
+        """Return a token for a role. It expires after `lifetime` seconds; a negative one has expired already."""
         return json_web_token(self._key_file.read_bytes(), role, lifetime)
 
     def issue(self, role: str, *, lifetime: float = LIFETIME_S, directory: Path | None = None) -> Certificate:
-        """Return a certificate for a role, valid for `lifetime` seconds. Clients present it where there is TLS.
+        """Return a certificate for a role, valid for `lifetime` seconds. Clients present it over TLS.
 
         A second one for the same role replaces the files of the first.
         """
@@ -95,23 +95,23 @@ class SecuredPulsar:
         namespace: str | None = None,
         tenant: str | None = None,
     ) -> None:
-        """Give a role rights: `allow("alice", "produce", "consume", topic="orders")`, or `namespace="public/default"`.
+        """Grant a role rights: `allow("alice", "produce", "consume", topic="orders")`, or `namespace="public/default"`.
 
-        They are in place when this returns, beside those that the role had. The actions are Pulsar's: produce,
-        consume, functions, sources, sinks, packages. `allow("alice", "admin", tenant="public")` makes an administrator
-        of a tenant.
+        They apply when this returns, in addition to earlier ones. The actions are Pulsar's: produce, consume,
+        functions, sources, sinks, packages. `allow("alice", "admin", tenant="public")` makes an administrator of a
+        tenant.
         """
         if tenant is not None and actions != (ADMIN,):
-            raise BrokerError('a tenant has administrators alone: allow(role, "admin", tenant=...)')
+            raise BrokerError('a tenant only has administrators; use allow(role, "admin", tenant=...)')
         if tenant is None and (unknown := [each for each in actions if each not in ACTIONS]):
-            raise BrokerError(f"there is no action {unknown[0]!r}: choose from {', '.join(ACTIONS)}")
+            raise BrokerError(f"unknown action {unknown[0]!r}; expected one of {', '.join(ACTIONS)}")
         for where in filter(None, (topic and topic_path(topic), namespace and f"namespaces/{namespace}")):
             self._give(where, role, self._rights(where, role) | {*actions})
         if tenant is not None:
             self._change_administrators(tenant, {*self._administrators(tenant), role})
 
     def forbid(self, role: str) -> None:
-        """Take all rights of a role away."""
+        """Revoke all rights of a role."""
         rest = self._rest()
         for tenant in rest.ask("GET", "tenants"):
             self._change_administrators(tenant, self._administrators(tenant) - {role})
@@ -180,5 +180,5 @@ def _wait_until(in_force: Callable[[], bool]) -> None:
 
 
 def _hash(password: str) -> str:
-    """Return a password as the broker's file has it: hashed by a method that Pulsar knows."""
+    """Return a password for the broker's file, hashed by a method that Pulsar supports."""
     return run_tool([find_openssl(), "passwd", "-apr1", password], timeout=OPENSSL_TIMEOUT_S).strip()

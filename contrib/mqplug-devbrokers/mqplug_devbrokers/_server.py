@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT_S = 60.0  # long enough to write a class archive on a busy machine
 START_AFTER_KILL_S = 30.0  # for the first start of a broker that was killed
-GIVE_UP_S = 10.0  # for the orderly end of a broker that did not become ready
+GIVE_UP_S = 10.0  # for a broker that did not become ready to end cleanly
 LOG_TAIL_LINES = 25
 PROBE_TOPIC = "mqplug-devbrokers-ready"
 
@@ -56,8 +56,8 @@ class StartedInBlock(ABC):
 class BrokerServer(StartedInBlock):
     """A broker of one node on loopback, which ends with this process.
 
-    `port` is for clients (0: a free one). `directory` keeps the data, which are otherwise deleted at the end.
-    `settings` override those in the broker's configuration. `timeout` limits each start.
+    `port` is for clients (0: a free one). `directory` keeps the data, which is otherwise deleted at the end.
+    `settings` override the broker's configuration. `timeout` limits each start.
     """
 
     name: ClassVar[str]
@@ -103,7 +103,7 @@ class BrokerServer(StartedInBlock):
 
     @abstractmethod
     def _routes(self) -> dict[int, int]:
-        """Return the ports of the network that can be cut, and the broker's port behind each."""
+        """Return the ports of the network that can be cut, and the broker's port for each."""
 
     @abstractmethod
     def fetch(self) -> None:
@@ -118,7 +118,7 @@ class BrokerServer(StartedInBlock):
         """Write the configuration and return the command that starts the broker."""
 
     def _recover(self) -> None:
-        """Repair what a kill left behind, before the next start."""
+        """Repair the data after a kill, before the next start."""
 
     @abstractmethod
     def _probe(self) -> None:
@@ -154,20 +154,20 @@ class BrokerServer(StartedInBlock):
     def start(self) -> None:
         """Start the broker and wait until it has acknowledged a message.
 
-        If it ran before, it has its old data and ports. Files missing in the cache are fetched first.
+        If it ran before, it keeps its data and ports. Files missing in the cache are fetched first.
         """
         if self.running:
             return
         process = self._prepare()
         if self._in_use.exists():
-            # A killed broker sometimes hangs at its next start, or a part of it does, but not at the one after.
+            # A killed broker, or a part of it, sometimes hangs at its next start, but not at the one after.
             with suppress(BrokerError):
                 self._launch(process, min(START_AFTER_KILL_S, self._timeout))
                 return
         self._launch(process, self._timeout)
 
     def stop(self) -> None:
-        """Stop the broker cleanly. Its data stay for another `start`."""
+        """Stop the broker cleanly. Its data stays for another `start`."""
         if not self.running:
             self._pid = None
             return
@@ -180,7 +180,7 @@ class BrokerServer(StartedInBlock):
             self.kill()
 
     def kill(self) -> None:
-        """Kill the broker (SIGKILL). Its data stay for another `start`."""
+        """Kill the broker (SIGKILL). Its data stays for another `start`."""
         self._signal(signal.SIGKILL)
         if not self._ended_within(STOP_TIMEOUT_S):
             raise BrokerError(
@@ -206,7 +206,7 @@ class BrokerServer(StartedInBlock):
         self._relay().cut()
 
     def heal_network(self) -> None:
-        """Restore the network. Connections that were cut go on, and new ones can be opened."""
+        """Restore the network. Connections that were cut continue, and new ones can be opened."""
         self._relay().heal()
 
     def delay_network(self, seconds: float) -> None:
@@ -247,7 +247,7 @@ class BrokerServer(StartedInBlock):
         return {"directory": str(self.directory), "pid": self.pid, "ports": self._ports}
 
     def attach(self, handle: Mapping[str, Any]) -> None:
-        """Become a server that another process runs: clients may use it, and nothing may disturb it."""
+        """Attach to a server that another process runs. Clients may use it, and nothing may disturb it."""
         self._process, self._pid, self._ports = SharedProcess(handle), handle["pid"], dict(handle["ports"])
 
     def check(self) -> None:
@@ -277,7 +277,7 @@ class BrokerServer(StartedInBlock):
         return self.directory / "in-use"
 
     def _prepare(self, taken: Collection[int] = ()) -> BrokerProcess | SharedProcess:
-        """Fetch what is missing, and choose directory and ports, before the first start."""
+        """Fetch missing files, and choose directory and ports, before the first start."""
         if self._process is not None:
             return self._process
         if self.recording is None:
@@ -316,7 +316,7 @@ class BrokerServer(StartedInBlock):
                 return
 
     def _give_up(self) -> None:
-        """End a broker that did not become ready: in order if it can, so that its next start has less to mend."""
+        """End a broker that did not become ready, cleanly if possible, so that its next start has less to repair."""
         self._signal(signal.SIGTERM)
         if self._ended_within(GIVE_UP_S):
             self._pid = None
@@ -345,11 +345,11 @@ class BrokerServer(StartedInBlock):
         return self._ports[name]
 
     def _relay(self) -> Proxy:
-        """Return the network that can be cut, which is created, with its thread, on demand."""
+        """Return the network that can be cut. It is created, with its thread, on demand."""
         if isinstance(self._held(), SharedProcess):
             refuse()
         if self._network is None:
-            from mqplug_testing import Proxy  # slow to import, and most servers need none
+            from mqplug_testing import Proxy  # slow to import, and few servers need it
 
             routes = self._routes()
             self._network = Proxy(*routes.values(), ports=[*routes])

@@ -1,7 +1,7 @@
-"""One server for all workers of a pytest-xdist run, held by a process that ends when the run does, in whatever way.
+"""One server for all workers of a pytest-xdist run, held by a process that ends when the run does, however it ends.
 
-The first worker that needs the server starts the holder, and the others attach to what it started. The holder watches
-the process that started the workers.
+The first worker that needs the server starts the holder, and the others attach to its server. The holder watches the
+process that started the workers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS: dict[str, type[KafkaServer | KafkaCluster | PulsarServer]] = {
 START_LIMIT_S = 900.0  # the holder may have to download first
 POLL_S = 0.2
 
-_holders: list[subprocess.Popen[bytes]] = []  # they outlive this process, so nobody waits for them
+_holders: list[subprocess.Popen[bytes]] = []  # they outlive this process and are never waited for
 
 
 def attached(kind: str, run: str) -> Any:
@@ -54,7 +54,7 @@ def attached(kind: str, run: str) -> Any:
 
 
 def _hold(kind: str, folder: Path) -> dict[str, Any]:
-    """Start a holder, and return how to attach to its server."""
+    """Start a holder, and return the handle of its server."""
     holder = subprocess.Popen(  # noqa: S603  our own module
         [sys.executable, "-m", __name__, kind, str(os.getppid()), str(folder)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True,
@@ -72,7 +72,7 @@ def _hold(kind: str, folder: Path) -> dict[str, Any]:
 
 
 def hold(kind: str, run: int, folder: Path) -> None:
-    """Start a server, say how to attach to it, and end it when the process `run` has ended."""
+    """Start a server, print its handle, and end it when the process `run` has ended."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)  # only the end of the run ends this process
     server = KINDS[kind]()
@@ -88,7 +88,7 @@ def hold(kind: str, run: int, folder: Path) -> None:
         server.close()
         for file in (folder / f"{kind}.json", folder / f"{kind}.lock"):
             file.unlink(missing_ok=True)
-        with suppress(OSError):  # other servers of the run are still there
+        with suppress(OSError):  # other servers of the run still use it
             folder.rmdir()
 
 

@@ -1,7 +1,7 @@
 """The supervisor of one broker: a small process that outlives a killed owner just long enough to clean up.
 
 The owner starts this file as a script and talks to it over a pipe, with a JSON line for each request and answer. When
-the pipe ends or the owner dies, in whatever way, the broker is killed and its directory deleted. Only the standard
+the pipe ends or the owner dies for any reason, the broker is killed and its directory deleted. Only the standard
 library is imported, so that it starts fast.
 """
 
@@ -30,7 +30,7 @@ class Supervisor:
         self.broker: subprocess.Popen[bytes] | None = None
 
     def answer(self, request: dict[str, Any]) -> Any:
-        """Do what the owner requests, and return the result or the error."""
+        """Handle a request of the owner, and return the result or the error."""
         match request:
             case {"start": command, "log": log}:
                 try:
@@ -53,7 +53,7 @@ class Supervisor:
         return self.broker.pid
 
     def signal(self, number: int) -> bool:
-        """Send a signal to the broker, never to another process that got its id since."""
+        """Send a signal to the broker, never to another process that has got its id."""
         if self.broker is None or self.broker.poll() is not None:
             return False
         self.broker.send_signal(number)
@@ -63,7 +63,7 @@ class Supervisor:
         return True
 
     def kill(self) -> None:
-        """Kill the broker, also when it is paused."""
+        """Kill the broker, even if it is paused."""
         if self.signal(signal.SIGKILL) and self.broker is not None:
             self.broker.wait()
 
@@ -98,7 +98,7 @@ def send_reply(number: int, answer: Any) -> None:
 def main(name: str, directory: str) -> None:
     """Run brokers in `directory`, or in a new one that is deleted at the end."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Only the owner's end ends this process. Not SIG_IGN: the broker would inherit it, and has to obey SIGTERM.
+        # Only the owner's end ends this process. Not SIG_IGN: the broker would inherit it, and must obey SIGTERM.
         signal.signal(number, lambda *_: None)
     owner = os.getppid()
     supervisor = Supervisor(directory or tempfile.mkdtemp(prefix=f"mqplug-{name}-"))

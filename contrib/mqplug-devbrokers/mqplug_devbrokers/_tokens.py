@@ -20,7 +20,7 @@ TOKEN_LIFETIME_S = 3600.0
 
 
 def json_web_token(key: bytes, subject: str, lifetime: float | None) -> str:
-    """Return a token for a subject that expires in `lifetime` seconds: None is never, and below zero it has expired."""
+    """Return a token for a subject that expires in `lifetime` seconds: None is never, a negative one has expired."""
     now = int(time.time())
     claims: dict[str, object] = {"sub": subject, "iat": now}
     if lifetime is not None:
@@ -36,7 +36,7 @@ def _encoded(data: bytes) -> str:
 
 
 class TokenServer:
-    """An OIDC provider with the grant `client_credentials` alone. `with TokenServer({"alice": "secret"}) as tokens:`.
+    """An OIDC provider with only the grant `client_credentials`: `with TokenServer({"alice": "secret"}) as tokens:`.
 
     The tokens are not signed, which a `KafkaServer(security=…)` accepts: a client's id is the user's name.
     """
@@ -45,7 +45,7 @@ class TokenServer:
         self.clients = dict(clients)
         self.lifetime = lifetime
         self.issued: list[str] = []
-        """The names of the users that got tokens, in order."""
+        """The names of the users that received tokens, in order."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"tokens": self}))
         self._thread = Thread(target=self._server.serve_forever, args=(0.05,), name="token-server", daemon=True)
         self._thread.start()
@@ -74,7 +74,7 @@ class TokenServer:
 
 
 def unsigned_token(user: str, lifetime: float) -> str:
-    """Return a JSON web token without signature, for `user`, which is valid for `lifetime` seconds from now on."""
+    """Return a JSON web token for `user` without a signature, valid for `lifetime` seconds from now."""
     now = time.time()
     claims = {"sub": user, "scope": "kafka", "iat": int(now), "exp": int(now + lifetime)}
     header = {"alg": "none", "typ": "JWT"}
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, answer)
 
     def _credentials(self, form: Mapping[str, str]) -> tuple[str, str]:
-        """Return a client's id and secret, which are in the header or in the form."""
+        """Return a client's id and secret from the header or the form."""
         kind, _, encoded = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "basic":
             return form.get("client_id", ""), form.get("client_secret", "")

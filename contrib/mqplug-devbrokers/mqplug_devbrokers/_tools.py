@@ -96,7 +96,7 @@ def run_tool(command: list[str], *, timeout: float) -> str:
             text=True, timeout=timeout, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BrokerError(f"{command[0]} could not be run to its end: {error}") from error
+        raise BrokerError(f"{command[0]} did not run to completion: {error}") from error
     if done.returncode:
         tail = "\n".join(done.stdout.splitlines()[-20:])
         raise BrokerError(f"{' '.join(command)} failed with status {done.returncode}:\n{tail}")
@@ -119,7 +119,7 @@ def run_shown(command: list[str], label: str, *, timeout: float) -> None:
                     drawn = time.monotonic()
                     _draw(f"{label}: {progress[1]}")
         except subprocess.TimeoutExpired as error:
-            raise BrokerError(f"{command[0]} could not be run to its end: {error}") from error
+            raise BrokerError(f"{command[0]} did not run to completion: {error}") from error
         finally:
             process.kill()
             sys.stderr.write(CLEAR_LINE)
@@ -129,7 +129,7 @@ def run_shown(command: list[str], label: str, *, timeout: float) -> None:
 
 
 def _lines(process: subprocess.Popen[bytes], deadline: float) -> Iterator[str]:
-    """Yield the lines of the output, and those that the next one overwrites."""
+    """Yield the lines of the output, including overwritten ones."""
     output = cast("IO[bytes]", process.stdout)
     rest = b""
     while True:

@@ -30,9 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     if asked.version and asked.broker is None:
-        parser.error("--version chooses a version of one broker: name it")
+        parser.error("--version needs the name of a broker")
     if asked.version and asked.version not in (known := VERSIONS[asked.broker]):
-        parser.error(f"no {asked.broker} {asked.version}: choose one of {', '.join(known)}")
+        parser.error(f"unknown {asked.broker} version {asked.version}; expected one of {', '.join(known)}")
     # SIGTERM unwinds as Ctrl-C does, so that the broker is stopped cleanly and its directory deleted.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -84,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     up = verbs.add_parser("up", help="start a broker and print its URL; Ctrl-C stops it")
     up.add_argument("broker", choices=SERVERS)
     up.add_argument("--port", type=_port, default=0, help="the port for clients (default: a free one)")
-    up.add_argument("--keep", type=Path, metavar="DIR", help="keep the data here, for the next time")
-    fetch = verbs.add_parser("fetch", help="fill the cache, so that later starts need no network")
+    up.add_argument("--keep", type=Path, metavar="DIR", help="keep the data in DIR for the next start")
+    fetch = verbs.add_parser("fetch", help="fill the cache so that later starts need no network")
     fetch.add_argument("broker", nargs="?", choices=SERVERS)
     for verb in (up, fetch):
         shown = "; ".join(f"{broker}: {', '.join(known)}" for broker, known in VERSIONS.items())

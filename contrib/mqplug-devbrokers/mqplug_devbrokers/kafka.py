@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 VERSION_VARIABLE = "MQPLUG_DEVBROKERS_KAFKA"
 OFFSETS_TOPIC = "__consumer_offsets"
-WITHOUT_SECURITY = ("3.3.2",)  # a directory is formatted with users from 3.5 on
+WITHOUT_SECURITY = ("3.3.2",)  # formatting a directory with users needs 3.5 or newer
 
 
 class KafkaServer(BrokerServer):
@@ -41,12 +41,12 @@ class KafkaServer(BrokerServer):
 
     Topics are not created automatically, and nothing is deleted by age unless a topic is configured so. Listeners in
     `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its own. With
-    `security`, it also listens with TLS and SASL: see `secured`. `version` is "4.3", "3.9" or "3.3"; by default what
-    the variable MQPLUG_DEVBROKERS_KAFKA says, or else "4.3".
+    `security`, it also listens with TLS and SASL: see `secured`. `version` is "4.3", "3.9" or "3.3"; by default the
+    value of MQPLUG_DEVBROKERS_KAFKA, or else "4.3".
     """
 
     name: ClassVar[str] = "kafka"
-    port_names: ClassVar[list[str]] = ["client", "controller", "behind", "relay"]
+    port_names: ClassVar[list[str]] = ["client", "controller", "relayed", "relay"]
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class KafkaServer(BrokerServer):
     def secured(self) -> SecuredListeners:
         """The secured listeners, with their certificates and access rights."""
         if self._security is None:
-            raise BrokerError("the kafka server has no secured listeners; say KafkaServer(security=KafkaSecurity())")
+            raise BrokerError("the kafka server has no secured listeners; use KafkaServer(security=KafkaSecurity())")
         if self._secured is None:
             self._secured = SecuredListeners(self._security, self.directory, self.port)
         return self._secured
@@ -133,7 +133,7 @@ class KafkaServer(BrokerServer):
         return Node(1, {1: self._port("controller")})
 
     def _routes(self) -> dict[int, int]:
-        return {self._port("relay"): self._port("behind")}
+        return {self._port("relay"): self._port("relayed")}
 
     def _probe(self) -> None:
         with KafkaWire(self.port, timeout=10) as kafka:
@@ -144,11 +144,11 @@ class KafkaServer(BrokerServer):
             kafka.delete_topic(PROBE_TOPIC)
 
     def _offsets_partitions(self) -> int:
-        """Return how many partitions store the positions of groups; none before the first group.
+        """Return how many partitions store the positions of groups; 0 before the first group.
 
-        A killed Kafka 4 leads them at its start as before, loses them when its former session ends, and gets them
-        again. If it still loads the first time when it begins the second, it takes the end of the one for that of
-        the other, and may refuse to coordinate these groups (NOT_COORDINATOR) until it is started again.
+        A restarted Kafka 4 that was killed leads them at first, loses them when its former session ends, and gets them
+        back. If it still loads them for the first time when the second load begins, it mistakes the end of one load for
+        the end of the other, and may refuse to coordinate these groups (NOT_COORDINATOR) until it is restarted.
         """
         folders = (self.directory / "data").glob(f"{OFFSETS_TOPIC}-*")
         return sum(each.name.removeprefix(f"{OFFSETS_TOPIC}-").isdigit() for each in folders)

@@ -74,12 +74,12 @@ class KafkaNode(KafkaServer):
         super().start()
 
     def stop(self) -> None:
-        """Stop the node cleanly: it gives its leaderships away first. Its data stay for another `start`."""
+        """Stop the node cleanly: it first gives up its leaderships. Its data stays for another `start`."""
         super().stop()
         self.paused = False
 
     def kill(self) -> None:
-        """Kill the node (SIGKILL). Its data stay for another `start`."""
+        """Kill the node (SIGKILL). Its data stays for another `start`."""
         super().kill()
         self.paused = False
 
@@ -94,7 +94,7 @@ class KafkaNode(KafkaServer):
         self.paused = False
 
     def recorder(self) -> KafkaServer:  # type: ignore[override]
-        """Return a server of the same version that is alone, which records the class archive."""
+        """Return a single server of the same version, which records the class archive."""
         return KafkaServer(version=self.version)
 
     def choose_ports(self, taken: Collection[int]) -> set[int]:
@@ -125,8 +125,8 @@ class KafkaCluster(StartedInBlock):
     """A real Kafka of several nodes for tests: `with KafkaCluster() as kafka: mqplug.connect(kafka.url)`.
 
     Topics have three replicas, of which two must store a message, unless they are created with others. Nodes have the
-    numbers 1, 2, 3. Words with a number act on this node, and without one on all. `nodes[2]` is a `KafkaServer`.
-    `directory`, `settings`, `version` and `timeout` are as there.
+    numbers 1, 2, 3. Calls with a number act on that node, without one on all. `nodes[2]` is a `KafkaServer`.
+    `directory`, `settings`, `version` and `timeout` are as in `KafkaServer`.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class KafkaCluster(StartedInBlock):
         timeout: float = 180.0,
     ) -> None:
         if nodes < 3:
-            raise ValueError(f"nodes={nodes}: 3 or more survive the loss of one; a single node is a KafkaServer")
+            raise ValueError(f"nodes={nodes} must be at least 3 to survive the loss of one; for one, use KafkaServer")
         self.version = KafkaServer(version=version).version
         self.cluster_id = new_cluster_id()
         self._timeout = timeout
@@ -180,7 +180,7 @@ class KafkaCluster(StartedInBlock):
         """The URL for `mqplug.connect`, over the networks that `cut_network` cuts."""
         return f"kafka://{self.relayed_bootstrap}"
 
-    # what the cluster says -------------------------------------------------------------------------------------
+    # state of the cluster --------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0, *, timeout: float | None = None) -> int:
         """Return the node that leads a partition. Wait until a running one does."""
@@ -203,7 +203,7 @@ class KafkaCluster(StartedInBlock):
 
     @property
     def has_quorum(self) -> bool:
-        """Whether more than half of the nodes run, and are not paused."""
+        """Whether more than half of the nodes run and are not paused."""
         return len(self._answering()) > len(self.nodes) // 2
 
     # disturbances ----------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class KafkaCluster(StartedInBlock):
         self.wait_in_sync()
 
     def stop(self, number: int | None = None) -> None:
-        """Stop a node, or all, cleanly. Without a quorum a node cannot end cleanly: it is killed."""
+        """Stop a node, or all, cleanly. Without a quorum, a node cannot end cleanly and is killed."""
         for node in self._chosen(number):
             if self.has_quorum:
                 node.stop()
@@ -271,7 +271,7 @@ class KafkaCluster(StartedInBlock):
         return self._killed(self.coordinator(group))
 
     def lose_quorum(self) -> list[int]:
-        """Kill running nodes until they are no quorum any more, and return their numbers. `start` brings them back."""
+        """Kill running nodes until the quorum is lost, and return their numbers. `start` brings them back."""
         killed = []
         while self.has_quorum:
             killed.append(self._killed(max(self._answering())))
@@ -326,7 +326,7 @@ class KafkaCluster(StartedInBlock):
         return {"nodes": [node.handle() for node in self.nodes.values()]}
 
     def attach(self, handle: Mapping[str, Any]) -> None:
-        """Become a cluster that another process runs: clients may use it, and nothing may disturb it."""
+        """Attach to a cluster that another process runs. Clients may use it, and nothing may disturb it."""
         self._attached = True
         for node, each in zip(self.nodes.values(), handle["nodes"], strict=True):
             node.attach(each)
@@ -349,7 +349,7 @@ class KafkaCluster(StartedInBlock):
     # for the nodes ---------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Choose the directories and ports of all nodes: each has to know those of the others."""
+        """Choose the directories and ports of all nodes: each must know the ports of the others."""
         self.fetch()
         taken: set[int] = set()
         for node in self.nodes.values():
@@ -360,16 +360,16 @@ class KafkaCluster(StartedInBlock):
         return {number: node.controller_port for number, node in self.nodes.items()}
 
     def check_in_sync(self) -> None:
-        """Raise BrokerError or OSError unless each running node says that all running ones are in sync.
+        """Raise BrokerError or OSError unless each running node reports that all running ones are in sync.
 
-        One that says so for the others may not have noticed yet that they were killed and started again.
+        A single node may not have noticed yet that others were killed and restarted.
         """
         answering = self._answering()
         for asked in answering:
             seen = wire.view(self.nodes[asked].port)
             missing = answering - seen.live
             if missing:
-                raise BrokerError(f"node {asked} sees no node {missing}")
+                raise BrokerError(f"node {asked} does not see the nodes {missing}")
             for partition in seen.partitions:
                 here = answering & set(partition.replicas)
                 if not here <= set(partition.in_sync) or (here and partition.leader not in here):
@@ -385,7 +385,7 @@ class KafkaCluster(StartedInBlock):
         return self._agreed(lambda port: wire.coordinator(port, group))
 
     def _agreed(self, ask: Callable[[int], int]) -> int:
-        """Return the running node that all running ones name. Those that name another one have not heard yet."""
+        """Return the running node that all running ones name. One that names another does not know yet."""
         answering = self._answering()
         named = {ask(self.nodes[number].port) for number in answering}
         if len(named) != 1 or not named <= answering:
@@ -394,7 +394,7 @@ class KafkaCluster(StartedInBlock):
 
     def _controller(self) -> int:
         failures: list[Exception] = []
-        # Without the others, the active controller takes a second to notice that it is none any more.
+        # Without the others, the active controller takes a second to notice that it is no longer active.
         for number in self._answering() if self.has_quorum else ():
             try:
                 if self.nodes[number].leads_quorum():
@@ -415,7 +415,7 @@ class KafkaCluster(StartedInBlock):
                     raise BrokerError(f"{failure} within {limit:g} s (last: {error})") from error
             if not self.has_quorum:
                 raise BrokerError(
-                    f"{failure}: only the nodes {self._answering()} run, which is no quorum; call start()"
+                    f"{failure}: only the nodes {self._answering()} run, which is not a quorum; call start()"
                 )
             time.sleep(POLL_S)
 
@@ -425,7 +425,7 @@ class KafkaCluster(StartedInBlock):
 
     def _of(self, number: int) -> KafkaNode:
         if number not in self.nodes:
-            raise BrokerError(f"there is no node {number}: the nodes are {', '.join(map(str, self.nodes))}")
+            raise BrokerError(f"unknown node {number}; expected one of {', '.join(map(str, self.nodes))}")
         return self.nodes[number]
 
     def _chosen(self, number: int | None) -> list[KafkaNode]:
@@ -433,9 +433,9 @@ class KafkaCluster(StartedInBlock):
 
 
 def _check_directory(root: Path | None, nodes: int) -> None:
-    """Refuse data that were written by another number of nodes."""
+    """Reject data that was written by another number of nodes."""
     found = len(list(root.glob("node-*"))) if root else 0
     if found not in (0, nodes):
         raise BrokerError(
-            f"{root} keeps the data of {found} nodes, not of {nodes}: say nodes={found}, or another directory"
+            f"{root} holds the data of {found} nodes, not of {nodes}; use nodes={found}, or another directory"
         )

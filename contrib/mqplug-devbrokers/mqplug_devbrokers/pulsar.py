@@ -32,7 +32,7 @@ TRIM_TIMEOUT_S = 30.0
 POLL_S = 0.05
 MAIN_CLASS = "org.apache.pulsar.PulsarStandaloneStarter"
 METADATA = "org.apache.pulsar.metadata.bookkeeper"
-METADATA_DRIVERS = [  # by which the bookie's tools read Pulsar's metadata
+METADATA_DRIVERS = [  # for the bookie's tools to read Pulsar's metadata
     f"-Dbookkeeper.metadata.client.drivers={METADATA}.PulsarMetadataClientDriver",
     f"-Dbookkeeper.metadata.bookie.drivers={METADATA}.PulsarMetadataBookieDriver",
 ]
@@ -42,13 +42,12 @@ class PulsarServer(BrokerServer):
     """A real Pulsar for tests: `with PulsarServer() as pulsar: mqplug.connect(pulsar.url)`.
 
     Topics are not created automatically. Messages are kept for seven days, acknowledged or not. With `security`,
-    clients have to say who they are, and there is TLS: see `secured`. The URLs of the server then carry the token of
-    its administrator. `version` is "4.0" or "4.2"; by default what the variable MQPLUG_DEVBROKERS_PULSAR says, or else
-    "4.0".
+    clients must authenticate, and there is TLS: see `secured`. The URLs of the server then contain the token of its
+    administrator. `version` is "4.0" or "4.2"; by default the value of MQPLUG_DEVBROKERS_PULSAR, or else "4.0".
     """
 
     name: ClassVar[str] = "pulsar"
-    port_names: ClassVar[list[str]] = ["client", "admin", "bookie", "behind", "relay", "admin-relay"]
+    port_names: ClassVar[list[str]] = ["client", "admin", "bookie", "relayed", "relay", "admin-relay"]
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class PulsarServer(BrokerServer):
     def secured(self) -> SecuredPulsar:
         """The secured addresses, with their credentials and access rights."""
         if self._security is None:
-            raise BrokerError("the pulsar server is not secured; say PulsarServer(security=PulsarSecurity())")
+            raise BrokerError("the pulsar server is not secured; use PulsarServer(security=PulsarSecurity())")
         if self._secured is None:
             plain = {"plain": self.port, "admin": self._port("admin")}
             self._secured = SecuredPulsar(self._security, self.directory, plain, [*self._ports.values()])
@@ -113,15 +112,15 @@ class PulsarServer(BrokerServer):
     def unload(self, topic: str | None = None, *, namespace: str = NAMESPACE) -> None:
         """Unload a topic, all its partitions, or one partition; without a topic, all topics of a namespace.
 
-        The broker closes them: clients have to connect to them again, and the ledgers that were open are closed.
+        The broker closes them: clients must reconnect to them, and open ledgers are closed.
         """
         rest = self._rest()
         rest.ask("PUT", f"{f'namespaces/{namespace}' if topic is None else topic_path(topic)}/unload")
 
     def trim(self, topic: str) -> None:
-        """Delete the closed ledgers of a topic that no subscription needs, whatever its retention says.
+        """Delete the closed ledgers of a topic that no subscription needs, whatever its retention is.
 
-        Returns when at least one is gone; it is an error if there is none. The open ledger stays: `unload` closes it.
+        Returns when at least one is gone, and raises if there is none. The open ledger stays: `unload` closes it.
         """
         rest = self._rest()
         retention = f"{topic_path(parent_topic(topic))}/retention"
@@ -166,7 +165,7 @@ class PulsarServer(BrokerServer):
 
     def _arguments(self) -> list[str]:
         config = self.directory / "standalone.conf"
-        names = {"PORT": "client", "ADMINPORT": "admin", "BEHINDPORT": "behind", "RELAYPORT": "relay"}
+        names = {"PORT": "client", "ADMINPORT": "admin", "BEHINDPORT": "relayed", "RELAYPORT": "relay"}
         ports = {key: self._port(name) for key, name in names.items()}
         secured = {} if self._security is None else self.secured.settings()
         config.write_text(fill_in("pulsar-standalone.conf", {**secured, **self.settings}, **ports))
@@ -182,13 +181,13 @@ class PulsarServer(BrokerServer):
         return ["--no-functions-worker", "--no-stream-storage", *named]
 
     def _routes(self) -> dict[int, int]:
-        return {self._port("relay"): self._port("behind"), self._port("admin-relay"): self._port("admin")}
+        return {self._port("relay"): self._port("relayed"), self._port("admin-relay"): self._port("admin")}
 
     def _recover(self) -> None:
         """Remove the registration of the killed bookie.
 
-        The next start would remove it while it registers again, and may then remove and register itself forever: every
-        topic fails. Pulsar's own tool removes it when it lists the bookies.
+        The next start would remove it while it registers again, and may repeat both forever, while every topic fails.
+        Pulsar's own tool removes it when it lists the bookies.
         """
         config = self.directory / "shell.conf"
         config.write_text(f"metadataServiceUri=metadata-store:rocksdb://{self.directory / 'metadata'}\n")
@@ -210,7 +209,7 @@ class PulsarServer(BrokerServer):
 
     def _trim_until_changed(self, before: Mapping[str, list[int]]) -> None:
         rest, end = self._rest(), time.monotonic() + TRIM_TIMEOUT_S
-        while {each: rest.ledgers(each) for each in before} == before:  # they hear of the retention a little later
+        while {each: rest.ledgers(each) for each in before} == before:  # the retention applies a little later
             if time.monotonic() > end:
                 raise BrokerError(
                     f"nothing was trimmed within {TRIM_TIMEOUT_S:g} s; the ledgers are {before}. The last of each "

@@ -1,6 +1,6 @@
-"""The fixtures `kafka_server`, `kafka_cluster` and `pulsar_server`: each once for a whole run, started on demand.
+"""The fixtures `kafka_server`, `kafka_cluster` and `pulsar_server`: one of each for a run, started on demand.
 
-The workers of pytest-xdist share them, so tests that disturb a broker start one of their own.
+The workers of pytest-xdist share them, so tests that disturb a broker start their own.
 Without Java or Maven their tests are skipped with the reason. If the variable CI is `true`, they fail.
 """
 
@@ -49,7 +49,7 @@ def pulsar_server() -> Iterator[PulsarServer]:
 
 
 def shared(make: Callable[[], ServerT], kind: str) -> AbstractContextManager[ServerT]:
-    """Return a server of this process, or in a worker of pytest-xdist the one that all workers share, for fixtures."""
+    """Return a server for a fixture: this process's own, or in pytest-xdist the one that all workers share."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run is None:
         return started(make)
@@ -65,7 +65,7 @@ def shared(make: Callable[[], ServerT], kind: str) -> AbstractContextManager[Ser
 
 @contextmanager
 def started(make: Callable[[], ServerT]) -> Iterator[ServerT]:
-    """Yield a running server, for fixtures. Without Java or Maven, tests that need it skip, or fail if CI is true."""
+    """Yield a running server for a fixture. Without Java or Maven, its tests are skipped, or fail if CI is true."""
     from mqplug_devbrokers import MissingTool
 
     server = None
