@@ -1,4 +1,4 @@
-"""Benchmarks: the speed of mqplug compared with native clients, bare loops and other libraries, in one run.
+"""Benchmarks: the speed of mqplug compared with the vendors' clients, bare loops and other libraries, in one run.
 
 Run ``python -m benchmarks core``, ``kafka``, ``rocksmq`` or ``spark``. ``--quick`` only checks that a suite runs;
 ``--json FILE`` writes every sample.

@@ -45,11 +45,11 @@ def main() -> None:
     """Run one suite and print its results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("suite", choices=[*SUITES, *FINDING_SUITES, THREE_SUITE])
-    parser.add_argument("--quick", action="store_true", help="use few messages and rounds, only to check that it runs")
+    parser.add_argument("--quick", action="store_true", help="use few messages and rounds, just to check that it runs")
     parser.add_argument("--rounds", type=int, help="number of rounds (default 7, 3 of three; 2 with --quick)")
     parser.add_argument("--only", default="", metavar="TEXT", help="run only contests whose name contains this text")
     defaults = ", ".join(f"{gib:g} of {name}" for name, gib in FINDING_SUITES.items())
-    parser.add_argument("--gib", type=float, help=f"GiB that are written (default {defaults}; 0.05 with --quick)")
+    parser.add_argument("--gib", type=float, help=f"GiB to write (default {defaults}; 0.05 with --quick)")
     parser.add_argument("--partitions", type=int, help=f"partitions of {PARTITIONS_SUITE} (default 2000)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables to this file as Markdown")

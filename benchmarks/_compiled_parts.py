@@ -1,4 +1,4 @@
-"""mqplug with its compiled part and without, as sides of a contest, and the aims of both."""
+"""mqplug with and without its compiled part, as sides of a contest, and the aims of both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SendingLoop = Callable[[mqplug.Producer, bytes, int], int]
 
 @attrs.frozen
 class MeasuredClients:
-    """The client as it is installed; if the compiled part is, also one that leaves it alone."""
+    """The client as it is installed, and if it has a compiled part, also one that does not use it."""
 
     installed: mqplug.Client
     without_part: mqplug.Client | None
@@ -53,7 +53,7 @@ class MeasuredClients:
         return self._sides(words, side)
 
     def sending(self, topic: str, value: bytes, messages: int, words: str, loop: SendingLoop) -> list[Side]:
-        """Return the sides that send a value to a topic, over and over."""
+        """Return the sides that send a value to a topic repeatedly."""
 
         def side(name: str, words: str, client: mqplug.Client) -> Side:
             @contextmanager
@@ -69,13 +69,13 @@ class MeasuredClients:
     def _sides(self, words: str, side: Callable[[str, str, mqplug.Client], Side]) -> list[Side]:
         sides = [side("mqplug", words, self.installed)]
         if self.without_part:
-            sides.append(side("plain", "the same with native = off", self.without_part))
+            sides.append(side("plain", "the same with native=off", self.without_part))
         return sides
 
 
 @contextmanager
 def measured_clients(url: str, part: str) -> Iterator[MeasuredClients]:
-    """Yield the clients of a server, and print what the first says of its compiled part."""
+    """Yield the clients of a server, and print what the first reports about its compiled part."""
     print(*diagnose(url, 30).notes or [f"without {part.replace('_', '-')}"], sep="\n")
     with ExitStack() as stack:
         installed = stack.enter_context(mqplug.connect(url))

@@ -1,4 +1,4 @@
-"""A data source that yields one record batch over and over: what Spark itself takes for rows from Python."""
+"""A data source that yields one record batch repeatedly: the cost of rows from Python in Spark itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contests: what they compare, how they run, and their ratios. The sides take turns, so load slows all of them down."""
+"""Contests: their sides, their runs and their ratios. The sides take turns, so that load slows all of them down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import attrs
 class TimedMessages:
     """The seconds that each message took, returned by work that times each message.
 
-    ``paced`` means that the work paused between messages. Its wall time then says nothing, and p50 is used instead.
+    ``paced`` means that the work paused between messages. Its wall time is then meaningless, and p50 is used instead.
     """
 
     latencies_s: Sequence[float]
@@ -30,7 +30,7 @@ class TimedMessages:
 
 
 Work = Callable[[], int | TimedMessages]
-"""The timed part of a side. It returns how many messages it handled, or how long each took."""
+"""The timed part of a side. It returns the number of messages handled, or the time of each."""
 
 PrepareWork = Callable[[], AbstractContextManager[Work]]
 
@@ -43,7 +43,7 @@ def process_cpu_s() -> float:
 
 @attrs.frozen
 class Side:
-    """One of the programs that a contest compares. ``prepare`` sets up and cleans up, which is not timed."""
+    """One of the programs that a contest compares. ``prepare`` sets up and cleans up, untimed."""
 
     name: str
     words: str
@@ -54,12 +54,12 @@ class Side:
 class Contest:
     """Our side and one or more rivals that do the same work, with up to four kinds of aims.
 
-    ``max_added_cpu_us``: CPU time for each message above that of the first rival.
-    ``min_speed_ratios``: our speed as a share of that of each rival named.
+    ``max_added_cpu_us``: our CPU time for each message above the first rival's.
+    ``min_speed_ratios``: our speed as a share of each named rival's.
     ``min_cpu_ratios``: the same by CPU time, where a broker on the same machine disturbs the wall time.
     ``max_p50_us``: the median latency, where the work times each message.
 
-    ``cpu_time`` is the clock of CPU time, where that of this process does not see all of the work.
+    ``cpu_time`` is the clock of CPU time, where this process's own does not see all of the work.
     """
 
     name: str
@@ -103,12 +103,12 @@ class ContestResult:
         return statistics.median([other.cpu / our.cpu for our, other in self._paired(rival) if our.cpu] or [0.0])
 
     def best_ratio(self, rival: Side) -> float:
-        """Return the same ratio of the fastest turn of each side: those that the machine disturbed least."""
+        """Return the same ratio of the fastest turns, which the machine disturbed least."""
         ours, others = self.samples[self.contest.ours.name], self.samples[rival.name]
         return min(each.wall for each in others) / min(each.wall for each in ours)
 
     def added(self, rival: Side) -> tuple[float, float]:
-        """Return our additional CPU time in microseconds: the median of the rounds, and that of the best turns."""
+        """Return our additional CPU time in microseconds: the median of the rounds, and the difference of the best."""
         ours, others = self.samples[self.contest.ours.name], self.samples[rival.name]
         median = statistics.median(our.cpu - other.cpu for our, other in self._paired(rival))
         return median, min(each.cpu for each in ours) - min(each.cpu for each in others)

@@ -1,4 +1,4 @@
-"""Contests of what the core adds to a received message, compared with bare loops over the same columns."""
+"""Contests of the core's cost for a received message, compared with bare loops over the same columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contests of what the core adds to a sent message, compared with bare loops over the same driver."""
+"""Contests of the core's cost for a sent message, compared with bare loops over the same driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUE = b"x" * VALUE_BYTES
 
 
 class BareRecord:
-    """The minimum that a driver needs of a message being sent, and where the bare loop keeps its result."""
+    """The minimum that a driver needs of a message being sent. The bare loop keeps its result here."""
 
     __slots__ = ("headers", "key", "partition", "place", "timestamp", "topic", "value")
 

@@ -19,7 +19,7 @@ class BenchmarkFinding:
 
     @property
     def verdict(self) -> str:
-        """The limit and whether the value keeps it, in words; empty without a limit."""
+        """The limit, and whether the value keeps it; empty without a limit."""
         if self.most is None:
             return ""
         return f"at most {self.most:,g}: {'kept' if self.value <= self.most else 'NOT kept'}"

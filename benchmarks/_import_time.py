@@ -1,4 +1,4 @@
-"""The contests of getting started: fresh interpreters that import mqplug, connect, and show the command line's help."""
+"""The contests of startup: fresh interpreters that import mqplug, connect, and show the help of the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks._contests import Contest, Side, Work
 MAX_IMPORT_CPU_US = 20_000.0
 MAX_START_CPU_US = 150_000.0
 HELP = "from mqplug_cli import main; main()"
-VERBS = ("consume", "produce", "seek", "top", "verify")  # their help or their work has most to load
+VERBS = ("consume", "produce", "seek", "top", "verify")  # their help or work loads the most
 
 
 def import_contests() -> list[Contest]:
@@ -43,7 +43,7 @@ def _fresh(name: str, program: str, *arguments: str) -> Side:
 
 
 def _process(command: list[str]) -> Callable[[], AbstractContextManager[Work]]:
-    """Return the preparation of one process. It finds its modules compiled, as an installation leaves them."""
+    """Return the preparation of one process. Its modules are compiled, as in an installation."""
 
     @contextmanager
     def prepare() -> Iterator[Work]:

@@ -49,7 +49,7 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def litequeue(directory: Path, value: bytes, count: int, many: int, synchronous: str) -> Iterator[Work]:
-    """Prepare put, pop and done of litequeue: `many` puts in a transaction, each pop in one of its own."""
+    """Prepare put, pop and done of litequeue: `many` puts in one transaction, each pop in its own."""
     library: Any = importlib.import_module("litequeue")
     with TemporaryDirectory(dir=directory) as path, closing(library.LiteQueue(f"{path}/jobs.sqlite")) as jobs:
         jobs.conn.execute(f"PRAGMA synchronous={synchronous}")

@@ -18,7 +18,7 @@ POINTERS = ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_queue_new", "rd_kafka
 
 
 class CountingReader:
-    """A reader of all partitions of a topic, made of calls of librdkafka alone."""
+    """A reader of all partitions of a topic that only calls librdkafka."""
 
     def __init__(self, options: dict[str, str], topic: str, partitions: int) -> None:
         self._library = library = ctypes.CDLL(cimpl.__file__)  # the client's own copy
@@ -39,17 +39,17 @@ class CountingReader:
                 self._topic, ctypes.c_int32(partition), ctypes.c_int64(0), self._queue
             )
             assert started == 0
-        self._untouched = ctypes.CDLL(None).labs  # called with each message, and does nothing with it
+        self._untouched = ctypes.CDLL(None).labs  # called with each message, without any effect
 
     def first(self) -> None:
-        """Wait for the first message, and take it alone."""
+        """Wait for the first message, and take only that."""
         message = ctypes.c_void_p()
         taken = self._library.rd_kafka_consume_batch_queue(self._queue, FIRST_MS, ctypes.byref(message), 1)
         assert taken == 1
         self._library.rd_kafka_message_destroy(message)
 
     def count(self, messages: int) -> int:
-        """Return how many messages came, once there are this many."""
+        """Wait for this many messages, and return how many arrived."""
         count = 0
         while count < messages:
             came = self._library.rd_kafka_consume_callback_queue(self._queue, POLL_MS, self._untouched, None)

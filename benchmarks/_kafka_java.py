@@ -19,7 +19,7 @@ class JavaTools:
     def __init__(self, server: KafkaServer) -> None:
         self._server = server
         self.missing = ""
-        """Why the tools are missing; empty if they are there."""
+        """Why the tools are missing; empty if they are not."""
         try:
             server.tool("ProducerPerformance")
         except BrokerError as error:
@@ -50,4 +50,4 @@ class JavaTools:
         def prepare() -> Iterator[Work]:
             yield work
 
-        return (Side("java", f"Java's {tool}, a process of its own with the start of its JVM", prepare),)
+        return (Side("java", f"Java's {tool} in its own process, including the start of its JVM", prepare),)

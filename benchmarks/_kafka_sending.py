@@ -27,12 +27,12 @@ RawLoop = Callable[[Producer, str, bytes, int], int]
 
 
 def fill_topic(bootstrap: str, topic: str, load: Load) -> None:
-    """Produce the messages that the contests of consuming read, the batches to the partitions in turn."""
-    native = Producer({**PRODUCER_OPTIONS, "bootstrap.servers": bootstrap})
+    """Produce the messages that the contests of consuming read, in batches to the partitions in turn."""
+    producer = Producer({**PRODUCER_OPTIONS, "bootstrap.servers": bootstrap})
     for batch in range(load.batches):
         for number, value in enumerate(load.values):
-            native.produce(topic, value, b"key-%d" % (number % 100), batch % load.partitions)
-        native.flush()
+            producer.produce(topic, value, b"key-%d" % (number % 100), batch % load.partitions)
+        producer.flush()
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class SendLoad:
 
     @property
     def topic(self) -> str:
-        """The topic that the messages go to."""
+        """The topic that receives the messages."""
         return f"sink-{self.partitions}"
 
 
@@ -57,10 +57,10 @@ def sending_contests(clients: MeasuredClients, bootstrap: str, load: SendLoad, j
     def raw(name: str, words: str, loop: RawLoop, options: Mapping[str, Any] = PRODUCER_OPTIONS) -> Side:
         @contextmanager
         def prepare() -> Iterator[Work]:
-            native = Producer({**options, "bootstrap.servers": bootstrap})
-            native.produce(load.topic, value)
-            native.flush()
-            yield lambda: loop(native, load.topic, value, load.messages)
+            producer = Producer({**options, "bootstrap.servers": bootstrap})
+            producer.produce(load.topic, value)
+            producer.flush()
+            yield lambda: loop(producer, load.topic, value, load.messages)
 
         return Side(name, words, prepare)
 
@@ -91,12 +91,12 @@ def sending_contests(clients: MeasuredClients, bootstrap: str, load: SendLoad, j
     ]  # fmt: skip
 
 
-def _raw_submit(native: Producer, topic: str, value: bytes, messages: int) -> int:
+def _raw_submit(producer: Producer, topic: str, value: bytes, messages: int) -> int:
     for number in range(messages):
-        native.produce(topic, value)
+        producer.produce(topic, value)
         if number % BATCH_MESSAGES == 0:
-            native.poll(0)
-    native.flush()
+            producer.poll(0)
+    producer.flush()
     return messages
 
 
@@ -111,20 +111,20 @@ class _Offsets:
             self.kept.append(message.offset())
 
 
-def _raw_kept(native: Producer, topic: str, value: bytes, messages: int) -> int:
+def _raw_kept(producer: Producer, topic: str, value: bytes, messages: int) -> int:
     offsets = _Offsets()
     for number in range(messages):
-        native.produce(topic, value, on_delivery=offsets)
+        producer.produce(topic, value, on_delivery=offsets)
         if number % BATCH_MESSAGES == 0:
-            native.poll(0)
-    native.flush()
+            producer.poll(0)
+    producer.flush()
     return len(offsets.kept)
 
 
-def _raw_many(native: Producer, topic: str, value: bytes, messages: int) -> int:
+def _raw_many(producer: Producer, topic: str, value: bytes, messages: int) -> int:
     offsets = _Offsets()
     for _ in range(messages // BATCH_MESSAGES):
         for _ in range(BATCH_MESSAGES):
-            native.produce(topic, value, on_delivery=offsets)
-        native.flush()
+            producer.produce(topic, value, on_delivery=offsets)
+        producer.flush()
     return len(offsets.kept)

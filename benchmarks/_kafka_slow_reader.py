@@ -1,4 +1,4 @@
-"""A reader that takes one message now and then, a process of its own: ``python -m benchmarks._kafka_slow_reader``.
+"""A reader that takes a message now and then, in its own process: ``python -m benchmarks._kafka_slow_reader``.
 
 It prints one line of JSON: its peak memory in MiB, before it opened its consumer and after.
 """

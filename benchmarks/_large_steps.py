@@ -1,4 +1,4 @@
-"""Steps of rocksmq_large, each a process of its own: ``python -m benchmarks._large_steps STEP PATH COUNT``.
+"""Steps of rocksmq_large, each in its own process: ``python -m benchmarks._large_steps STEP PATH COUNT``.
 
 A step prints one line of JSON: its seconds, and its peak memory in MiB.
 """
@@ -24,7 +24,7 @@ StepFigures = dict[str, float]
 
 
 def write_store(path: str, batches: int) -> Iterator[StepFigures]:
-    """Write `batches` batches, report them, then write on until this process is killed."""
+    """Write `batches` batches, report them, and continue writing until this process is killed."""
     values = batch_values(MESSAGE_BYTES)
     with mqplug.connect("rocksmq", path=path) as mq:
         mq.create_topic(TOPIC, exist_ok=True)
@@ -107,7 +107,7 @@ STEPS: dict[str, Callable[[str, int], Iterator[StepFigures]]] = {
 
 
 def _warm_up() -> None:
-    """Import everything first: the memory of imports is not that of the store."""
+    """Import everything first, so that the memory of imports does not count as the store's."""
     with TemporaryDirectory() as path, mqplug.connect("rocksmq", path=path) as mq:
         mq.create_topic(TOPIC)
 

@@ -26,7 +26,7 @@ class Load:
 
     @property
     def name(self) -> str:
-        """The size and the number of partitions, as contest names have them."""
+        """The size and the number of partitions, for names of contests."""
         return f"{self.size} B, {self.partitions} partition{'s' * (self.partitions > 1)}"
 
     @property

@@ -1,4 +1,4 @@
-"""What users write to send and to receive, as the sides of mqplug that are measured."""
+"""The measured loops of mqplug: sending and receiving as users write it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from benchmarks._load import BATCH_MESSAGES
 
 
 def submit_all(out: mqplug.Producer, value: bytes, messages: int) -> int:
-    """Submit each message, and look at no result."""
+    """Submit each message, and ignore the results."""
     for _ in range(messages):
         out.submit(value)
     out.flush()
@@ -15,7 +15,7 @@ def submit_all(out: mqplug.Producer, value: bytes, messages: int) -> int:
 
 
 def submit_and_keep(out: mqplug.Producer, value: bytes, messages: int) -> int:
-    """Submit each message, keep its handle, and then look at all results."""
+    """Submit each message, keep its handle, and then read all results."""
     handles = [out.submit(value) for _ in range(messages)]
     return len([handle.result() for handle in handles])
 

@@ -1,4 +1,4 @@
-"""Processes below this one, as Linux lists them in ``/proc``: the CPU time that they used, and their peak memory."""
+"""Descendants of this process, as Linux lists them in ``/proc``: their CPU time and peak memory."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_CPU_FIELDS = slice(11, 15)  # user and system, its own and of children that it waited for; counted behind the name
+_CPU_FIELDS = slice(11, 15)  # user and system, its own and of reaped children; counted after the name
 _PARENT_FIELD = 1
 _KIB_PER_MIB = 1024.0
 
 
 def tree_cpu_s() -> float:
-    """Return the seconds of CPU time of this process and of all below it: each ended one counts with its parent."""
+    """Return the seconds of CPU time of this process and its descendants. An ended one counts with its parent."""
     stats = _all_stats()
     ticks = (sum(map(int, stats[process][_CPU_FIELDS])) for process in _tree(stats, os.getpid()) if process in stats)
     return sum(ticks) / _TICKS_PER_S
 
 
 def peaks_mib(command: str) -> list[float]:
-    """Return the peak resident memory of each process below this one whose command line has this text, in MiB."""
+    """Return the peak resident memory in MiB of each descendant whose command line contains this text."""
     peaks = []
     for process in _tree(_all_stats(), os.getpid()):
         with suppress(OSError):
@@ -32,7 +32,7 @@ def peaks_mib(command: str) -> list[float]:
 
 
 def _all_stats() -> dict[int, list[str]]:
-    """Return the fields of each process behind its name, which may have spaces."""
+    """Return the fields of each process after its name, which may contain spaces."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -14,7 +14,7 @@ from mqplug_devbrokers import PulsarServer
 TURN_TIMEOUT_S = 300
 SENT_MESSAGES = 200_000  # more than the other sides send, so that the start of the JVM weighs less
 UNLIMITED = str(10**7)  # messages a second
-DONE = "--- DONE "  # what the tool logs, some seconds before it ends
+DONE = "--- DONE "  # logged by the tool some seconds before it ends
 
 
 class JavaTools:
@@ -24,7 +24,7 @@ class JavaTools:
         self._server = server
         self._quick = quick
         self.missing = "" if shutil.which("java") else "java is not on the search path"
-        """Why the tools are missing; empty if they are there."""
+        """Why the tools are missing; empty if they are not."""
 
     def producing(self, topic: str, size: int) -> Sequence[Side]:
         """Return the rival that sends messages of one size in batches."""
@@ -46,11 +46,11 @@ class JavaTools:
             command = self._server.tool("perf", tool, "-u", self._server.service_url, *options())
             yield lambda: _run_until_done(command, messages)
 
-        return (Side("java", f"Java's pulsar-perf {tool}, a process of its own with the start of its JVM", prepare),)
+        return (Side("java", f"Java's pulsar-perf {tool} in its own process, including the start of its JVM", prepare),)
 
 
 def _run_until_done(command: Sequence[str], messages: int) -> int:
-    """Run the tool until it says that it is done: its report, ten seconds after its start, is not waited for."""
+    """Run the tool until it is done, without waiting for its report, ten seconds after its start."""
     lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None

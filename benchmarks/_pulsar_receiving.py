@@ -16,7 +16,7 @@ from benchmarks._contests import Contest, Side, Work
 from benchmarks._load import BATCH_MESSAGES, Load
 from benchmarks._measured_loops import receive_and_ack_each, receive_each, receive_values
 from benchmarks._pulsar_java import JavaTools
-from benchmarks._pulsar_sending import native_topic
+from benchmarks._pulsar_sending import partition_name
 
 TIMEOUT_MS = 30_000
 MEMBER_OPTIONS = {
@@ -49,10 +49,10 @@ def receiving_contests(clients: MeasuredClients, client: pulsar.Client, load: Lo
         @contextmanager
         def prepare() -> Iterator[Work]:
             start = pulsar.MessageId.earliest
-            native = client.create_reader(native_topic(topic), start, start_message_id_inclusive=True)
-            native.read_next(TIMEOUT_MS)
-            yield lambda: loop(native, messages - 1)
-            native.close()
+            consumer = client.create_reader(partition_name(topic), start, start_message_id_inclusive=True)
+            consumer.read_next(TIMEOUT_MS)
+            yield lambda: loop(consumer, messages - 1)
+            consumer.close()
 
         return Side("read_next", f"pulsar-client: {words}", prepare)
 
@@ -60,19 +60,19 @@ def receiving_contests(clients: MeasuredClients, client: pulsar.Client, load: Lo
         @contextmanager
         def prepare() -> Iterator[Work]:
             start = pulsar.InitialPosition.Earliest
-            native = client.subscribe(native_topic(topic), f"raw-{uuid4().hex}", initial_position=start, **options)
-            native.acknowledge(native.receive(TIMEOUT_MS))
-            yield lambda: loop(native, messages - 1)
-            native.unsubscribe()
+            consumer = client.subscribe(partition_name(topic), f"raw-{uuid4().hex}", initial_position=start, **options)
+            consumer.acknowledge(consumer.receive(TIMEOUT_MS))
+            yield lambda: loop(consumer, messages - 1)
+            consumer.unsubscribe()
 
         return Side(name, f"pulsar-client: {words}", prepare)
 
     def in_batches(words: str, work: Callable[[Iterator[list[Any]]], int]) -> list[Side]:
         policy = pulsar.ConsumerBatchReceivePolicy(BATCH_MESSAGES, -1, 100)
         return [
-            reader(f"1000 read_next(), {words}", lambda native, most: work(_read(native, most))),
+            reader(f"1000 read_next(), {words}", lambda client_reader, most: work(_read(client_reader, most))),
             member("batch_receive", f"batch_receive() of 1000, {words}",
-                   lambda native, most: work(_received(native, most)), batch_receive_policy=policy),
+                   lambda consumer, most: work(_received(consumer, most)), batch_receive_policy=policy),
         ]  # fmt: skip
 
     def contest(
@@ -88,7 +88,7 @@ def receiving_contests(clients: MeasuredClients, client: pulsar.Client, load: Lo
     acked = [
         member("receive", "mqplug's options: receive(), both read, acknowledge()", _raw_ack, **MEMBER_OPTIONS),
         member("as it comes", "its own options: receive(), both read, acknowledge()", _raw_ack),
-        *java.consuming(native_topic(topic), messages),
+        *java.consuming(partition_name(topic), messages),
     ]
     fields = "receive_many(1000): ids, keys, values, headers, times, attempts"
     return [

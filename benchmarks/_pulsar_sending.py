@@ -23,23 +23,23 @@ PRODUCER_OPTIONS = {
     "batching_max_publish_delay_ms": 2,
 }
 """The options that mqplug passes to pulsar-client."""
-UNBATCHED_SHARE = 10  # without batches, the client sends this much less in a turn: it is that much slower
+UNBATCHED_SHARE = 10  # without batches, the client is this much slower, and sends this much less in a turn
 RawLoop = Callable[[Any, bytes, int], int]
 
 
-def native_topic(topic: str, partition: int = 0) -> str:
+def partition_name(topic: str, partition: int = 0) -> str:
     """Return Pulsar's name of a partition."""
     return f"persistent://public/default/{topic}-partition-{partition}"
 
 
 def fill_topic(client: pulsar.Client, topic: str, load: Load) -> None:
     """Produce the messages that the contests of consuming read, as batches of up to 1000, flushed one by one."""
-    native = client.create_producer(native_topic(topic), **PRODUCER_OPTIONS)
+    producer = client.create_producer(partition_name(topic), **PRODUCER_OPTIONS)
     for _ in range(load.batches):
         for number, value in enumerate(load.values):
-            native.send_async(value, None, partition_key=f"key-{number % 100}")
-        native.flush()
-    native.close()
+            producer.send_async(value, None, partition_key=f"key-{number % 100}")
+        producer.flush()
+    producer.close()
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class SendLoad:
 
     @property
     def topic(self) -> str:
-        """The topic that the messages go to."""
+        """The topic that receives the messages."""
         return f"sink-{self.size}"
 
 
@@ -64,10 +64,10 @@ def sending_contests(clients: MeasuredClients, client: pulsar.Client, load: Send
     ) -> Side:
         @contextmanager
         def prepare() -> Iterator[Work]:
-            native = client.create_producer(native_topic(load.topic), **options)
-            native.send(value)
-            yield lambda: loop(native, value, load.messages // share)
-            native.close()
+            producer = client.create_producer(partition_name(load.topic), **options)
+            producer.send(value)
+            yield lambda: loop(producer, value, load.messages // share)
+            producer.close()
 
         return Side(name, words, prepare)
 
@@ -87,7 +87,7 @@ def sending_contests(clients: MeasuredClients, client: pulsar.Client, load: Send
             min_cpu_ratios=aims,
         )  # fmt: skip
 
-    tools = java.producing(native_topic(load.topic), load.size)
+    tools = java.producing(partition_name(load.topic), load.size)
     watched = rivals("send_async() with a callback that keeps the id", _raw_kept)
     many = rivals("1000 send_async() with that callback, then wait for the last report", _raw_many)
     return [
@@ -100,24 +100,24 @@ def sending_contests(clients: MeasuredClients, client: pulsar.Client, load: Send
     ]  # fmt: skip
 
 
-def _raw_submit(native: Any, value: bytes, messages: int) -> int:
+def _raw_submit(producer: Any, value: bytes, messages: int) -> int:
     for _ in range(messages):
-        native.send_async(value, None)
-    native.flush()
+        producer.send_async(value, None)
+    producer.flush()
     return messages
 
 
 class _Ids:
-    """A callback that keeps the ids. ``wait`` returns once all messages are reported as stored."""
+    """A callback that keeps the ids. ``wait`` waits until all messages are reported as stored."""
 
     def __init__(self, messages: int) -> None:
         self.kept: list[Any] = []
         self._messages = messages
         self._complete = Semaphore(0)
 
-    def __call__(self, result: Any, native_id: Any) -> None:
+    def __call__(self, result: Any, message_id: Any) -> None:
         if result == _pulsar.Result.Ok:
-            self.kept.append(native_id)
+            self.kept.append(message_id)
         if len(self.kept) == self._messages:
             self._complete.release()
 
@@ -125,18 +125,18 @@ class _Ids:
         assert self._complete.acquire(timeout=60)
 
 
-def _raw_kept(native: Any, value: bytes, messages: int) -> int:
+def _raw_kept(producer: Any, value: bytes, messages: int) -> int:
     ids = _Ids(messages)
     for _ in range(messages):
-        native.send_async(value, ids)
+        producer.send_async(value, ids)
     ids.wait()
     return len(ids.kept)
 
 
-def _raw_many(native: Any, value: bytes, messages: int) -> int:
+def _raw_many(producer: Any, value: bytes, messages: int) -> int:
     for _ in range(batches := max(1, messages // BATCH_MESSAGES)):
         ids = _Ids(BATCH_MESSAGES)
         for _ in range(BATCH_MESSAGES):
-            native.send_async(value, ids)
+            producer.send_async(value, ids)
         ids.wait()
     return batches * BATCH_MESSAGES

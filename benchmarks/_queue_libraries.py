@@ -21,17 +21,17 @@ class LibraryQueue(Protocol):
     """An open queue of a library."""
 
     def put(self, values: Sequence[bytes]) -> None:
-        """Store these values; they are safe when this returns."""
+        """Store these values. They are safe when this returns."""
         ...
 
     def take(self, count: int) -> int:
-        """Take `count` values out, and return how many came."""
+        """Take out up to `count` values, and return how many there were."""
         ...
 
 
 @attrs.frozen
 class QueueLibrary:
-    """A library, what it does in words, and how to open its queue in a directory with a ``synchronous`` of SQLite."""
+    """A library, a description of its calls, and a function to open its queue with a ``synchronous`` of SQLite."""
 
     name: str
     package: str

@@ -20,7 +20,7 @@ def describe_machine() -> str:
     return f"{versions}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
 
 
-UNITS = "Times in microseconds: median of the rounds (best round). CPU time is that of the whole process, all threads."
+UNITS = "Times in microseconds: median of the rounds (best round). CPU time covers all threads of the process."
 
 
 def print_contest(result: ContestResult) -> None:
@@ -55,7 +55,7 @@ def _times(result: ContestResult, side: Side) -> str:
 
 @attrs.frozen
 class JudgedAim:
-    """An aim in words, whether it was reached, and the rival that it is measured by."""
+    """An aim in words, whether it was reached, and the rival it is measured against."""
 
     words: str
     reached: bool

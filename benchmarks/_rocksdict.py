@@ -101,7 +101,7 @@ class PageAppender:
 
 
 def pages_of(values: Sequence[bytes]) -> list[PageBody]:
-    """Return the pages that the plugin would make of these values now."""
+    """Return the pages that the plugin would make from these values now."""
     if len(values) == 1:
         return [encode_single(_now(), None, values[0])]
     return page_bodies(PageColumns([_now()] * len(values), values))
@@ -138,7 +138,7 @@ def _tuples(base: int, page: Page) -> int:
     rows = zip(
         range(base, base + page.count), page.times(), page.keys(), page.values(), page.headers() or nothing, strict=True
     )
-    kept = list(rows)  # else each tuple is made in the memory of the last one, and no program could keep it
+    kept = list(rows)  # otherwise each tuple reuses the memory of the last one, which no program could keep
     for _, _, _, value, _ in kept:
         assert value
     return len(kept)

@@ -55,7 +55,7 @@ class BareCommitter:
         self._room.release(self._most)
 
     def close(self) -> None:
-        """Store what is left and release the database."""
+        """Store the remaining values and release the database."""
         self._stopping = True
         self._dirty.set()
         self._thread.join()

@@ -85,7 +85,7 @@ def _topic(number: int) -> str:
 
 
 def _settle() -> None:
-    """Wait until the background work of opening is done: it checks the retention of every topic once."""
+    """Wait until the background work of opening is done, which checks the retention of every topic once."""
     deadline, busy = Deadline(SETTLE_TIMEOUT_S), 1.0
     while busy > IDLE_CPU_SHARE and not deadline.expired:
         before = time.process_time()

@@ -1,4 +1,4 @@
-"""What the contests of Spark read and write: a RocksMQ store that another process owns, a Kafka broker, and rivals."""
+"""The peers of the Spark contests: a RocksMQ store that another process owns, a Kafka broker, and rivals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAST_OPTIONS = {
 
 @attrs.frozen
 class SparkPeer:
-    """Something that Spark reads or writes by its format and options."""
+    """A source or sink that Spark reads or writes by its format and options."""
 
     name: str
     words: str
@@ -66,7 +66,7 @@ class RunningKafka(Backend):
     """A broker of Kafka."""
 
     def fill(self, load: Load) -> str:
-        """Send the messages of a load as fast as the native client can."""
+        """Send the messages of a load as fast as the client can."""
         topic = f"full-{load.size}"
         self.client.create_topic(topic, partitions=load.partitions)
         fill_topic(self.peer.options["url"].removeprefix("kafka://"), topic, load)
@@ -75,7 +75,7 @@ class RunningKafka(Backend):
 
 @contextmanager
 def running_rocksmq() -> Iterator[Backend]:
-    """Yield a store that a process of its own owns, as ``mqplug rocksmq serve`` does."""
+    """Yield a store that a separate process owns, as with ``mqplug rocksmq serve``."""
     with TemporaryDirectory(prefix="rocksmq-") as path:
         command = [sys.executable, "-m", "mqplug_cli", "rocksmq", "serve", "--sync", "os", path]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
@@ -92,7 +92,7 @@ def running_rocksmq() -> Iterator[Backend]:
 
 @contextmanager
 def running_kafka() -> Iterator[tuple[RunningKafka, list[SparkPeer]]]:
-    """Yield a broker as mqplug reads it, and spark-sql-kafka on the same broker: by default and with fast options."""
+    """Yield a broker for mqplug, and spark-sql-kafka on the same broker: with its defaults and with fast options."""
     with KafkaServer() as server, mqplug.connect(server.url) as client:
         ours = SparkPeer("mqplug", "format('mqplug') on the same broker", "mqplug", {"url": server.url})
         plain = {"kafka.bootstrap.servers": server.bootstrap}
@@ -104,7 +104,7 @@ def running_kafka() -> Iterator[tuple[RunningKafka, list[SparkPeer]]]:
 
 
 def constant_peer(load: Load) -> SparkPeer:
-    """Return the source that yields one constant batch, with as many rows as a load has messages."""
+    """Return the source that yields one constant batch, with as many rows as the load has messages."""
     options = {"size": load.size, "rows": load.messages // PARTITIONS, "partitions": PARTITIONS}
     words = "a source of Python that yields one constant batch"
     return SparkPeer("constant", words, "constant", {name: str(each) for name, each in options.items()})

@@ -72,7 +72,7 @@ def reading_contests(
 
 
 def aims_of(kind: str, aims: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the aims of a kind of read: a count is to be ahead of the connector in both of its forms."""
+    """Return the aims of a kind of read. A count must be faster than both forms of the connector."""
     if kind == "to noop":
         return aims
     return {"connector": 1.0, "tuned": 1.0} if kind == "count()" else {}

@@ -1,4 +1,4 @@
-"""A Spark session for the contests: two cores, the connector's jars, and a place for what sides write."""
+"""A Spark session for the contests: two cores, the connector's jars, and a place for the sides' output."""
 
 from __future__ import annotations
 

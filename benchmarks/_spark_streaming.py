@@ -1,4 +1,4 @@
-"""Contests of streams in Spark: reading what is there, and the time from a send to the batch with the message."""
+"""Contests of streams in Spark: reading stored messages, and the time from a send to the batch with the message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchmarks._spark_backends import SparkPeer
 PACE_S = 0.02  # between two messages whose latency is measured
 ARRIVAL_S = 120.0  # for all of them to arrive; the first waits for the start of its query
 START_TRIES = 5
-_SPARK_GAVE_UP = "failed to connect back"  # within ten seconds, which a busy machine takes
+_SPARK_GAVE_UP = "failed to connect back"  # within ten seconds, too few for a busy machine
 
 
 def stream_frame(session: SparkSession, peer: SparkPeer, topic: str, start: str) -> DataFrame:
@@ -33,7 +33,7 @@ def stream_frame(session: SparkSession, peer: SparkPeer, topic: str, start: str)
 def available_now_contest(
     session: SparkSession, backend: str, topic: str, load: Load, peers: Sequence[SparkPeer]
 ) -> Contest:
-    """Return the contest of streams that read what is there and end. The start of the query is timed, too."""
+    """Return the contest of streams that read the stored messages and end. The start of the query is timed too."""
 
     def side(peer: SparkPeer) -> Side:
         @contextmanager
@@ -64,7 +64,7 @@ def available_now_contest(
 def latency_contest(
     session: SparkSession, backend: str, peers: Mapping[SparkPeer, mqplug.Client], messages: int
 ) -> Contest:
-    """Return the contest of latency: messages come one by one, and a query with the default trigger collects them."""
+    """Return the contest of latency: messages arrive one by one, and a query with the default trigger collects them."""
 
     def side(peer: SparkPeer, client: mqplug.Client) -> Side:
         @contextmanager
@@ -84,7 +84,7 @@ def latency_contest(
 
 
 class _Arrivals:
-    """When each message of a query was collected."""
+    """The times at which the messages of a query were collected."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -98,7 +98,7 @@ class _Arrivals:
             self._came.notify_all()
 
     def wait(self, messages: int) -> None:
-        """Wait until so many messages have come since the start of the query."""
+        """Wait until this many messages have arrived since the start of the query."""
         with self._came:
             assert self._came.wait_for(lambda: len(self.times) >= messages, ARRIVAL_S)
 

@@ -27,7 +27,7 @@ def parquet_of(session: SparkSession, load: Load, folder: Path) -> str:
 def writing_contest(
     session: SparkSession, backend: str, rows: str, load: Load, peers: Mapping[SparkPeer, mqplug.Client]
 ) -> Contest:
-    """Return the contest of writes of these Parquet files, each to a new topic; the first peer is ours."""
+    """Return the contest of writing these Parquet files, each time to a new topic. The first peer is ours."""
 
     def side(peer: SparkPeer, client: mqplug.Client) -> Side:
         @contextmanager

@@ -32,7 +32,7 @@ SELECT_ALL = "SELECT id, time, key, value FROM messages ORDER BY id"
 
 @contextmanager
 def writing(directory: Path, load: Load, origin: str, synchronous: str) -> Iterator[Work]:
-    """Prepare to insert values, perhaps from Arrow, batch by batch into a database of its own."""
+    """Prepare to insert values or Arrow arrays, batch by batch, into a new database."""
 
     def values() -> list[bytes]:
         found: list[bytes] = load.table.column("value").to_pylist() if origin == "arrow" else load.values
@@ -74,7 +74,7 @@ def open_database(directory: Path, synchronous: str) -> closing[sqlite3.Connecti
 
 
 def insert_one(database: sqlite3.Connection, value: bytes) -> None:
-    """Insert a row in a transaction of its own."""
+    """Insert a row in its own transaction."""
     database.execute(INSERT_MESSAGE, (0, time.time_ns() // 1_000_000, None, value))
 
 

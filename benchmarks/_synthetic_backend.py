@@ -1,6 +1,6 @@
-"""A backend that costs almost nothing, so that a contest over it measures the core.
+"""A backend that costs almost nothing, so that a contest on it measures the core.
 
-Its consumer returns columns that were made beforehand. Its producer reports each message as stored at once.
+Its consumer returns prepared columns. Its producer reports each message as stored at once.
 """
 
 from __future__ import annotations

@@ -52,11 +52,11 @@ def _row(result: BackendResult) -> str:
 
 
 def write_table_into(page: Path, run: str, table: str) -> None:
-    """Replace what stands between the marks of a page."""
+    """Replace the text between the marks of a page."""
     before, begin, rest = page.read_text().partition(TABLE_BEGIN)
     _, end, after = rest.partition(TABLE_END)
     if not begin or not end:
-        raise ValueError(f"{page} has no place for the table: put these lines into it:\n{TABLE_BEGIN}{TABLE_END}")
+        raise ValueError(f"{page} has no place for the table; add these lines to it:\n{TABLE_BEGIN}{TABLE_END}")
     page.write_text(f"{before}{begin}\n{table}\n{run}\n\n{end}{after}")
 
 
@@ -78,7 +78,7 @@ def results_as_data(results: Sequence[BackendResult]) -> list[dict[str, Any]]:
 
 
 def results_as_chart(results: Sequence[BackendResult], run: str) -> Chart:
-    """Return a chart: what is produced and consumed in a second, and the latencies."""
+    """Return a chart of the rates of producing and consuming, and of the latencies."""
     rows = [list(row) for _, row in groupby(results, key=lambda result: result.workload)]
     workloads = [row[0].workload for row in rows]
     return Chart(

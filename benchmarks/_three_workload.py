@@ -1,4 +1,4 @@
-"""The workload that all three backends get, over the same calls of mqplug: produce, consume, and a message's way."""
+"""The workload of all three backends, with the same calls of mqplug: produce, consume, and latency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks._load import BATCH_MESSAGES, batch_values
 from benchmarks._process_tree import tree_cpu_s
 
 CHUNK_BYTES = 1 << 20  # the clock is read after each chunk
-PACE_S = 0.004  # between two messages whose way is timed, so that none waits for another
+PACE_S = 0.004  # between two timed messages, so that none waits for another
 UNTIMED_SENDS = 10
 TIMEOUT_S = 60.0
 _CLOCK = Struct("<d")
@@ -41,7 +41,7 @@ class Workload:
 
 @attrs.frozen
 class Effort:
-    """How long a turn produces, and of how many messages it times the way."""
+    """How long a turn produces, and how many single messages it times."""
 
     produce_s: float
     timed_messages: int
@@ -49,7 +49,7 @@ class Effort:
 
 @attrs.frozen
 class Throughput:
-    """How many messages a step handled, its time, and the CPU time of all processes, that of a broker included."""
+    """The messages a step handled, its time, and the CPU time of all processes, including the broker."""
 
     messages: int
     wall_s: float
@@ -57,18 +57,18 @@ class Throughput:
 
     @property
     def per_s(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         return self.messages / self.wall_s
 
     @property
     def cpu_us(self) -> float:
-        """Microseconds of CPU for a message."""
+        """Microseconds of CPU per message."""
         return self.cpu_s / self.messages * 1e6
 
 
 @attrs.frozen
 class Turn:
-    """What one turn of one backend measured. A latency is from the call of ``send`` to the return of ``receive``."""
+    """The measurements of one turn of a backend. Latency is from the call of ``send`` to the return of ``receive``."""
 
     produce: Throughput
     consume: Throughput
@@ -85,22 +85,22 @@ class BackendResult:
 
     @property
     def produce_per_s(self) -> float:
-        """Messages produced a second: the median of the turns."""
+        """Messages produced per second: the median of the turns."""
         return statistics.median(turn.produce.per_s for turn in self.turns)
 
     @property
     def consume_per_s(self) -> float:
-        """Messages consumed a second: the median of the turns."""
+        """Messages consumed per second: the median of the turns."""
         return statistics.median(turn.consume.per_s for turn in self.turns)
 
     @property
     def produce_cpu_us(self) -> float:
-        """Microseconds of CPU for a produced message: the median of the turns."""
+        """Microseconds of CPU per produced message: the median of the turns."""
         return statistics.median(turn.produce.cpu_us for turn in self.turns)
 
     @property
     def consume_cpu_us(self) -> float:
-        """Microseconds of CPU for a consumed message: the median of the turns."""
+        """Microseconds of CPU per consumed message: the median of the turns."""
         return statistics.median(turn.consume.cpu_us for turn in self.turns)
 
     def latency_ms(self, part: float) -> float:
@@ -110,7 +110,7 @@ class BackendResult:
 
 
 def take_turn(mq: mqplug.Client, workload: Workload, effort: Effort) -> Turn:
-    """Run the workload once, over a topic of its own."""
+    """Run the workload once, on a new topic."""
     topic = f"three-{uuid4().hex}"
     mq.create_topic(topic, partitions=workload.partitions)
     try:
@@ -148,7 +148,7 @@ def _consume(mq: mqplug.Client, topic: str, messages: int) -> Throughput:
 
 
 def _latencies(mq: mqplug.Client, out: mqplug.Producer, topic: str, workload: Workload, effort: Effort) -> list[float]:
-    """Send messages that tell when, to the partitions in turn, to a thread that blocks in ``receive``."""
+    """Send messages with their time, to the partitions in turn, to a thread that blocks in ``receive``."""
     latencies: list[float] = []
     messages = UNTIMED_SENDS + effort.timed_messages
     padding = bytes(max(0, workload.size - _CLOCK.size))

@@ -1,7 +1,7 @@
 """Processes of the wake-up contests: ``python -m benchmarks._wakeup_roles ROLE PATH``.
 
-Each prints a line when it is ready. A message is the time at which it was sent, by the clock that the processes of a
-host share.
+Each prints a line when it is ready. A message contains the time at which it was sent, by the clock that the processes
+of a host share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import mqplug
 
 TOPIC = "wakeups"
 TIMESTAMP = Struct("<d")
-PAUSE_BEFORE_SEND_S = 0.0005  # by then the receiver is blocked
+PAUSE_BEFORE_SEND_S = 0.0005  # the receiver is blocked by then
 
 
 def timestamp_now() -> bytes:
@@ -54,7 +54,7 @@ def run_bare_sender(path: str) -> None:
 
 
 def run_relay(path: str) -> None:
-    """Relay the bytes of one process to another: the minimum that a server between them does."""
+    """Relay the bytes of one process to another: the minimum work of a server between them."""
     ends: dict[bytes, socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)

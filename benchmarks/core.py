@@ -1,4 +1,4 @@
-"""The suite of the core alone, over a backend that costs almost nothing, compared with bare loops."""
+"""The suite of the core, on a backend that costs almost nothing, compared with bare loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suite of Kafka: mqplug compared with confluent-kafka, same settings and fields, on a broker of its own."""
+"""The suite of Kafka: mqplug compared with confluent-kafka, with the same settings and fields, on its own broker."""
 
 from __future__ import annotations
 

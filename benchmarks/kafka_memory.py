@@ -1,4 +1,4 @@
-"""The suite of a slow reader: how much memory it takes while far more messages than it prefetches lie behind."""
+"""The suite of a slow reader: its memory while far more messages are stored than it prefetches."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _GIB_BYTES = 1 << 30
 
 
 def findings(*, gib: float, quick: bool) -> Iterator[BenchmarkFinding]:
-    """Yield what a slow reader added to its memory, with one partition behind it and with four."""
+    """Yield the memory that a slow reader of one partition and of four adds."""
     batches = max(1, int(gib * _GIB_BYTES) // (MESSAGE_BYTES * BATCH_MESSAGES))
     with KafkaServer() as server, mqplug.connect(server.url) as mq:
         for partitions in (1, 4):
-            topic = f"behind-{partitions}"
+            topic = f"slow-{partitions}"
             mq.create_topic(topic, partitions=partitions)
             fill_topic(server.bootstrap, topic, Load(MESSAGE_BYTES, partitions, batches))
             done = subprocess.run([*_READER, server.url, topic], check=True, stdout=subprocess.PIPE, text=True)

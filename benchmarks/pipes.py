@@ -1,4 +1,4 @@
-"""The suite of pipes: ``mqplug produce`` and ``consume`` beside kcat, each a process at a pipe, on one Kafka topic."""
+"""The suite of pipes: ``mqplug produce`` and ``consume`` beside kcat, each in a process at a pipe, on a Kafka topic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
     if shutil.which("kcat") is None:
         raise SystemExit("this suite needs kcat: apt-get install kcat")
     with TemporaryDirectory() as cache, KafkaServer() as server, mqplug.connect(server.url) as mq:
-        # As an installation leaves them, modules are found compiled.
+        # Modules are compiled, as in an installation.
         os.environ.update(PYTHONPYCACHEPREFIX=cache, PYTHONDONTWRITEBYTECODE="")
         found = [_start(server, mq)]
         for size, messages in LOADS:
@@ -57,7 +57,7 @@ def _contests(server: KafkaServer, mq: mqplug.Client, size: int, messages: int) 
 
 
 def _start(server: KafkaServer, mq: mqplug.Client) -> Contest:
-    """Return the contest of an empty topic: what every other one has in it, too."""
+    """Return the contest of an empty topic: the cost that every other contest includes."""
     mq.create_topic("empty")
     commands = [_ours("consume", server.url, "empty"), _kcat("-C", server.bootstrap, "empty")]
     sides = [_side(command, partial(_start_and_end, command)) for command in commands]
@@ -107,7 +107,7 @@ def _start_and_end(command: list[str]) -> int:
 
 
 def _read(command: list[str], messages: int) -> int:
-    """Read what a process writes to a pipe, and count the lines."""
+    """Read the output of a process from a pipe, and count the lines."""
     count = 0
     with TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, bufsize=0) as process:
         assert process.stdout is not None
@@ -133,4 +133,4 @@ def _side(command: list[str], work: Work) -> Side:
 
     name = "kcat" if command[0] == "kcat" else "mqplug"
     verb = f"kcat {command[1]}" if name == "kcat" else f"mqplug {command[3]}"
-    return Side(name, f"{verb}, a process of its own with its start", prepare)
+    return Side(name, f"{verb} in its own process, including its start", prepare)

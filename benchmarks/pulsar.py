@@ -1,4 +1,4 @@
-"""The suite of Pulsar: mqplug compared with pulsar-client, same settings and fields, on a broker of its own."""
+"""The suite of Pulsar: mqplug compared with pulsar-client, with the same settings and fields, on its own broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suite of many partitions of Pulsar: what a reader of 64 costs, while it waits and while it reads."""
+"""The suite of many partitions of Pulsar: the cost of a reader of 64, while it waits and while it reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mqplug_devbrokers import PulsarServer
 PARTITIONS = 64
 MESSAGE_BYTES = 1024
 IDLE_S = 10.0
-READS = 3  # of which the best counts
+READS = 3  # the best one counts
 MAX_IDLE_PERCENT, MAX_ADDED_MIB, MAX_CPU_RATIO = 1.0, 64.0, 1.5
 _GIB_BYTES = 1 << 30
 
@@ -31,7 +31,7 @@ def findings(*, gib: float, quick: bool) -> Iterator[BenchmarkFinding]:
             _fill(mq, partitions, batches)
         mq.create_topic("idle", partitions=PARTITIONS)
         with mq.consumer(_topic(1), start=mqplug.EARLIEST) as consumer:
-            consumer.receive(30)  # what the first reader loads is not counted
+            consumer.receive(30)  # warm up: the modules of the first reader do not count
         yield from _idle(mq, 1.0 if quick else IDLE_S)
         one, many = (min(_read(mq, each, batches) for _ in range(READS)) for each in (1, PARTITIONS))
         yield BenchmarkFinding("reading one partition: CPU for a message", one, "us")

@@ -16,12 +16,12 @@ from benchmarks._load import BATCH_MESSAGES, Load, loads
 
 TOPIC = "messages"
 SYNCS = {"os": ("NORMAL", 6), "always": ("FULL", 4)}
-"""For each ``sync`` of RocksMQ: the ``synchronous`` of sqlite, and the speed ratio to reach against it."""
+"""For each ``sync`` of RocksMQ: the ``synchronous`` of sqlite, and the aim for the ratio of speeds."""
 
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """Yield the contests. Each turn that writes has a directory of its own; those that read share one, filled once."""
+    """Yield the contests. Each turn that writes has its own directory; those that read share one, filled once."""
     if missing := _queue_libraries.missing():
         print(f"not installed, so omitted: {', '.join(missing)}")
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
@@ -70,7 +70,7 @@ ORIGINS = {
         "the same, from to_pylist() of a RecordBatch",
     ),
 }
-"""For each origin of the values: what mqplug, the bare program and sqlite write."""
+"""For each origin of the values: how mqplug, the bare program and sqlite write."""
 
 
 def _queue_rivals(directory: Path, load: Load, synchronous: str) -> Iterator[Side]:

@@ -1,4 +1,4 @@
-"""The suite of RocksMQ stages and ingests, compared with sending the same, and with a bare rocksdict program."""
+"""The suite of RocksMQ stages and ingests, compared with sending the same messages and a bare rocksdict program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPIC = "messages"
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """Yield the contests. Each turn has a directory of its own."""
+    """Yield the contests. Each turn has its own directory."""
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
@@ -45,7 +45,7 @@ def _writing(directory: Path, load: Load, form: str) -> Contest:
 
 
 def _ingesting(directory: Path, load: Load) -> Contest:
-    """Return the contest of the ingest alone: the part of the owner, which need not be the process that stages."""
+    """Return the contest of only the ingest, the owner's part; another process may stage."""
     return Contest(
         name=f"rocksmq: ingest alone, {load.name}",
         ours=Side("mqplug", "ingest", partial(_ingest_alone, directory, load)),
@@ -111,7 +111,7 @@ def _send(directory: Path, load: Load, form: str) -> Iterator[Work]:
 
 @contextmanager
 def _bare(directory: Path, load: Load) -> Iterator[Work]:
-    """Prepare to create and ingest a table file of pages, without partitions, index, file checksum or ingest mark."""
+    """Prepare to create and ingest a table file of pages without partitions, index, file checksum or ingest mark."""
     with TemporaryDirectory(dir=directory) as path:
         database = _rocksdict.open_database(Path(path))
         file, turns = str(Path(path) / "staged.sst"), count()

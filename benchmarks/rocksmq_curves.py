@@ -13,7 +13,7 @@ from benchmarks._contests import Contest, Side, Work
 from benchmarks._sized_stores import SizedStore, StoreSize, open_sized_store
 
 MIN_SPEED_RATIO = 0.5
-"""The speed that a query must keep in the largest store, as a share of that in the smallest."""
+"""The speed that a query must keep in the largest store, as a share of its speed in the smallest."""
 
 
 @contextmanager
@@ -83,4 +83,4 @@ QUERIES = {
     "seek to a time": _seek_time,
     "seek to the last ten": _seek_end,
 }
-"""The measured queries, each of a random topic, position or time."""
+"""The measured queries, each for a random topic, position or time."""

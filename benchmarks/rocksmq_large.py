@@ -48,7 +48,7 @@ def _run_step(step: str, path: str, count: int) -> StepFigures:
 
 
 def _kill_after_output(step: str, path: str, count: int) -> StepFigures:
-    """Run a step, and kill it while it goes on writing after its line of output."""
+    """Run a step, and kill it while it is still writing after its line of output."""
     with subprocess.Popen([*_STEP, step, path, str(count)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         line = process.stdout.readline()

@@ -20,7 +20,7 @@ JOBS_AT_ONCE = 100
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """Yield the contests. Each turn has a directory of its own; rivals that are not installed are omitted."""
+    """Yield the contests. Each turn has its own directory; rivals that are not installed are omitted."""
     one, many = (100, 1_000) if quick else (500, 5_000)
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)

@@ -26,7 +26,7 @@ SENDS_PER_THREAD = {"always": {1: 1000, 16: 300, 64: 150}, "os": {1: 10_000, 16:
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """Yield the contests. Each turn has a directory of its own."""
+    """Yield the contests. Each turn has its own directory."""
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
@@ -65,8 +65,8 @@ def _send(directory: Path, sync: str, run: partial[TimedMessages]) -> Iterator[W
 @contextmanager
 def _bare(directory: Path, sync: str, run: partial[TimedMessages]) -> Iterator[Work]:
     if sync == "always":
-        with open_committer(directory, sync=True) as native:
-            yield lambda: run(native.send)
+        with open_committer(directory, sync=True) as committer:
+            yield lambda: run(committer.send)
     else:
         with open_writer(directory) as write:
             yield lambda: run(write)
@@ -116,9 +116,9 @@ def _submit(directory: Path, sync: str, values: list[bytes]) -> Iterator[Work]:
 def _submit_bare(directory: Path, sync: str, values: list[bytes]) -> Iterator[Work]:
     def work() -> int:
         for value in values:
-            native.submit(value)
-        native.flush()
+            committer.submit(value)
+        committer.flush()
         return len(values)
 
-    with open_committer(directory, sync=sync == "always", most=OUTSTANDING_MESSAGES) as native:
+    with open_committer(directory, sync=sync == "always", most=OUTSTANDING_MESSAGES) as committer:
         yield work

@@ -57,7 +57,7 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
 
 
 TIMED_FROM = {"send is called": None, "send has returned": 100}
-"""When timing begins within one process, and the most that p50 may be in microseconds."""
+"""When timing begins within one process, and the upper limit of p50 in microseconds."""
 
 
 def _within(directory: Path, count: int, begin: str) -> Contest:
@@ -145,7 +145,7 @@ def _by_socket(directory: Path, count: int, relay: str) -> Iterator[Work]:
 
 @contextmanager
 def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start another process, wait for its line that says it is ready, and kill it after the block."""
+    """Start another process, wait until it prints that it is ready, and kill it after the block."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         try:
             assert process.stdout

@@ -17,7 +17,7 @@ from benchmarks._spark_streaming import available_now_contest, latency_contest
 from benchmarks._spark_writing import parquet_of, writing_contest
 
 READ_BATCHES = {128: 4000, 1024: 1600}
-"""How many thousand rows of each size the contests read."""
+"""The number of thousand rows of each size that the contests read."""
 WRITTEN_BATCHES = {128: 1000, 1024: 400}
 PACED_MESSAGES = 200
 

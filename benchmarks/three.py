@@ -1,4 +1,4 @@
-"""One workload over RocksMQ, Kafka and Pulsar, which take turns in one run."""
+"""One workload on RocksMQ, Kafka and Pulsar, which take turns in one run."""
 
 from __future__ import annotations
 
