@@ -1,4 +1,4 @@
-"""Compose files as Compose reads them: variables filled in, and a second file laid over the first."""
+"""Compose files as Compose reads them: variables filled in, and a second file merged into the first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEPLOY = Path(__file__).parents[1]
 
 
 class Replacing(list[Any]):
-    """A list that replaces one of an earlier file, instead of being added to it."""
+    """A list that replaces that of an earlier file instead of extending it."""
 
 
 class Loader(yaml.SafeLoader):
@@ -24,7 +24,7 @@ VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 
 
 def load_compose(*names: str, **variables: str) -> dict[str, Any]:
-    """Return the files of deploy/ with these names as one, with these variables."""
+    """Return these files of deploy/ merged into one, with these variables."""
     merged: dict[str, Any] = {}
     for name in names:
         text = VARIABLE.sub(lambda match: _filled_in(match, variables), (DEPLOY / name).read_text())
@@ -33,12 +33,12 @@ def load_compose(*names: str, **variables: str) -> dict[str, Any]:
 
 
 def environment(service: dict[str, Any]) -> dict[str, str]:
-    """Return the environment of a service, as its program gets it."""
+    """Return the environment of a service as its program sees it."""
     return {name: str(value) for name, value in service["environment"].items()}
 
 
 def kafka_properties(given: dict[str, str]) -> dict[str, str]:
-    """Return the settings that Kafka's image makes of its environment."""
+    """Return the settings that Kafka's image derives from its environment."""
     names = {name: name.removeprefix("KAFKA_").lower() for name in given if name.startswith("KAFKA_")}
     return {
         name.replace("_", ".").replace("...", "-").replace("..", "_"): given[variable]

@@ -1,4 +1,4 @@
-"""Fills the disk of a host, and carries out the page's steps: `python full_disk_program.py ROOT`, on a small disk."""
+"""Fills the disk of a host, and runs the page's steps: `python full_disk_program.py ROOT`, on a small disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEND_S = 30.0
 
 
 def fill(out: mqplug.Producer) -> int:
-    """Send to two topics until the disk is full, and return how many messages each has."""
+    """Send to two topics until the disk is full, and return the number of messages of each."""
     sent = 0
     try:
         while True:
@@ -39,7 +39,7 @@ def send_again(out: mqplug.Producer) -> mqplug.MessageId:
 
 
 def main(root: Path) -> None:
-    """Print what the page promises, as far as it holds."""
+    """Print whether the promises of the page hold."""
     host = Host(root)
     try:
         host.start()

@@ -1,4 +1,4 @@
-"""The nodes of the compose files as processes, from the jars of devbrokers: with their settings, at other addresses."""
+"""The nodes of the compose files as processes, from the jars of devbrokers: same settings, other addresses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class KafkaProcesses:
         return [re.findall(rf"{listener}://([^,]+)", each)[0] for each in advertised]
 
     def start(self, *names: str) -> None:
-        """Start nodes, at first formatted as the image does it."""
+        """Start nodes, formatted first as the image does it."""
         for name in names or self.nodes:
             config = self.root / f"{name}.properties"
             config.write_text("".join(f"{key}={value}\n" for key, value in self._properties[name].items()))
@@ -68,7 +68,7 @@ class KafkaProcesses:
             self.kill(name)
 
     def carry_out(self, line: str) -> str:
-        """Carry out a command of the page, which runs one of Kafka's tools in a container."""
+        """Run a command of the page, which calls one of Kafka's tools in a container."""
         words = shlex.split(line)
         assert words[:4] == ["docker", "compose", "exec", "kafka-1"], line
         command = [*tool_command("", ())[:-1], TOOLS[Path(words[4]).name]]

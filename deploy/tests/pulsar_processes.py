@@ -48,7 +48,7 @@ class PulsarProcesses:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start all services in the order of the file, each when what it depends on is there."""
+        """Start all services in the order of the file, each after its dependencies."""
         self._run("zookeeper", "org.apache.zookeeper.server.quorum.QuorumPeerMain", self._zookeeper_file())
         self._wait("zookeeper", self._zookeeper)
         self._describe_cluster()
@@ -82,7 +82,7 @@ class PulsarProcesses:
         return text
 
     def carry_out(self, line: str) -> str:
-        """Carry out a command of the page, which runs one of Pulsar's tools in the broker's container."""
+        """Run a command of the page, which calls one of Pulsar's tools in the broker's container."""
         words = shlex.split(self.here(line))
         assert words[:4] == ["docker", "compose", "exec", "broker"], line
         if words[4:6] == ["bin/pulsar", "tokens"]:
@@ -152,7 +152,7 @@ class PulsarProcesses:
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def _wait(self, name: str, port: int) -> None:
-        """Wait until a service that runs listens."""
+        """Wait until a running service listens."""
         end = time.monotonic() + START_S
         while True:
             assert self._processes[name].poll() is None, (self.root / f"{name}.log").read_text()[-2000:]

@@ -1,4 +1,4 @@
-"""A host as docs/deploy.md sets it up, in a folder, where the service and the page's steps run."""
+"""A host in a folder, set up as in docs/deploy.md, where the service and the page's steps run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_S = 60
 
 
 def read_unit(path: Path = UNIT) -> ConfigParser:
-    """Read a unit. A line that is no setting, and a setting that is given twice, are errors."""
+    """Read a unit. A line that is not a setting, and a repeated setting, are errors."""
     unit = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=True)
     unit.optionxform = str
     unit.read_string(path.read_text())
@@ -29,12 +29,12 @@ def read_unit(path: Path = UNIT) -> ConfigParser:
 
 
 class Host:
-    """A host below a folder. Each path of the unit and of the page lies in it, and everybody is one user."""
+    """A host in a folder. Each path of the unit and of the page lies in it, and all users are the same."""
 
     def __init__(self, root: Path) -> None:
         self.store = root / "lib/store"
         self.upgrades = 0
-        self._sockets = tempfile.TemporaryDirectory(prefix="mq-")  # such a path has to be short
+        self._sockets = tempfile.TemporaryDirectory(prefix="mq-")  # paths of sockets must be short
         self._paths = {
             "/var/lib/mqplug": str(root / "lib"),
             "/var/backups/mqplug": str(root / "backups"),
@@ -43,7 +43,7 @@ class Host:
         }
         for folder in ("lib", "backups"):
             (root / folder).mkdir(mode=0o700)
-        os.environ["XDG_RUNTIME_DIR"] = self._sockets.name  # as the units of the programs say
+        os.environ["XDG_RUNTIME_DIR"] = self._sockets.name  # as in the units of the programs
         self.service: subprocess.Popen[str] | None = None
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Host:
         self._sockets.cleanup()
 
     def start(self) -> str:
-        """Start the service as systemd would, and return what it reports when it is ready."""
+        """Start the service as systemd would, and return its report of being ready."""
         unit = read_unit()["Service"]
         assert unit["Type"] == "notify"
         variable, _, value = self.here(unit["Environment"]).partition("=")
@@ -79,7 +79,7 @@ class Host:
         return self._end(signal.SIGKILL)
 
     def carry_out(self, name: str) -> str:
-        """Carry out the steps of the page, each of which has to succeed, and return what they print."""
+        """Run the steps of the page, each of which must succeed, and return their output."""
         return "".join(map(self._step, steps(name)))
 
     def here(self, text: str) -> str:

@@ -20,19 +20,19 @@ OF_ITS_PLACE = {
     "node.id", "controller.quorum.voters", "listeners", "advertised.listeners", "listener.security.protocol.map",
     "inter.broker.listener.name", "log.dirs",
 }  # fmt: skip
-"""Settings that are each node's own, or name addresses and folders."""
+"""Settings of a single node, and settings with addresses and folders."""
 FOR_TESTS = {
     # Small, and quick to start.
     "num.partitions", "offsets.topic.num.partitions", "transaction.state.log.num.partitions",
     "share.coordinator.state.topic.num.partitions", "num.network.threads", "num.io.threads", "background.threads",
     "num.recovery.threads.per.data.dir", "log.cleaner.dedupe.buffer.size", "log.cleaner.threads",
-    # Quick to notice what happened, or when a test is to see it.
+    # Quick to notice events, or only when a test wants it.
     "group.initial.rebalance.delay.ms", "group.min.session.timeout.ms", "group.consumer.min.session.timeout.ms",
     "group.consumer.min.heartbeat.interval.ms", "group.consumer.session.timeout.ms",
     "group.consumer.heartbeat.interval.ms", "broker.session.timeout.ms", "broker.heartbeat.interval.ms",
     "controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms",
     "controller.quorum.election.backoff.max.ms", "replica.lag.time.max.ms", "auto.leader.rebalance.enable",
-    # Retention when a test says so.
+    # Retention at the time a test chooses.
     "log.retention.ms", "log.retention.check.interval.ms", "log.initial.task.delay.ms", "log.segment.delete.delay.ms",
     "log.cleaner.backoff.ms",
 }  # fmt: skip
@@ -52,7 +52,7 @@ def recipe(tmp_path_factory):
 
 @pytest.mark.parametrize("node", ["kafka-1", "kafka-2", "kafka-3"])
 def test_the_settings_are_those_of_devbrokers(recipe, node):
-    """Each setting of the recipe is in the compose file, but for those that suit tests alone; and there is no other."""
+    """The compose file has exactly the settings of the recipe, except those that only suit tests."""
     settings = kafka_properties(environment(load_compose(FILES[0], **VARIABLES)["services"][node]))
     assert {key: value for key, value in settings.items() if key not in OF_ITS_PLACE} == {
         key: value for key, value in recipe.items() if key not in OF_ITS_PLACE | FOR_TESTS
@@ -102,7 +102,7 @@ def kafka(tmp_path):
 @pytest.mark.night
 @pytest.mark.timeout(400)  # a dozen processes of Java start one after the other, each with a deadline
 def test_a_secured_cluster_outlives_a_node(kafka, monkeypatch):
-    """Users, rights and configuration are as the page says; a send succeeds and outlives it when a node dies."""
+    """Users, rights and configuration are as the page says; when a node dies, sends succeed and messages survive."""
     monkeypatch.setenv("ORDERS_PASSWORD", "s3cret")
     with mqplug.connect("kafka", servers=kafka.address("INTERNAL"), timeout=60) as admin:
         admin.create_topic("orders", partitions=3)
@@ -134,7 +134,7 @@ def configuration(kafka):
 
 
 def wait_until_granted(kafka):
-    """Wait until each node grants what the last step gave: its tool returns when the controller has stored it."""
+    """Wait until each node applies the rights of the last step: its tool returns once the controller has them."""
     from mqplug_devbrokers._kafka_wire import AclRule, KafkaWire
 
     for address in kafka.address("INTERNAL"):

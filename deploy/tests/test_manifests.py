@@ -33,7 +33,7 @@ def of_kind(path: Path, kind: str):
 
 @pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
 def test_compose_files_follow_the_specification(path: Path):
-    """A compose file follows the schema of the Compose specification, without a field of its own."""
+    """A compose file follows the schema of the Compose specification, without other fields."""
     schema = json.loads(files("check_jsonschema").joinpath("builtin_schemas/vendor/compose-spec.json").read_text())
     found = load_compose(path.name, **VARIABLES)
     jsonschema.Draft7Validator(schema).validate(found)
@@ -50,7 +50,7 @@ def test_manifests_follow_the_schemas_of_kubernetes(path: Path, version: str):
 
 @pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.name)
 def test_selectors_choose_the_pods(path: Path):
-    """Whatever selects pods selects those of the same file."""
+    """Selectors choose the pods of the same file."""
     text = path.read_text()
     for each in manifests(path):
         if each["kind"] in {"StatefulSet", "Deployment"}:
@@ -60,7 +60,7 @@ def test_selectors_choose_the_pods(path: Path):
 
 
 def test_kafka_has_the_same_settings_on_kubernetes():
-    """The nodes on Kubernetes have the settings of the compose file, but for addresses and folders."""
+    """The nodes on Kubernetes have the settings of the compose file, except addresses and folders."""
     of_its_place = {"node.id", "controller.quorum.voters", "listeners", "advertised.listeners", "log.dirs"}
     compose = kafka_properties(environment(load_compose("kafka.compose.yaml", **VARIABLES)["services"]["kafka-1"]))
     pod = of_kind(DEPLOY / "kafka.kubernetes.yaml", "StatefulSet")["spec"]["template"]["spec"]
@@ -76,7 +76,7 @@ def test_kafka_has_the_same_settings_on_kubernetes():
 
 
 def test_the_data_of_kafka_survive_a_pod():
-    """Each node has a volume of its own, and keeps its log in it."""
+    """Each node keeps its log in its own volume."""
     found = of_kind(DEPLOY / "kafka.kubernetes.yaml", "StatefulSet")["spec"]
     (container,) = found["template"]["spec"]["containers"]
     (mount,) = container["volumeMounts"]
@@ -86,7 +86,7 @@ def test_the_data_of_kafka_survive_a_pod():
 
 
 def test_the_pulsar_has_the_settings_that_promises_rest_on():
-    """The broker and the bookies have those settings of devbrokers' Pulsar that what clients are promised rests on."""
+    """The broker and the bookies have the settings of devbrokers' Pulsar on which the promises to clients rest."""
     from mqplug_devbrokers import PulsarServer
     from mqplug_devbrokers._tools import template
 
@@ -109,7 +109,7 @@ def test_the_pulsar_has_the_settings_that_promises_rest_on():
 
 @pytest.mark.parametrize(("kind", "service"), [("bookie", "bookie-1"), ("broker", "broker")])
 def test_pulsar_has_the_same_settings_on_kubernetes(kind: str, service: str):
-    """A bookie and a broker on Kubernetes have the settings of the compose file, but for addresses and memory."""
+    """A bookie and a broker on Kubernetes have the settings of the compose file, except addresses and memory."""
     of_its_place = {"advertisedAddress", "PULSAR_MEM", "NAMESPACE"}
     compose = environment(load_compose("pulsar.compose.yaml")["services"][service])
     sets = [each for each in manifests(DEPLOY / "pulsar.kubernetes.yaml") if each["kind"] == "StatefulSet"]
@@ -130,7 +130,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def test_the_image_installs_what_there_is():
-    """The image installs distributions of this repository, with extras that they have, and runs as a plain user."""
+    """The image installs distributions of this repository with existing extras, and runs as a plain user."""
     done = dict(instructions())
     assert [name for name, _ in instructions()] == ["FROM", "RUN", "ENV", "USER", "WORKDIR", "ENTRYPOINT", "CMD"]
     wanted = re.findall(r"(mqplug[\w-]*)(?:\[([\w,]+)\])?\"?(?= )", done["RUN"].partition("pip install")[2])

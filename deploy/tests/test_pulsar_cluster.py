@@ -13,7 +13,7 @@ FILES = ("pulsar.compose.yaml", "pulsar-secured.compose.yaml")
 
 
 def test_the_secured_settings_are_those_of_devbrokers(tmp_path):
-    """The secured broker has each setting of mqplug's own tests but that for passwords, at its place and port."""
+    """The secured broker has each setting of mqplug's own tests except passwords, with its own paths and ports."""
     from mqplug_devbrokers._pulsar_security import SecuredPulsar
 
     tested = SecuredPulsar(PulsarSecurity(authorize=True), tmp_path, {}, ()).settings()
@@ -45,7 +45,7 @@ def pulsar(tmp_path):
 @pytest.mark.night
 @pytest.mark.timeout(400)  # ten processes of Java start one after the other, each with a deadline
 def test_a_secured_cluster_outlives_a_bookie(pulsar):
-    """Roles, tokens and configuration are as the page says; a topic goes on when a bookie dies, and loses nothing."""
+    """Roles, tokens and configuration are as the page says; a topic survives the death of a bookie without loss."""
     administrator = {"service_url": "pulsar://localhost:6650", "admin_url": "http://localhost:8080"}
     addresses = {name: pulsar.here(url) for name, url in administrator.items()}
     with mqplug.connect("pulsar", **addresses, token_file=str(pulsar.secrets / "admin.token"), timeout=60) as admin:

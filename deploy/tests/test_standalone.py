@@ -1,4 +1,4 @@
-"""The service of a standalone host: its unit is sound, it does what the page says, and the page's steps work."""
+"""The service of a standalone host: its unit is valid, it does what the page says, and the page's steps work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ exec "$2" "$3" "$1"
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The unit, with a program that is there."""
+    """The unit with an existing program."""
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("/opt/mqplug/bin/mqplug", sys.executable))
     return unit
@@ -45,7 +45,7 @@ def test_the_service_is_confined(installed: Path):
 
 
 def test_the_folders_of_the_unit_agree():
-    """The service may write where its store, its socket and the page's backups are, and nobody else enters."""
+    """The service may write to its store, its socket and the page's backups, and no other user may enter."""
     unit = read_unit()["Service"]
     command = unit["ExecStart"].split()
     assert command[:3] == ["/opt/mqplug/bin/mqplug", "rocksmq", "serve"]
@@ -56,7 +56,7 @@ def test_the_folders_of_the_unit_agree():
 
 
 def test_the_service_sees_the_boot_id():
-    """The unit hides nothing of /proc by which a store tells a crash of the host from one of the process."""
+    """The unit hides nothing of /proc that a store needs to distinguish a crash of the host from one of the process."""
     assert "ProcSubset" not in read_unit()["Service"]
 
 
@@ -74,13 +74,13 @@ def send(host: Host, *values: bytes) -> None:
 
 
 def stored(host: Host) -> list[bytes | None]:
-    """Read what is stored, as a program of the host."""
+    """Read the stored messages as a program of the host."""
     with mqplug.connect("rocksmq", path=str(host.store)) as mq:
         return [message.value for message in mq.read("orders")]
 
 
 def test_a_killed_service_starts_again(host: Host):
-    """After SIGKILL the service has everything that was stored, and serves it."""
+    """After SIGKILL the service starts with all stored messages, and serves them."""
     send(host, b"one", b"two")
     assert host.kill() == -9
     assert "STATUS=serving" in host.start()
@@ -88,7 +88,7 @@ def test_a_killed_service_starts_again(host: Host):
 
 
 def test_a_service_waits_for_the_program_that_took_over(host: Host):
-    """While a program owns the store after a crash of the service, that program goes on, and the service waits."""
+    """While a program owns the store after a crash of the service, that program continues, and the service waits."""
     with mqplug.connect("rocksmq", path=str(host.store)) as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:
@@ -102,7 +102,7 @@ def test_a_service_waits_for_the_program_that_took_over(host: Host):
 
 
 def test_backup_and_restore(host: Host):
-    """The steps of the page bring back what was stored when the backup was made, from a service that runs."""
+    """The steps of the page restore the messages stored at the time of the backup, made while the service runs."""
     send(host, b"one", b"two")
     host.carry_out("backup")
     send(host, b"three")
@@ -121,7 +121,7 @@ def test_upgrade(host: Host):
 
 
 def test_what_to_watch(host: Host):
-    """`stats --json` has the fields that the page tells to watch, and `doctor` succeeds."""
+    """`stats --json` has the fields that the page recommends to watch, and `doctor` succeeds."""
     send(host, b"one")
     found = json.loads(mqplug_command("rocksmq", "stats", str(host.store), "--json"))
     assert {"disk", "commits", "delays", "stops", "partitions"} <= set(found)
@@ -131,7 +131,7 @@ def test_what_to_watch(host: Host):
 
 
 def mqplug_command(*arguments: str) -> str:
-    """Run a command that has to succeed, and return what it prints."""
+    """Run a command that must succeed, and return its output."""
     return subprocess.check_output([sys.executable, "-m", "mqplug_cli", *arguments], text=True, timeout=60)
 
 
@@ -139,7 +139,7 @@ def test_a_full_disk(tmp_path: Path):
     """On a full disk nothing stored is lost, and after the steps of the page sending works again."""
     space = ["unshare", "--user", "--map-root-user", "--mount"]
     if subprocess.run([*space, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine does not let users make namespaces of their own")
+        pytest.skip("this machine does not allow users to create namespaces")
     program = Path(__file__).with_name("full_disk_program.py")
     command = [*space, "sh", "-euc", FULL_DISK, "sh", str(tmp_path), sys.executable, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)

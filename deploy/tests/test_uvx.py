@@ -1,4 +1,4 @@
-"""The command line without an installation, as the page says."""
+"""The command line without an installation, as on the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISTRIBUTIONS = {"mqplug": ROOT, "mqplug-kafka": ROOT / "plugins/mqplug-kafka"}
 
 
 def built(word: str, folder: Path) -> str:
-    """Return a requirement of the page as a wheel of the distribution that lies here."""
+    """Return a requirement of the page as a wheel of the distribution in this repository."""
     name, extras = re.fullmatch(r"([\w-]+)(\[\w+\])?", word).groups()
     run_uv("build", "--quiet", "--out-dir", str(folder / name), str(DISTRIBUTIONS[name]))
     (wheel,) = (folder / name).glob("*.whl")
@@ -34,7 +34,7 @@ def run_uv(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 @pytest.mark.night
 def test_uvx_runs_the_command_line(tmp_path: Path):
-    """`uvx` runs a verb with the backend that the page names, in an environment that it makes for it."""
+    """`uvx` runs a verb with the backend of the page, in an environment that it creates."""
     (line,) = steps("uvx")
     uvx, source, core, beside, plugin, command, verb, url = shlex.split(line)
     assert (uvx, source, beside, command, verb) == ("uvx", "--from", "--with", "mqplug", "topics")
