@@ -1,4 +1,4 @@
-"""Run the contract over Kafka and Pulsar as users do: by URL, from wheels, on brokers that the kit does not control.
+"""Run the contract on Kafka and Pulsar as users do: by URL, from wheels, on brokers that the kit does not control.
 
 Usage: python .ci/brokers.py, where .ci/wheels.py has installed the plugins and mqplug-devbrokers.
 """
@@ -12,7 +12,7 @@ from mqplug_devbrokers import KafkaServer, PulsarServer
 
 
 def main() -> int:
-    """Run the contract over one server after the other, and return how many failed."""
+    """Run the contract on one server after the other, and return the number of failures."""
     failed = 0
     for server in (KafkaServer(), PulsarServer()):
         with server:

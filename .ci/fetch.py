@@ -1,7 +1,7 @@
-"""Download what the environments of the servers need, side by side: PySpark, built to a wheel, and the servers' jars.
+"""Download the needs of the environments with servers, in parallel: PySpark, built as a wheel, and the servers' jars.
 
 Usage: python .ci/fetch.py FOLDER, for the wheel. Each server starts and stops once, which writes the archive of its
-classes, so that later starts are quick. Without Java or Maven there are no servers, as the tests will say.
+classes, so that later starts are fast. Without Java or Maven there are no servers, and the tests report it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(folder: str) -> None:
 
 
 def build_pyspark(folder: str) -> None:
-    """Build PySpark, which is published as source alone."""
+    """Build PySpark, which is published only as source."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-cache-dir", "--no-deps", "--wheel-dir", folder]
     subprocess.run([*command, "pyspark>=4.1"], check=True)
 

@@ -1,10 +1,10 @@
-"""Build the compiled parts from the sources as they lie here, check their wheels, and install them.
+"""Build the compiled parts from the sources in this tree, check their wheels, and install them.
 
 Usage: python .ci/native.py [NAME ...], in the environment to install into. NAME is a distribution of plugins/, such as
 mqplug-kafka-native; without one, all are built. `--release FOLDER` also keeps wheels to publish, for x86-64 and arm64,
 that need no newer glibc than 2.17, and installs those that fit; zig compiles them (`pip install ziglang`).
 
-Each run builds anew, with warnings as errors, so that no test runs what was compiled before the last change.
+Each run rebuilds, with warnings as errors, so that no test runs code compiled before the last change.
 MQPLUG_NATIVE_CFLAGS adds flags, such as -fsanitize=address. Without a compiler nothing is installed, and the tests are
 skipped; if CI is true, that is an error.
 """
@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 from wheels import ROOT, build, check_compiled, compiler_is_there, uv
 
-WARNINGS = "-Wall -Wextra -Wno-unused-parameter -Werror"  # a module's functions have parameters that some do not need
+WARNINGS = "-Wall -Wextra -Wno-unused-parameter -Werror"  # some functions do not need all parameters
 OLDEST_GLIBC = "2.17"
 MACHINES = ("x86_64", "aarch64")
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def build_for(machine: str, folder: Path, out: Path) -> Path:
-    """Build the wheel of one part for a kind of machine, and for an old glibc, by zig."""
+    """Build the wheel of one part for a kind of machine and an old glibc with zig."""
     zig = shlex.join([sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{OLDEST_GLIBC}"])
     tag = f"manylinux_{OLDEST_GLIBC.replace('.', '_')}_{machine}"
     return build(

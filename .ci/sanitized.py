@@ -1,7 +1,7 @@
 """Run pytest with the sanitizers' libraries, for compiled parts that were built with -fsanitize=address,undefined.
 
-Usage: python .ci/sanitized.py ARGUMENT ..., as for pytest. The libraries must be the first that a process loads, so
-Python is started again with them. Programs in Python that the tests start have them, too; brokers go without.
+Usage: python .ci/sanitized.py ARGUMENT ..., as for pytest. A process must load these libraries first, so Python is
+restarted with them. Python programs that the tests start also have them; brokers do not.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 STARTED_AGAIN = "MQPLUG_SANITIZED"
-LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")  # the last, as Pulsar's client throws exceptions of C++
+LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")  # the last because Pulsar's client throws C++ exceptions
 OPTIONS = {
-    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",  # Python itself leaves memory behind
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",  # Python itself leaks memory
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-    "PYTHONMALLOC": "malloc",  # so that Python's objects have guarded borders, too
+    "PYTHONMALLOC": "malloc",  # so that Python's objects have guarded borders too
 }
 
 
 def main() -> None:
-    """Start Python again with the libraries, or run pytest if that has been done."""
+    """Restart Python with the libraries, or run pytest if that has been done."""
     if os.environ.pop(STARTED_AGAIN, None):
         run_tests(os.environ.pop("LD_PRELOAD"))
     paths = [

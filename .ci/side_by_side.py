@@ -1,6 +1,6 @@
-"""Run commands side by side, print their output one after the other, and fail if one of them fails.
+"""Run commands in parallel, print their output one after the other, and fail if one of them fails.
 
-Usage: python .ci/side_by_side.py COMMAND ... , COMMAND ... where a comma of its own separates the commands.
+Usage: python .ci/side_by_side.py COMMAND ... , COMMAND ... where a separate comma divides the commands.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import groupby
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+    """Run a command to completion."""
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 

@@ -1,4 +1,4 @@
-"""Send and receive where only the required packages of the core are installed, and no extra."""
+"""Send and receive with only the required packages of the core installed, and no extra."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ def build(folder: Path, out: Path, *options: str, **environment: str) -> Path:
 
 
 def compiler_is_there() -> bool:
-    """Return whether there is a C compiler. If not, print that no compiled part is built, or end the run in CI."""
+    """Return whether a C compiler is installed. If not, report that no compiled part is built, or exit in CI."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     if shutil.which(compiler):
         return True
-    reason = f"no compiled part is built: there is no C compiler {compiler!r}"
+    reason = f"no compiled part is built: the C compiler {compiler!r} was not found"
     if os.environ.get("CI", "").lower() == "true":
         sys.exit(reason)
     print(reason, file=sys.stderr)
@@ -64,11 +64,11 @@ def compiler_is_there() -> bool:
 
 
 def check_packages(wheel: Path) -> None:
-    """Check that a wheel holds only typed packages of mqplug: no tests, docs or leftovers."""
+    """Check that a wheel contains only typed packages of mqplug: no tests, docs or leftovers."""
     names = ZipFile(wheel).namelist()
     foreign = [name for name in names if "mqplug" not in name.partition("/")[0]]
     if foreign or f"{wheel.name.partition('-')[0]}/py.typed" not in names:
-        sys.exit(f"{wheel.name}: {f'holds foreign files: {foreign}' if foreign else 'lacks py.typed'}")
+        sys.exit(f"{wheel.name}: {f'contains foreign files: {foreign}' if foreign else 'lacks py.typed'}")
 
 
 def check_description(wheel: Path) -> None:
@@ -82,7 +82,7 @@ def check_description(wheel: Path) -> None:
 
 
 def check_compiled(wheel: Path, newest_glibc: str = "2.999", *, sanitized: bool = False) -> None:
-    """Check that a compiled part is for every Python from 3.11, and needs the C library alone, no newer than this."""
+    """Check that a compiled part is for every Python from 3.11, and needs only the C library, no newer than this."""
     with TemporaryDirectory() as folder:
         names = [name for name in ZipFile(wheel).namelist() if name.endswith(".so")]
         if "-cp311-abi3-" not in wheel.name or names != [f"{wheel.name.partition('-')[0]}/_native.abi3.so"]:
@@ -109,14 +109,14 @@ def check_pages(core: Path) -> None:
 
 
 def check_alone(core: Path, folder: Path) -> None:
-    """Check that the core works with its required packages alone."""
+    """Check that the core works with only its required packages."""
     uv("venv", "--python", sys.executable, folder)
     uv("pip", "install", "--python", folder, core)
     subprocess.run([folder / "bin/python", ROOT / ".ci/smoke.py"], check=True)
 
 
 def uv(*arguments: object, **environment: str) -> None:
-    """Run uv quietly, with these variables besides its own. Its failure ends the run."""
+    """Run uv quietly, with these additional variables. Its failure ends the run."""
     subprocess.run(["uv", "--quiet", *map(str, arguments)], check=True, env={**os.environ, **environment})
 
 

@@ -44,6 +44,6 @@ def add_map(app: object, docname: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Register what changes pages with Sphinx."""
+    """Register the functions that change pages."""
     app.connect("source-read", add_anchors)
     app.connect("source-read", add_map)

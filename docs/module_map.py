@@ -1,5 +1,5 @@
-"""The map of all modules: path and first line of each, floor by floor. The docs' build puts it at the end of the page
-of the architecture; `python docs/module_map.py` prints it.
+"""The map of all modules: path and first line of each, floor by floor. The build of the docs appends it to the page of
+the architecture; `python docs/module_map.py` prints it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def sections() -> Iterator[str]:
 
 
 def distributions() -> list[Path]:
-    """Return the folder of each distribution: the core first, then the plugins and what is built on them."""
+    """Return the folder of each distribution: the core first, then the plugins, then contrib."""
     return [ROOT, *sorted(ROOT.glob("plugins/mqplug-*")), *sorted(ROOT.glob("contrib/mqplug-*"))]
 
 
@@ -59,7 +59,7 @@ def top(package: Path) -> Path:
 
 
 def arranged(paths: list[Path], inside: str, order: list[str]) -> list[Path]:
-    """Return modules as the floors have them, from top to bottom; the others follow by name."""
+    """Return modules in the order of the floors, from top to bottom. Others follow by name."""
     rank = {module: number for number, module in reversed(list(enumerate(order)))}
     return sorted(paths, key=lambda path: (rank.get(f"{inside}.{path.stem}", len(order)), path.name))
 

@@ -1,6 +1,7 @@
-"""The page of a session at the terminal: its commands run, and what they print stands below them.
+"""The page of a session at the terminal: its commands with their output below.
 
-`python -m docs.session` writes what they print into the page; with `--check` it only compares, as a test does.
+`python -m docs.session` runs them and writes their output into the page; with `--check` it only compares, as a test
+does.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import tempfile
 from pathlib import Path
 
 PAGE = Path(__file__).parent / "command-line-session.md"
-STORE = "/var/lib/orders"  # the store on the page, in whose place a temporary one is used
+STORE = "/var/lib/orders"  # the store on the page; a temporary one replaces it
 MQPLUG = f'mqplug() {{ "{sys.executable}" -m mqplug_cli "$@"; }}; '
 
 
 def session(page: str) -> str:
-    """Return the page with what its commands print now."""
+    """Return the page with the present output of its commands."""
     with tempfile.TemporaryDirectory() as folder:
         store = f"{folder}/store"
         return re.sub(r"(?<=```text\n)\$ .*?(?=```)", lambda block: _run(block[0], store), page, flags=re.DOTALL)
@@ -31,7 +32,7 @@ def _run(block: str, store: str) -> str:
 
 
 def _printed(command: str, store: str) -> str:
-    """Return what a command prints, errors included, with the store's path as the page has it."""
+    """Return the output of a command, including errors, with the path of the store on the page."""
     variables = {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "MQPLUG_URL": f"rocksmq://{store}"}
     done = subprocess.run(
         ["bash", "-c", MQPLUG + command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -1,8 +1,8 @@
 """A pytest plugin that executes the snippets of Markdown pages: `pytest -p snippets README.md docs`.
 
 Each page is one program: its Python blocks run in order, in one namespace, in an empty folder. The output of lines with
-`>>>` is compared with the lines that follow them. In console blocks the lines `$ mqplug …` and `$ … | mqplug …` run too
-and must succeed.
+`>>>` is compared with the lines that follow them. In console blocks, the lines `$ mqplug …` and `$ … | mqplug …` also
+run and must succeed.
 Other console lines, such as installing and starting servers, are left to the test environments.
 """
 

@@ -1,7 +1,7 @@
-"""The picture of `mqplug top` on the page of the command line: one screen of it over a small shop in memory.
+"""The picture of `mqplug top` on the page of the command line: one screen with a small shop in memory.
 
-`python -m docs.top_picture` draws it; with `--check` it only says whether the picture shows what top shows now. Numbers
-and times are made up, so that they are the same each time.
+`python -m docs.top_picture` draws it; with `--check` it only reports whether the picture is current. Numbers and times
+are made up, so that they are the same each time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def picture() -> str:
 
 
 def samples(mq: mqplug.Client) -> Iterator[Sample]:
-    """Yield the samples of a shop that works for some time."""
+    """Yield the samples of a shop at work."""
     now = 0.0
     for topic, partitions in TOPICS.items():
         mq.create_topic(topic, partitions=partitions, retention=7 * 86400)
@@ -64,7 +64,7 @@ def samples(mq: mqplug.Client) -> Iterator[Sample]:
 
 
 def move(mq: mqplug.Client, group: str, topic: str, share: float) -> None:
-    """Let a group read a share of what it has yet to read."""
+    """Move a group past a share of the messages it has yet to read."""
     marks = mq.watermarks(topic)
     places = {each: at.position for each, at in mq.positions(topic, group=group).items()}
     mq.reset_group(
@@ -80,7 +80,7 @@ def texts(svg: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Draw the picture, or check that it is not stale."""
+    """Draw the picture, or check that it is current."""
     warnings.simplefilter("error")
     drawn = picture()
     if "--check" in arguments:
