@@ -81,7 +81,7 @@ def test_headers_by_hand():
         (b'{"value": "\\ud800"}', '"value" is not text'),
         (b'{"value_base64": "?"}', '"value_base64" is not base64'),
         (b'{"value_hex": "0"}', '"value_hex" is not hexadecimal'),
-        (b'{"value": "x", "partition": true}', '"partition" must be a number from 0, not true'),
+        (b'{"value": "x", "partition": true}', '"partition" must be a non-negative integer, not true'),
         (b'{"value": "x", "timestamp": 253402300800000}', '"timestamp" must be milliseconds since 1970'),
         (b'{"value": "x", "headers": 1}', '"headers" must be a list or an object, not 1'),
         (b'{"value": "x", "headers": [1]}', "a header must be an object"),

@@ -24,7 +24,8 @@ Opened = TypeVar("Opened", "mqplug.Client", "mqplug.Producer")
 CONFIG_FILE_SUFFIXES = (".toml", ".yaml", ".yml")
 _NO_URL = "mqplug.no_url"
 _NAMING = (
-    "Name the backend with a URL such as rocksmq:///path or kafka://host:9092 as first argument, or with --context NAME"
+    "Name the backend with a URL such as rocksmq:///path or kafka://host:9092 as the first argument, "
+    "or with --context NAME"
 )
 
 timeout_option = click.option(

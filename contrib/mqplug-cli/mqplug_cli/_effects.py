@@ -1,4 +1,4 @@
-"""The effects of a seek, a trim or a shorter retention before it is done: numbers of messages.
+"""Previews of a seek, a trim or a shorter retention: how many messages it would affect.
 
 The number of messages between two positions is computed if the backend can do that. Otherwise some are read.
 """

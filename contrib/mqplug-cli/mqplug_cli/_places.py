@@ -58,7 +58,7 @@ class Offset(NamedTuple):
 
 
 class Place(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
-    """A place in a log, as ``Client.resolve`` takes it. An id is the place of its message.
+    """A place in a log, as ``Client.resolve`` takes it. An id means the place of its message.
 
     A verb with ``-p`` may also take ``offsets``.
     """

@@ -40,14 +40,14 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Produce and consume": {
         "consume": "Write the messages of topics to standard output.",
-        "produce": "Send lines of standard input to a topic.",
+        "produce": "Send the lines of standard input to a topic.",
     },
     "Measure": {
         "bench": "Measure throughput and latency.",
         "verify": "Check each message of a topic, or compare two topics.",
     },
     "Watch": {
-        "top": "Watch topics, groups and rates, and change them.",
+        "top": "Watch topics and groups live, and change them.",
     },
     "Configure": {
         "completion": "Print a completion script for SHELL.",
@@ -60,7 +60,7 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = {
         "test": "Run the contract kit on a backend.",
     },
 }
-_MODULES: Final = {  # modules of several verbs; every other verb has a module of its own name
+_MODULES: Final = {  # verbs that share a module; every other verb has a module of its own name
     **dict.fromkeys(("caps", "cluster", "doctor", "plugins"), "backend"),
     **dict.fromkeys(("describe", "groups", "offsets", "state", "topics", "watermarks"), "look"),
     **dict.fromkeys(VERBS["Change"], "change"),

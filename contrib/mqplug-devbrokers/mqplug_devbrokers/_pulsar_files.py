@@ -1,4 +1,4 @@
-"""The files of a Pulsar version: its jars in the cache, their options of Java, and its command-line tools."""
+"""The files of a Pulsar version: its jars in the cache, the Java options they need, and its command-line tools."""
 
 from __future__ import annotations
 

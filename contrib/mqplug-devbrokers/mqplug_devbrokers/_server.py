@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT_S = 60.0  # long enough to write a class archive on a busy machine
 START_AFTER_KILL_S = 30.0  # for the first start of a broker that was killed
-GIVE_UP_S = 10.0  # for a broker that did not become ready to end cleanly
+GIVE_UP_S = 10.0  # for the clean end of a broker that did not become ready
 LOG_TAIL_LINES = 25
 PROBE_TOPIC = "mqplug-devbrokers-ready"
 

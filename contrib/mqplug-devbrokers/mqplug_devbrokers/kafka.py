@@ -39,10 +39,10 @@ WITHOUT_SECURITY = ("3.3.2",)  # formatting a directory with users needs 3.5 or 
 class KafkaServer(BrokerServer):
     """A real Kafka for tests: `with KafkaServer() as kafka: mqplug.connect(kafka.url)`.
 
-    Topics are not created automatically, and nothing is deleted by age unless a topic is configured so. Listeners in
-    `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its own. With
-    `security`, it also listens with TLS and SASL: see `secured`. `version` is "4.3", "3.9" or "3.3"; by default the
-    value of MQPLUG_DEVBROKERS_KAFKA, or else "4.3".
+    Topics are not created automatically, and messages are kept forever unless a topic is configured otherwise.
+    Listeners in `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its
+    own. With `security`, it also listens with TLS and SASL: see `secured`. `version` is "4.3", "3.9" or "3.3"; by
+    default the value of MQPLUG_DEVBROKERS_KAFKA, or else "4.3".
     """
 
     name: ClassVar[str] = "kafka"

@@ -385,7 +385,7 @@ class KafkaCluster(StartedInBlock):
         return self._agreed(lambda port: wire.coordinator(port, group))
 
     def _agreed(self, ask: Callable[[int], int]) -> int:
-        """Return the running node that all running ones name. One that names another does not know yet."""
+        """Return the running node that all running ones name. One that names another is not up to date yet."""
         answering = self._answering()
         named = {ask(self.nodes[number].port) for number in answering}
         if len(named) != 1 or not named <= answering:

@@ -38,7 +38,7 @@ file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Send N messages per second.")
 @click.option("--create", is_flag=True, help="Create the topic if it does not exist.")
 def produce(client: ClientOptions, topic: str, create: bool, rate: float | None, **options: Any) -> int:
-    """Send lines of standard input to a topic.
+    """Send the lines of standard input to a topic.
 
     Each line is sent as a message as soon as it arrives, with every byte except the line break. --file and --value send
     a file or a text instead. A summary on standard error counts the stored messages and names the lines that were not

@@ -53,11 +53,17 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("url")
-@click.option("--profile", type=click.Choice(["quick", "full", "soak"]), default="full", show_default=True)
+@click.option(
+    "--profile", type=click.Choice(["quick", "full", "soak"]), default="full", show_default=True,
+    help="quick skips the slow cases, soak runs more of everything.",
+)  # fmt: skip
 @click.option("--only", multiple=True, metavar="IDS", help="Only these cases or groups, such as SEEK-05,WM.")
 @click.option("--known-failures", type=file_type, metavar="FILE", help='Expected failures in TOML: SEEK-22 = "why"')
 @click.option("--kit", metavar="VERSION", help="Failures of cases newer than this do not fail the run.")
-@click.option("--report", type=file_type, multiple=True, metavar="FILE", help="Write JSON, or Markdown to a .md file.")
+@click.option(
+    "--report", type=file_type, multiple=True, metavar="FILE",
+    help="Write a report as JSON, or as Markdown to a .md file. May be repeated.",
+)  # fmt: skip
 @click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Multiply all wait times.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes.")
 @click.option("--seed", type=int, metavar="N", help="Repeat the order and the random choices of this seed.")

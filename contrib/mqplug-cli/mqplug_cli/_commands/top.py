@@ -42,7 +42,7 @@ _SIGNAL_CODES: Final[dict[int, int]] = {
     help="Write the first screen to this file as SVG, and exit. Needs no terminal.",
 )  # fmt: skip
 def top(client: ClientOptions, every: float, read_only: bool, picture: Path | None) -> int:
-    """Watch topics, groups and rates, and change them.
+    """Watch topics and groups live, and change them.
 
     \b
     Examples:

@@ -111,5 +111,5 @@ def _verdict(verification: Verification) -> str:
         return f"DIFFERENT: compared {fields}"
     order = "each partition in order"
     if verification.any_partition:
-        order = "each key in order" if verification.compares_keys else "not their order"
+        order = "each key in order" if verification.compares_keys else "in any order"
     return f"same: {what}; compared {fields}, {order}; not ids and log times"

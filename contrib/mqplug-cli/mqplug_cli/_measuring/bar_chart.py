@@ -15,7 +15,7 @@ WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 880, 64, 16
 HEAD_HEIGHT, PANEL_HEIGHT, PLOT_TOP, PLOT_HEIGHT, FOOT_HEIGHT = 66, 236, 40, 150, 30
 BAR_GAP, GROUP_PADDING = 2, 9
 LEAST_BAR = 0.3  # of a power of ten, so that the lowest bar has room for its label
-COLORS = ("#1976b8", "#c04f00", "#007a5a")  # distinct for the colour-blind, and dark enough for white text
+COLORS = ("#1976b8", "#c04f00", "#007a5a")  # distinguishable by color-blind readers, and dark enough for white text
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #24292f; }
   .background { fill: #ffffff; stroke: #d0d7de; }

@@ -1,4 +1,4 @@
-"""Checksums of messages: one of a partition, which depends on their order, and one of each single message.
+"""Checksums of a partition's messages in order, and of single messages.
 
 They are the same on every backend and machine, however the messages are divided into batches. Each field is hashed
 separately, column by column, which is several times faster than message by message.

@@ -115,7 +115,7 @@ class Verification:
         for which, lacking, (one, two) in (("first", "second", named), ("second", "first", named[::-1])):
             for message_id, times in one.beyond(two):
                 often = "" if times == 1 else f" {times} times more"
-                self.differences.append(f"only the {which} topic has {message_id}{often}, the {lacking} lacks it")
+                self.differences.append(f"only the {which} topic has {message_id}{often}; the {lacking} lacks it")
         self.differences += [f"messages of the key {key!r} are ordered differently" for key in sorted(named[0].keys)]
 
     def is_same(self, partition: int) -> bool:

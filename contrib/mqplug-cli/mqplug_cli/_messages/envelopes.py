@@ -166,7 +166,7 @@ def _whole_number(envelope: Mapping[str, Any], name: str, most: int | None) -> i
     if number is None:
         return None
     if type(number) is not int or number < 0 or (most is not None and number > most):
-        kind = "milliseconds since 1970" if name == "timestamp" else "a number from 0"
+        kind = "milliseconds since 1970" if name == "timestamp" else "a non-negative integer"
         raise BadEnvelope(f'"{name}" must be {kind}, not {_quoted(number)}')
     return number
 

@@ -82,7 +82,7 @@ _IDLE_S: Final = 0.5  # how often to check that the output is still read
 class ReadRequest(NamedTuple):
     """The topics to read, and from where to where.
 
-    ``until`` is None to read without an end, ``tail`` the number of messages to read only the last ones.
+    ``until`` is None to read without an end. With ``tail``, only this many last messages are read.
     """
 
     topics: Any

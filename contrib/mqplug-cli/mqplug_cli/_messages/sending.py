@@ -12,7 +12,7 @@ import click
 
 import mqplug
 
-MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # read, and not being sent yet
+MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # read, but not yet being sent
 MAX_SENT_TOGETHER: Final = 50_000
 MAX_BYTES_TOGETHER: Final = 8 * 1024 * 1024
 MAX_KEPT_NUMBERS: Final = 20  # of inputs that were not stored; more are only counted
@@ -55,7 +55,7 @@ class Outcomes:
 
     @property
     def complete(self) -> bool:
-        """Whether all sent messages are stored."""
+        """Whether no input has failed or is in doubt."""
         return not (self.refused.count or self.in_doubt.count)
 
     def refuse(self, number: int, reason: str) -> None:

@@ -132,7 +132,7 @@ _TOKENS: Mapping[bytes, _Column] = {
 
 
 Write = Callable[["mqplug.Batch"], bytes]
-"""Returns the output for the messages of a batch."""
+"""A function that returns the output for a batch."""
 
 _TABLE_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -126,7 +126,7 @@ class TopApp(App[int]):
         self._show()
 
     def _show(self) -> None:
-        """Draw the current screen. At the exit there is none, while messages still arrive."""
+        """Draw the current screen. During the exit there is none, though messages still arrive."""
         screen = self.screen if self.is_running else None
         if not isinstance(screen, ModelScreen) or not screen.live:
             return

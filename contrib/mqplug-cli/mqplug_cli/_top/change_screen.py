@@ -60,7 +60,7 @@ class ChangeScreen(Screen[str | None]):
             yield self._summary
             yield Static("On the command line:", classes="part")
             yield self._command
-            yield Label(f"To confirm, type {self._change.confirmation} and Enter:", classes="part", markup=False)
+            yield Label(f"To confirm, type {self._change.confirmation}, then Enter:", classes="part", markup=False)
             yield self._confirmation
             yield self._rows
         yield Footer()

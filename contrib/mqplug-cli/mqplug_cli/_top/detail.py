@@ -74,7 +74,7 @@ def topic_facts(model: Model, topic: str, bars: str) -> str:
     """Return the rate of a topic and the groups that read it, line by line."""
     there = model.sample.topics.get(topic)
     if there is None:
-        return "there is no such topic"
+        return "no such topic"
     lines = [_rates("in", there.rate, model.stored.of(topic), bars)]
     for (group, name), sample in sorted(model.sample.groups.items()):
         if name == topic:
