@@ -61,7 +61,7 @@ def mqplug_describe() -> Descriptor:
     )  # fmt: skip
 
 
-# The first call that needs the native client imports it, not this module.
+# The first call that needs pulsar-client imports it; this module does not.
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""The contract kit's harness over a running broker, which it uses as a client does and does not disturb.
+"""The contract kit's harness over a running broker, which it uses like any client and does not disturb.
 
 ``mqplug test pulsar://host:port`` finds ``harness`` here. No other module of the plugin needs this one.
 """
@@ -15,7 +15,7 @@ from mqplug_testing import DISTURBING_HOOKS, Harness
 
 UNANSWERED: Final = "a commit of a member that was stopped until another took over gets no answer: it ends with Timeout"
 KNOWN_FAILURES: Final[dict[str, str]] = dict.fromkeys(("GRP-41", "GRP-42"), UNANSWERED)
-"""Cases that fail over any Pulsar, and why. The README lists those limits that users meet."""
+"""Cases that fail over any Pulsar, and why. The README lists the limits that users meet."""
 
 
 @contextmanager

@@ -66,25 +66,25 @@ def _one_line(settings: Any, attribute: attrs.Attribute[Any], value: object) -> 
 class PulsarSettings:
     """The addresses of a Pulsar cluster, and the credentials for it.
 
-    Producing, consuming and seeking need ``service_url`` alone. ``admin_url`` (the broker's HTTP address) is for
+    Producing, consuming and seeking need only ``service_url``. ``admin_url`` (the broker's HTTP address) is for
     creating, deleting and listing topics, and for the stored positions of groups. With ``admin_optional`` the client
-    goes on without it, with a warning, if no Pulsar answers there. ``tenant`` and ``namespace`` complete short topic
+    continues without it, with a warning, if no Pulsar answers there. ``tenant`` and ``namespace`` complete short topic
     names. ``cluster`` is part of every id, and comes from the admin interface; set it if there is no admin interface
     and ids are shared with clients that have one. ``token`` is for authentication by token; a program may give a
-    function that returns one. ``token_file`` holds one. File and function are asked again whenever a token is needed.
+    function that returns one. ``token_file`` holds one. The file is read, or the function called, for each use.
     ``token_provider`` names an entry point of the group ``mqplug.pulsar_tokens``, a function that is called with these
-    settings and returns a token and the time of its end; ``token_options`` are its own.
+    settings and returns a token and its expiry time; ``token_options`` has the provider's own options.
     ``username`` and ``password`` are for basic authentication. ``tls_ca`` is a file of
     certificates to trust, in PEM. ``tls_certificate`` and ``tls_key`` are this client's own. ``tls_validate_hostname``
     checks the name in the broker's certificate. ``tls_allow_insecure`` accepts any certificate. ``listener_name``
-    selects one of the broker's advertised addresses. The native client writes its errors to ``log_file``.
-    ``message_max_bytes`` is the size of the largest message, if it is to be less than the broker's limit.
+    selects one of the broker's advertised addresses. The client library writes its errors to ``log_file``.
+    ``message_max_bytes`` lowers the maximum size of a message below the broker's limit.
 
     Messages are sent in batches, each of which waits ``batch_delay`` seconds for others, and is full at
-    ``batch_messages`` or ``batch_bytes``. With ``batching`` ``by_key`` all messages of a batch have the same key, as
-    consumers that share by key need it; the messages of a key stay in order, those of different keys do not. With
-    ``none`` each message is sent alone. ``compression`` of a batch is ``none``, ``lz4``, ``zlib``, ``zstd`` or
-    ``snappy``. ``zlib`` needs batches: the native client drops empty values that were sent alone with it.
+    ``batch_messages`` or ``batch_bytes``. With ``batching`` ``by_key`` all messages of a batch have the same key,
+    which consumers in the mode ``key_shared`` need; order then holds for each key, not between keys. With
+    ``none`` each message is sent separately. ``compression`` of a batch is ``none``, ``lz4``, ``zlib``, ``zstd`` or
+    ``snappy``. ``zlib`` needs batches: without them, the client library drops messages with an empty value on receipt.
 
     ``native`` says whether the compiled part of mqplug-pulsar-native reads and sends: ``auto`` where it is installed
     and fits, else ``off`` or ``required``.
@@ -133,12 +133,12 @@ class PulsarSettings:
             raise ConfigError(f"{' and '.join(given)} are given", backend="pulsar", fix="Authenticate in one way")
         if self.compression == "zlib" and self.batching == "none":
             raise ConfigError(
-                "compression=zlib cannot be used with batching=none: readers with pulsar-client drop messages without "
-                "a value, or with an empty one, that were sent so",
-                backend="pulsar", fix="Say compression=zstd, or send in batches",
+                "compression=zlib cannot be used with batching=none: readers with pulsar-client drop messages that "
+                "were sent this way if their value is None or empty",
+                backend="pulsar", fix="Set compression=zstd, or send in batches",
             )  # fmt: skip
         if self.token_options and self.token_provider is None:
-            raise ConfigError("token_options are given without token_provider", fix="Say token_provider=")
+            raise ConfigError("token_options are given without token_provider", fix="Set token_provider=")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError(
                 "tls_certificate and tls_key belong together", backend="pulsar", fix="Give both, or neither"
@@ -166,7 +166,7 @@ def from_url(url: Url) -> Mapping[str, Any]:
     parts = [part for part in url.path.split("/") if part]
     if len(parts) not in {0, 2}:
         raise ConfigError(
-            f"the path {url.path!r} is not a tenant and a namespace",
+            f"the path {url.path!r} must be a tenant and a namespace",
             backend="pulsar",
             fix="Write pulsar://host:6650/tenant/namespace",
         )

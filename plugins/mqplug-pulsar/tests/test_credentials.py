@@ -223,7 +223,7 @@ def test_a_token_that_cannot_be_renewed_is_told(secured, tmp_path, caplog):
         with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
             with pytest.raises(mqplug.AuthError, match=r"refused the credentials.*expired"):
                 topics_until_refused(client)
-            assert "going on with the last token" in caplog.text
+            assert "using the last token again" in caplog.text
         file.write_text(secured.admin_token)
         assert TOPIC in client.topics()
 
@@ -232,9 +232,9 @@ def test_a_token_that_cannot_be_renewed_is_told(secured, tmp_path, caplog):
     ("function", "text"),
     [
         (lambda: 1 / 0, "the function that returns the token failed: ZeroDivisionError"),
-        (lambda: "two\nlines", "returned no token in one line"),
-        (lambda: None, "returned no token in one line"),
-        (lambda: "", "returned no token in one line"),
+        (lambda: "two\nlines", "must return one line of text"),
+        (lambda: None, "must return one line of text"),
+        (lambda: "", "must return one line of text"),
     ],
 )
 def test_a_function_without_a_token_is_told(secured, function, text):

@@ -23,7 +23,7 @@ def test_what_is_sent_again_is_stored_once(mq, topic, rest, pulsar_server, recor
         pulsar_server.break_connections()
         pulsar_server.heal_network()
         for handle in handles:
-            with pytest.raises(mqplug.OutcomeUnknown, match="had stored it before"):
+            with pytest.raises(mqplug.OutcomeUnknown, match="is already stored"):
                 handle.result(30)
         out.send(b"last")
     assert [message.value for message in mq.read(topic)] == [b"first", *values, b"last"]

@@ -60,7 +60,7 @@ def agree(messages):
     by_entry = ReceivedMessages(messages, by_entry=True)
     assert by_entry.coordinates() == list(map(message_ids.coordinates, ids))
     assert by_entry.details() == list(map(message_ids.detail, ids))
-    assert by_entry.behind == message_ids.position_behind(by_entry.coordinates()[-1], by_entry.details()[-1])
+    assert by_entry.next_position == message_ids.position_after(by_entry.coordinates()[-1], by_entry.details()[-1])
     return runs
 
 

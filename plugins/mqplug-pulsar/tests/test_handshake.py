@@ -28,8 +28,8 @@ def refused_soon(error, match):
 @pytest.mark.parametrize(
     ("scheme", "port", "text"),
     [
-        ("pulsar+ssl", "port", r"does not speak TLS.*Say pulsar:// if"),
-        ("pulsar+ssl", "admin", r"does not speak TLS.*Say pulsar:// if"),
+        ("pulsar+ssl", "port", r"does not speak TLS.*Use pulsar:// if"),
+        ("pulsar+ssl", "admin", r"does not speak TLS.*Use pulsar:// if"),
         ("pulsar", "admin", r"speaks HTTP.*admin_url="),
     ],
 )
@@ -61,7 +61,7 @@ def test_one_broker_of_several_is_enough(pulsar_server, caplog):
         assert time.monotonic() - began < LONG_S / 2
     (record,) = (each for each in caplog.records if each.name == "mqplug.pulsar")
     left = f"pulsar://127.0.0.1:1,127.0.0.1:{pulsar_server.port}"
-    assert record.getMessage().endswith(f"going on with {left}")
+    assert record.getMessage().endswith(f"using only {left}")
 
 
 @pytest.mark.parametrize(

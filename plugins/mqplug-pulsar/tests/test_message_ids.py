@@ -63,7 +63,7 @@ def test_chunked():
 )
 def test_behind(place, detail, behind):
     """Behind the last message of a batch comes the next entry."""
-    assert message_ids.position_behind(place, detail) == behind
+    assert message_ids.position_after(place, detail) == behind
 
 
 def test_before():

@@ -116,7 +116,7 @@ def test_the_admin_interface_is_used_where_it_is(milvus, pulsar_server, name, ca
     [
         (lambda: web_server(404, b"<html>not here</html>"), "HTTP 404"),
         (lambda: web_server(200, b"<html>hello</html>"), "no usable answer"),
-        (lambda: web_server(200, b'{"hello": 1}'), "the answer is not Pulsar's"),
+        (lambda: web_server(200, b'{"hello": 1}'), "the answer is not from Pulsar"),
         (lambda: web_server(401, b"who are you?"), "requires credentials"),
         (refused, "no usable answer"),
         (silent, "did not answer in time"),

@@ -34,13 +34,13 @@ def not_installed(monkeypatch):
 def test_off_is_the_plain_path():
     """With ``native = "off"`` the compiled part is not used, and the note says so."""
     assert part.find(OFF, "reading") is None
-    assert part.notes(OFF) == [f"reads and sends through pulsar-client {pulsar.__version__} alone: native is off"]
+    assert part.notes(OFF) == [f"reads and sends only through pulsar-client {pulsar.__version__}: native is off"]
 
 
 def test_not_installed_is_no_log_line(not_installed, caplog):
     """Without the distribution the plain path serves, and only the note says that more is to be had."""
     assert part.find(AUTO, "reading") is None
-    assert part.notes(AUTO)[0].endswith("alone: mqplug-pulsar-native is not installed")
+    assert part.notes(AUTO)[0].endswith(": mqplug-pulsar-native is not installed")
     assert caplog.records == []
 
 
@@ -57,7 +57,7 @@ def test_an_unknown_client_is_the_plain_path(monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
         assert [part.find(AUTO, kind) for kind in ("reading", "sending", "reading")] == [None] * 3
     assert [record.getMessage() for record in caplog.records] == [
-        "the plain client reads and sends, not mqplug-pulsar-native: it is not tested with pulsar-client 4.0.0"
+        "the plain client reads and sends instead of mqplug-pulsar-native: it is not tested with pulsar-client 4.0.0"
     ]
 
 
@@ -72,7 +72,7 @@ def test_a_library_that_does_not_fit_is_the_plain_path(monkeypatch, caplog):
     monkeypatch.delitem(sys.modules, "mqplug_pulsar_native", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Refusing(), *sys.meta_path])
     with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
-        assert part.notes(AUTO)[0].endswith("alone: libpulsar lacks the function pulsar_x")
+        assert part.notes(AUTO)[0].endswith(": libpulsar lacks the function pulsar_x")
     assert len(caplog.records) == 1
 
 
@@ -83,12 +83,12 @@ def test_reading_and_sending_are_given_up_apart(caplog):
         part.give_up("reading", "its keys differ")
         part.give_up("reading", "its values differ")
     assert [record.getMessage() for record in caplog.records] == [
-        "the plain client reads from now on, not mqplug-pulsar-native: its keys differ"
+        "the plain client now reads instead of mqplug-pulsar-native: its keys differ"
     ]
     assert part.find(AUTO, "reading") is None
     assert part.find(AUTO, "sending") is not None
     sends, reads = part.notes(AUTO)
     assert sends.startswith("sends through mqplug-pulsar-native 0.1.0 over pulsar-client 3.13")
-    assert reads.endswith("alone: its keys differ")
+    assert reads.endswith(": its keys differ")
     with pytest.raises(ConfigError, match="its keys differ"):
         part.find(REQUIRED, "reading")

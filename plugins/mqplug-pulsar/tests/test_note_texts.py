@@ -40,4 +40,4 @@ def test_joined_and_behind():
     """Acks of two members are put together; those at or before the mark are left out."""
     joined = BatchAcks({(1, 1): 0b01, (1, 2): 0b01}).joined({(1, 1): 0b10, (1, 3): 0b1})
     assert joined.masks == {(1, 1): 0b11, (1, 2): 0b01, (1, 3): 0b1}
-    assert joined.behind((1, 1)) == BatchAcks({(1, 2): 0b01, (1, 3): 0b1}, (1, 1))
+    assert joined.after((1, 1)) == BatchAcks({(1, 2): 0b01, (1, 3): 0b1}, (1, 1))

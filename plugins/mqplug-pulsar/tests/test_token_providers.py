@@ -45,8 +45,8 @@ def test_an_old_token_is_renewed():
     ("answer", "text"),
     [
         (RuntimeError("no network"), "the token provider 'test-cloud' failed: RuntimeError: no network"),
-        ((None, 2e9), "returned no token with the time of its end"),
-        (("t0ken", "tomorrow"), "returned no token with the time of its end"),
+        ((None, 2e9), r"must return \(token, expires_at\)"),
+        (("t0ken", "tomorrow"), r"must return \(token, expires_at\)"),
         (("t0ken", 1000.0), r"returned a token that expired \d+ s ago"),
         ("t0ken", "the token provider 'test-cloud' failed: ValueError"),
     ],
@@ -61,7 +61,7 @@ def test_a_provider_without_a_token_is_told(answer, text):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("other", r"no installed distribution offers 'other'.*offered are: broken, no-function, test-cloud"),
+        ("other", r"no installed distribution offers 'other'.*found: broken, no-function, test-cloud"),
         ("broken", "'broken' cannot be loaded: AttributeError"),
         ("no-function", "'no-function' is not a function"),
     ],

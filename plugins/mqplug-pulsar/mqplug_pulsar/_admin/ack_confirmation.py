@@ -1,8 +1,8 @@
-"""Waits until the broker has acks, and has written down where the group stands.
+"""Waits until the broker has received acks and has written the group's cursor.
 
-The client library sends acks later, and waits for no answer. The broker applies them at once, but writes down the
-group's cursor only about once a second: what it has not written is lost if it is killed. It would write the rest with
-the group's next acks, or after a minute. Being asked to skip no messages, it writes as soon as it may.
+The client library sends acks later, and waits for no answer. The broker applies them at once, but writes the group's
+cursor only about once a second: unwritten acks are lost if it is killed. It would write the rest with the group's next
+acks, or after a minute. A request to skip zero messages makes it write as soon as it may.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format.note_texts import Entry
 
 CURSOR_CHECK_S = 0.02  # between two checks of a cursor that is about to move
-ACK_RESEND_S = 2.0  # then an ack counts as lost, even if the connection was never seen broken
-ACK_SEND_S = 0.12  # the native client sends acks every 0.1 s
-ACK_SPREAD_S = 0.08  # so those that arrived within less were sent together
-ANSWER_S = 2.0  # then a question counts as lost: the native client forgets one while a topic is unloaded
-MAX_ACKS_TOGETHER = 999  # of one consumer; more are sent in several requests
+ACK_RESEND_S = 2.0  # after this time an ack counts as lost, even if no break of the connection was seen
+ACK_SEND_S = 0.12  # the client library sends acks every 0.1 s
+ACK_SPREAD_S = 0.08  # acks that arrived within less time were sent together
+ANSWER_S = 2.0  # after this time a request counts as lost: the client library forgets one while a topic is unloaded
+MAX_ACKS_TOGETHER = 999  # of one consumer; more acks are sent in several requests
 CONNECTION_CHECK_S = 0.005
 
 
@@ -43,10 +43,10 @@ def ack_and_wait(
     consumer: Any = None,
     together: bool = False,
 ) -> Cursor | None:
-    """Ack, and wait until the broker has written that these entries are acked whole. Return the cursor as written.
+    """Ack, and wait until the broker has written that these whole entries are acked. Return the written cursor.
 
-    Without entries, only ack, and return the cursor as it is. Acks that are lost when the native ``consumer`` loses its
-    connection are sent again when it has one. Say ``together`` if these are at most
+    Without entries, only ack, and return the present cursor. Acks that are lost because the client's ``consumer`` loses
+    its connection are sent again when it has reconnected. Set ``together`` if these are at most
     ``MAX_ACKS_TOGETHER`` acks: if the broker gets them in one request and writes at once, one write is enough. Needs
     the admin interface.
     """
@@ -65,9 +65,9 @@ def ack_and_wait(
 def ack_and_ask(connection: PulsarConnection, consumer: Any, ack: Callable[[], None], deadline: Deadline) -> None:
     """Ack, and wait until the broker has received it, without the admin interface.
 
-    The broker takes the requests of a connection in their order, so one that it answers comes after the acks. The
-    client sends these from a timer. Two questions make sure that this was before: when the first one is answered, the
-    timer has gone off. Acks that are sent while the connection breaks are lost.
+    The broker handles the requests of a connection in order, so an answer to a later request confirms the acks. The
+    client library sends acks from a timer. Two requests ensure the order: when the first one is answered, the timer
+    has fired. Acks that are sent while the connection breaks are lost.
     """
     while True:
         ack()
@@ -87,7 +87,7 @@ def ack_and_ask(connection: PulsarConnection, consumer: Any, ack: Callable[[], N
 
 
 class _Sending:
-    """Acks that the native client sends, and again after a connection broke."""
+    """Acks in transit, which are sent again after a broken connection."""
 
     def __init__(self, consumer: Any, ack: Callable[[], None]) -> None:
         self._consumer = consumer
@@ -104,7 +104,7 @@ class _Sending:
         self._resend_at = time.monotonic() + ACK_RESEND_S
 
     def send_lost(self) -> None:
-        """Send the acks again if they are lost: the connection broke and is whole again, or it has been too long."""
+        """Send the acks again if they count as lost: the connection was re-established, or too much time has passed."""
         connected = self._is_connected()
         if connected and (not self._was_connected or time.monotonic() > self._resend_at):
             self.send_again()
@@ -128,8 +128,8 @@ def _arrive_together(
 ) -> AckProgress | None:
     """Wait until the broker has the acks. Return its progress if it got them in one request and has written them.
 
-    The client sends acks every 0.1 s, so they came in one request if they all arrived within less. The broker has
-    written them if it has written something since, and got nothing else meanwhile.
+    The client library sends acks every 0.1 s, so acks that all arrive within less time came in one request. The broker
+    has written them if it has written something since and has received no other acks.
     """
     left = missing = before.left(entries)
     none_until = sending.began
@@ -155,7 +155,7 @@ STATS_TIMEOUT_S = 0.1  # at least
 
 @attrs.frozen
 class CursorWrites:
-    """A group's cursor on one log, as the broker has it in memory, and what it has written of it."""
+    """A group's cursor on one log: in the broker's memory, and as last written."""
 
     admin: AdminInterface
     topic: str
@@ -165,13 +165,13 @@ class CursorWrites:
 
     @classmethod
     def of(cls, connection: PulsarConnection, log: Log, group: str, deadline: Deadline) -> CursorWrites:
-        """Return those of a group. Needs the admin interface."""
+        """Return the writes of a group's cursor. Needs the admin interface."""
         if connection.admin is None:
-            raise mqplug.Unsupported("commit", "the admin interface confirms acks", fix=ADMIN_URL_FIX)
+            raise mqplug.Unsupported("commit", "confirming acks needs Pulsar's admin interface", fix=ADMIN_URL_FIX)
         return cls(connection.admin, connection.native_topic(log), group, log, deadline)
 
     def progress(self) -> AckProgress:
-        """Return how far the broker is, once one serves the topic: it may be moving between brokers."""
+        """Return the broker's progress. Wait while no broker serves the topic, which may be moving between brokers."""
         while True:
             try:
                 stats = self.admin.stats(self.topic, max(STATS_TIMEOUT_S, self.deadline.remaining()))
@@ -182,11 +182,11 @@ class CursorWrites:
             time.sleep(WRITE_CHECK_S)
 
     def wait(self, entries: Collection[Entry]) -> AckProgress | None:
-        """Wait until the broker has written all that it has now. None means that it lost acks of these entries.
+        """Wait until the broker has written its present state. None means that it lost acks of these entries.
 
-        A role that may not skip messages waits as long as a write takes, if the broker has begun one.
+        A role that may not skip messages only waits for the duration of a write, in case the broker has begun one.
         """
-        time.sleep(WRITE_S)  # a write that is under way may not have everything
+        time.sleep(WRITE_S)  # a write that has already begun may be incomplete
         before = self.progress()
         while not before.left(entries):
             allowed = self._write_soon()
@@ -200,7 +200,7 @@ class CursorWrites:
         return None
 
     def check_deadline(self, action: str) -> None:
-        """Raise ``Timeout`` if it is too late."""
+        """Raise ``Timeout`` after the deadline."""
         if self.deadline.expired:
             raise mqplug.Timeout(
                 f"the broker did not {action} the acks of the group {self.group!r} on partition {self.log.partition} "
@@ -209,7 +209,7 @@ class CursorWrites:
             )  # fmt: skip
 
     def _write_soon(self) -> bool:
-        """Have the broker write now, if the last write was long enough ago. Return whether this is allowed."""
+        """Make the broker write now, if the last write was long enough ago. Return whether this role may do so."""
         path = f"{group_path(self.topic, self.group)}/skip/0"
         try:
             self.admin.post(path, None, max(STATS_TIMEOUT_S, self.deadline.remaining()))

@@ -1,8 +1,9 @@
-"""What is noted about a group on one log, in properties of its subscription, which the broker stores with it.
+"""Notes about a group on one log, in properties of its subscription, which the broker stores with it.
 
-The broker forgets acks inside a batch when it unloads the topic, and writes them down only with later ones; it keeps no
-position beyond the end of a log. The client library does not tell a member that shares a log that the group was moved:
-it connects again, as after any other disturbance. All this is noted here; ``note_texts`` has the texts.
+The broker forgets acks inside a batch when it unloads the topic, and writes them only together with later ones. It
+keeps no position beyond the end of a log. The client library does not report to a member that shares a log that the
+group was moved: it reconnects, as after any other disturbance. The notes hold all of this, in the form of
+``note_texts``.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ CONFLICT_PAUSE_S = 0.1  # at most
 def read_properties(
     connection: PulsarConnection, admin: AdminInterface, log: Log, group: str, timeout: float
 ) -> Properties:
-    """Return the properties; none if there is no such subscription, or no such request."""
+    """Return the properties; none if the subscription does not exist, or the broker does not support the request."""
     path = f"{group_path(connection.native_topic(log), group)}/properties"
     try:
         found: Properties = admin.get(path, timeout) or {}
     except AdminRefused as error:
-        if error.status not in ABSENT:  # else a change would remove what could not be read
+        if error.status not in ABSENT:  # otherwise a change would remove properties that could not be read
             raise error_from_refusal(error, log.topic) from error
         return {}
     return found
@@ -65,7 +66,7 @@ def change_properties(
     edit: Edit,
     timeout: float,
 ) -> None:
-    """Change the properties, until ``edit`` finds nothing to change: another member may change them meanwhile."""
+    """Change the properties until ``edit`` finds nothing to change: other members may change them concurrently."""
     deadline = Deadline(timeout)
     path = f"{group_path(connection.native_topic(log), group)}/properties"
     while True:
@@ -87,7 +88,7 @@ def change_properties(
 
 
 def _changed_meanwhile(error: AdminRefused) -> bool:
-    """Return whether the broker wrote the subscription for another request, or moved its cursor, at the same time."""
+    """Return whether the broker was writing the subscription for another request, or moving its cursor."""
     return error.status in {HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.CONFLICT} and "BadVersion" in error.reason
 
 
@@ -96,11 +97,11 @@ LOCK_RETRY_S = 0.05  # at most
 
 @contextmanager
 def locked(connection: PulsarConnection, log: Log, group: str, deadline: Deadline) -> Iterator[None]:
-    """Be the only one in here, of all members of this group in all processes, on this log.
+    """Hold a lock on this log among all members of this group, in all processes.
 
-    The broker replaces the properties of a subscription as a whole, and compares no versions: of two that change them
-    at the same time, one would overwrite what the other has read again and found right. The lock is an exclusive
-    consumer of a subscription of its own, which the broker gives to one at a time and takes from a process that dies.
+    The broker replaces the properties of a subscription as a whole, and compares no versions: of two concurrent
+    changes, one would overwrite the other even after that one was verified. The lock is an exclusive consumer of a
+    separate subscription: the broker gives it to one client at a time, and takes it from a process that dies.
     """
     held = _take_lock(connection, log, group, deadline)
     try:
@@ -108,7 +109,7 @@ def locked(connection: PulsarConnection, log: Log, group: str, deadline: Deadlin
     finally:
         try:
             connection.unsubscribe(held, max(UNSUBSCRIBE_S, deadline.remaining()))
-        except (_pulsar.PulsarException, mqplug.Error):  # the topic was unloaded: the next one takes it over
+        except (_pulsar.PulsarException, mqplug.Error):  # the topic was unloaded: the next member reuses it
             with suppress(_pulsar.PulsarException):
                 held.close()
 
@@ -123,13 +124,13 @@ def _take_lock(connection: PulsarConnection, log: Log, group: str, deadline: Dea
                 receiver_queue_size=0,
                 initial_position=pulsar.InitialPosition.Latest,
             )
-        except _pulsar.PulsarException as error:  # another one has it, or is just leaving
+        except _pulsar.PulsarException as error:  # another member holds it, or is just releasing it
             translated = error_from_exception(error, log.topic)
             if isinstance(translated, mqplug.AccessDenied | mqplug.AuthError | mqplug.TopicNotFound):
                 raise translated from error
             if deadline.expired:
                 raise mqplug.Timeout(
-                    f"what is noted about the group {group!r} could not be changed in time: other members change it",
+                    f"the notes about the group {group!r} could not be changed in time: other members change them",
                     topic=log.topic, fix="Try again",
                 ) from error  # fmt: skip
         time.sleep(random.uniform(0, LOCK_RETRY_S))  # noqa: S311  # no secret
@@ -138,13 +139,13 @@ def _take_lock(connection: PulsarConnection, log: Log, group: str, deadline: Dea
 def add_batch_acks(
     connection: PulsarConnection, group: str, log: Log, masks: Mapping[Entry, int], mark: Entry, timeout: float
 ) -> None:
-    """Store acks, in addition to those that are stored. Up to ``mark``, an entry, the group had acked all."""
+    """Add acks to the stored ones. The group has acked everything up to the entry ``mark``."""
 
     def edit(there: Properties) -> Properties:
         stored = BatchAcks.parse(there.get(BATCH_ACKS_PROPERTY, ""))
         if stored.mark > mark:
             stored = BatchAcks()  # written before the group was moved back
-        return {**there, BATCH_ACKS_PROPERTY: stored.joined(masks).behind(mark).text()}
+        return {**there, BATCH_ACKS_PROPERTY: stored.joined(masks).after(mark).text()}
 
     if connection.admin is not None:
         with suppress(mqplug.AccessDenied, mqplug.AuthError):  # then ``ack_granularity`` is ``entry``
@@ -153,35 +154,35 @@ def add_batch_acks(
 
 @attrs.frozen
 class GroupNotes:
-    """What is noted on one log; nothing if that cannot be read."""
+    """The notes of a group on one log; empty if they cannot be read."""
 
     seek: str = ""
-    """Tells the last seek from earlier ones."""
+    """A text that differs for each seek."""
     acks: BatchAcks = attrs.field(factory=BatchAcks)
     cursor: Cursor | None = None
-    """Where the group stood after that was read."""
+    """The group's cursor, read after the acks."""
     attempts: Mapping[Numbers, int] = attrs.field(factory=dict)
-    """How often messages were handed out that members had for too long."""
+    """How often messages with overdue acks were handed out."""
 
     def is_acked(self, place: Numbers) -> bool:
-        """Return whether a message was acked by then, alone or with its entry."""
+        """Return whether a message was acked by then, by itself or with its entry."""
         whole = self.cursor is not None and self.cursor.has_acked((place[0], place[1]))
         return whole or self.is_noted(place)
 
     def is_noted(self, place: Numbers) -> bool:
-        """Return whether the ack of a message of a batch is noted."""
+        """Return whether the notes hold the ack of this message of a batch."""
         return in_mask(self.acks.masks, place)
 
 
 def read(connection: PulsarConnection, log: Log, group: str, timeout: float) -> GroupNotes:
-    """Return what is noted. Acks that are not true any more, because the group was moved, are left out."""
+    """Return the notes, without acks that are outdated because the group was moved."""
     if connection.admin is None:
         return GroupNotes()
     deadline = Deadline(timeout)
     try:
         there = read_properties(connection, connection.admin, log, group, timeout)
         acks = BatchAcks.parse(there.get(BATCH_ACKS_PROPERTY, ""))
-        cursor = _cursor(connection, log, group, deadline)  # later than the acks, for it moves on while others ack
+        cursor = _cursor(connection, log, group, deadline)  # after the acks: it advances while other members ack
     except (mqplug.AccessDenied, mqplug.AuthError):
         return GroupNotes()
     valid = cursor is not None and acks.mark <= cursor.mark
@@ -190,7 +191,7 @@ def read(connection: PulsarConnection, log: Log, group: str, timeout: float) -> 
 
 
 def last_seek(connection: PulsarConnection, log: Log, group: str, timeout: float) -> str:
-    """Return what tells the last seek from earlier ones; always the same text if that cannot be read."""
+    """Return the text that identifies the last seek; always the same text if it cannot be read."""
     if connection.admin is not None:
         with suppress(mqplug.AccessDenied, mqplug.AuthError):
             there = read_properties(connection, connection.admin, log, group, timeout)
@@ -201,7 +202,7 @@ def last_seek(connection: PulsarConnection, log: Log, group: str, timeout: float
 def note_attempts(
     connection: PulsarConnection, log: Log, group: str, attempts: Mapping[Numbers, int], deadline: Deadline
 ) -> None:
-    """Note how often messages were handed out: the broker forgets that when the group's only member disconnects."""
+    """Note how often messages were handed out: the broker forgets it when the group's only member disconnects."""
     admin = connection.admin
     if admin is None or not attempts:
         return
@@ -227,7 +228,7 @@ def add_batch_acks_unless_moved(
 
 
 def _cursor(connection: PulsarConnection, log: Log, group: str, deadline: Deadline) -> Cursor | None:
-    """Return where the group stands; None if there is no such group."""
+    """Return the group's cursor; None if there is no such group."""
     if connection.admin is None:
         return None
     stats = connection.admin.stats(connection.native_topic(log), max(0.1, deadline.remaining()))

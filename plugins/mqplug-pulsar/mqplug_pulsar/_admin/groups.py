@@ -1,4 +1,4 @@
-"""Lists, describes and deletes groups, and what the broker tells of their members, through the admin interface."""
+"""Lists, describes and deletes groups, and reads the state of their members, through the admin interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mqplug_pulsar._cluster.connection import PROBE_NAME, PulsarConnection
 T = TypeVar("T")
 
 Statistics = Mapping[str, Any]
-"""What the broker reports of a topic, a subscription or a consumer."""
+"""The broker's report on a topic, a subscription or a consumer."""
 
 MembersByGroup = dict[str, set[str]]
 """The names of the members of each group."""
@@ -33,7 +33,7 @@ def list_groups(connection: PulsarConnection, topic: str | None, timeout: float)
 
 
 def delete_group(connection: PulsarConnection, group: str, timeout: float) -> None:
-    """Delete a group on all topics of the namespace. Brokers refuse that while it has members."""
+    """Delete a group on all topics of the namespace. Brokers refuse this while it has members."""
     deadline = Deadline(timeout)
     members_of = {
         name: members[group] for name, members in _by_topic(connection, None, deadline).items() if group in members
@@ -56,7 +56,7 @@ def _by_topic(connection: PulsarConnection, topic: str | None, deadline: Deadlin
 
 
 def on_each_topic(connection: PulsarConnection, ask: Callable[[str], T], deadline: Deadline) -> dict[str, T]:
-    """Return the answer about each topic of the namespace, at once, without topics that are deleted meanwhile."""
+    """Return the answer about each topic of the namespace, asked concurrently. Skip topics that no longer exist."""
 
     def ask_if_there(topic: str) -> list[T]:
         try:
@@ -80,7 +80,7 @@ def _members(connection: PulsarConnection, topic: str, deadline: Deadline) -> Me
 
 
 def is_group(name: str, subscription: Statistics) -> bool:
-    """Return whether a subscription is a group: it is durable, and none of this plugin's own."""
+    """Return whether a subscription is a group: a durable one that this plugin did not make for itself."""
     return bool(subscription["isDurable"]) and not name.startswith(PROBE_NAME)
 
 
@@ -90,7 +90,7 @@ def member_name(consumer: Statistics) -> str:
 
 
 def partition_statistics(connection: PulsarConnection, topic: str, deadline: Deadline) -> dict[str, Statistics]:
-    """Return the statistics of each partition, by its native topic."""
+    """Return the statistics of each partition, by its Pulsar topic."""
     admin = connection.required_admin("groups", "listing groups")
     full = connection.names.full(topic)
     path = topic_path(full)
@@ -98,7 +98,7 @@ def partition_statistics(connection: PulsarConnection, topic: str, deadline: Dea
         parts = admin.get(f"{path}/partitioned-stats?perPartition=true", _left(deadline))
         return dict(parts["partitions"])
     except AdminRefused as error:
-        # The second is the answer about a partition, which is listed alone while its topic is being deleted.
+        # The second status answers for a single partition, which is listed by itself while its topic is being deleted.
         if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED}:
             raise error_from_refusal(error, topic) from error
     try:
@@ -129,11 +129,11 @@ def _left(deadline: Deadline) -> float:
 SINGLE_ACTIVE = {"Failover", "Exclusive"}  # the types of subscriptions whose messages go to one consumer
 
 Subscriptions = Mapping[Log, Statistics]
-"""What the broker reports of a group, for each log that has it."""
+"""The broker's report on a group, for each log that has it."""
 
 
 def describe_group(connection: PulsarConnection, group: str, timeout: float) -> GroupDescription:
-    """Return the topics of the namespace that have the group, and its members; ``GroupNotFound`` if none has it."""
+    """Return the topics of the namespace that have the group, and its members. Raise ``GroupNotFound`` if none has."""
     connection.required_admin("groups", "describing groups")
     deadline = Deadline(timeout)
     by_topic = on_each_topic(connection, lambda topic: _subscriptions_of(connection, topic, group, deadline), deadline)
@@ -160,7 +160,7 @@ def _described_members(subscriptions: Subscriptions) -> Iterable[GroupMember]:
         for consumer in subscription["consumers"]:
             name = member_name(consumer)
             hosts[name] = _host(consumer)
-            mine = held.setdefault(name, set())  # it may have several consumers on a log
+            mine = held.setdefault(name, set())  # a member may have several consumers on a log
             if subscription["type"] not in SINGLE_ACTIVE or name == subscription.get("activeConsumerName"):
                 mine.add(log)
     for name, logs in sorted(held.items()):
@@ -168,7 +168,7 @@ def _described_members(subscriptions: Subscriptions) -> Iterable[GroupMember]:
 
 
 def _host(consumer: Statistics) -> str | None:
-    """Return the host in an address as Java writes it, ``/10.0.0.1:40000``."""
+    """Return the host in an address of Java's form ``/10.0.0.1:40000``."""
     address = str(consumer.get("address") or "").rpartition("/")[2]
     return address.rpartition(":")[0].strip("[]") or None
 
@@ -177,7 +177,7 @@ FREE_TIMEOUT_S = 2.0
 
 
 def is_free(connection: PulsarConnection, log: Log, group: str, member: str, deadline: Deadline) -> bool:
-    """Return whether all members but this one have no message of a log; False if that cannot be read."""
+    """Return whether no other member holds messages of a log; False if the broker does not answer."""
     there = _subscription(connection, log, group, deadline.remaining(FREE_TIMEOUT_S))
     members = () if there is None else there.get("consumers", ())
     return there is not None and not any(
@@ -186,7 +186,7 @@ def is_free(connection: PulsarConnection, log: Log, group: str, member: str, dea
 
 
 def may_be_stuck(connection: PulsarConnection, log: Log, group: str, timeout: float) -> bool:
-    """Return whether a log has messages that no member has, and no key waits for acks; True if that cannot be read."""
+    """Return whether a log has messages that no member holds, and no key waits for acks; True without an answer."""
     there = _subscription(connection, log, group, timeout)
     if not there:
         return there is None
@@ -196,7 +196,7 @@ def may_be_stuck(connection: PulsarConnection, log: Log, group: str, timeout: fl
 
 
 def _subscription(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Mapping[str, Any] | None:
-    """Return what the broker tells of a group, nothing if there is no such group; None if that cannot be read."""
+    """Return the broker's report on a group, empty if there is no such group; None if the broker does not answer."""
     if connection.admin is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Looks up positions in logs: watermarks, bounds, and the position that a start means."""
+"""Looks up positions in logs: watermarks, bounds, and the positions of symbolic starts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mqplug_pulsar._format import message_ids
 
 T = TypeVar("T")
 
-MAX_DISORDER_MS = 30_000  # native producers try to send a message for this long, and it keeps its publish time
+MAX_DISORDER_MS = 30_000  # producers retry a message for this long, and it keeps its publish time
 
 
 def start_positions(
     connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> dict[Log, Position]:
-    """Return the position that a start means now, for each log."""
+    """Return the current position of a start, for each log."""
     found = _for_each(connection, logs, timeout, partial(_resolve, connection, start))
     return {log: Position(log, place) for log, place in found.items()}
 
@@ -38,7 +38,7 @@ def watermarks(
 
 
 def bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
-    """Return the ids of the first and last message of each log, read from it."""
+    """Return the ids of the first and last message of each log, read from the log."""
     return _for_each(connection, logs, timeout, partial(_bounds, connection))
 
 
@@ -64,8 +64,8 @@ def _resolve(connection: PulsarConnection, start: SymbolicStart, log: Log, timeo
 def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Numbers, timeout: float) -> Numbers:
     """Return the position of the first message published at or after a time, or the end if there is none.
 
-    A batch has one publish time. The broker searches as if times grew along the log. They do not with several
-    producers, or with one that had to send again. So ask it for an earlier time, before which no such message can lie.
+    A batch has one publish time. The broker searches as if times grew along the log, which is wrong with several
+    producers, or with one that sent again. So ask it for an earlier time, and read from there.
     """
     deadline = Deadline(timeout)
 
@@ -84,7 +84,7 @@ def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Nu
 
 
 def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, timeout: float) -> Numbers:
-    """Return the position ``count`` messages before the end. Read that many entries: each holds at least a message."""
+    """Return the position ``count`` messages before the end. Read that many entries: each has at least one message."""
     if not count or ledgers.low == ledgers.high:
         return ledgers.high
     deadline = Deadline(timeout)
@@ -92,18 +92,18 @@ def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, 
 
     def read(reader: Any) -> Numbers:
         places: deque[Numbers] = deque([start], maxlen=count)
-        behind = start
-        while behind < ledgers.high:
+        position = start
+        while position < ledgers.high:
             native = _next(reader, deadline.remaining()).message_id()
             places.append(message_ids.coordinates(native))
-            behind = message_ids.position_behind(places[-1], message_ids.detail(native))
+            position = message_ids.position_after(places[-1], message_ids.detail(native))
         return message_ids.position_before(places[0])
 
     return connection.reading(connection.native_topic(log), start, read)
 
 
 def _entries_back(ledgers: Ledgers, count: int) -> Numbers:
-    """Return a position ``count`` entries back in the last ledger, or the low, if there is no table of ledgers."""
+    """Return the position ``count`` entries back in the last ledger, or ``low``. For use without a table of ledgers."""
     ledger, entry, _ = ledgers.high[:3]
     return (ledger, entry - count, -1) if count <= entry else ledgers.low
 

@@ -1,7 +1,7 @@
 """Retention of a topic as Pulsar's policies, the same for acked and unacked messages.
 
-By default Pulsar deletes acked messages at once, and keeps unacked ones forever. It has limits for each, in time and in
-size; here both are set alike. Its units are minutes and megabytes: both are rounded up.
+By default Pulsar deletes acked messages at once, and keeps unacked ones forever. It has limits of time and size for
+each kind; this module sets both alike. Pulsar's units are minutes and megabytes: values are rounded up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POLICY_CHECK_PAUSE_S = 0.02
 
 @attrs.frozen
 class Policy:
-    """A policy of a topic: how it is set, and whether an answer about it shows it set."""
+    """A policy of a topic: how to set it, and how to see in an answer that it is set."""
 
     setting: str
     body: Any
@@ -35,7 +35,7 @@ class Policy:
 
 
 def set_retention(admin: AdminInterface, path: str, action: CreateTopic, deadline: Deadline) -> None:
-    """Set the limits of a new topic. Only for explicit limits raise if the broker allows no topic policies."""
+    """Set the limits of a new topic. If the broker allows no topic policies, raise only for explicit limits."""
     seconds = DEFAULT_TOPIC_RETENTION_S if action.retention is None else action.retention
     size = action.retention_bytes
     policies = [_kept(seconds, size), _time_to_live(seconds), *([] if size is None else [_backlog(size)])]
@@ -53,7 +53,7 @@ def set_retention(admin: AdminInterface, path: str, action: CreateTopic, deadlin
 def change_retention(admin: AdminInterface, path: str, action: AlterTopic, deadline: Deadline) -> None:
     """Change limits of a topic, and wait until the broker applies them.
 
-    A limit that is not given stays; one that the topic has none of, because acks decide, is as in a new topic.
+    A limit that is not given stays. If the topic has none yet, because acks decide, it gets the default of new topics.
     """
     present = _present_limits(admin, path, max(0.01, deadline.remaining()))
     had_size = present.get("retention_bytes")
@@ -64,14 +64,14 @@ def change_retention(admin: AdminInterface, path: str, action: AlterTopic, deadl
         policies.append(_time_to_live(seconds))
     if action.retention_bytes is not None:
         grows = had_size is not None and action.retention_bytes > had_size
-        policies.insert(1 if grows else 0, _backlog(action.retention_bytes))  # it must never exceed the other
+        policies.insert(1 if grows else 0, _backlog(action.retention_bytes))  # it must never exceed the retained size
     _put_in_force(admin, path, policies, deadline)
 
 
 def _put_in_force(admin: AdminInterface, path: str, policies: Sequence[Policy], deadline: Deadline) -> None:
-    """Set policies one by one, until the broker shows them all; again if another client's change undid one.
+    """Set policies one by one until the broker shows them all. Repeat this if another client's change undoes one.
 
-    The broker rewrites all policies of a topic with each change, and learns of its own changes a little later.
+    The broker rewrites all policies of a topic with each change, and sees its own changes a little later.
     """
 
     def shows(policy: Policy) -> bool:
@@ -96,13 +96,13 @@ def _kept(seconds: float, size: int | None) -> Policy:
 
 
 def _time_to_live(seconds: float) -> Policy:
-    """Return the limit of age for unacked messages."""
+    """Return the age limit for unacked messages."""
     whole = 0 if math.isinf(seconds) else max(1, math.ceil(seconds))
     return Policy(f"messageTTL?messageTTL={whole}", None, "messageTTL", lambda shown: int(shown or 0) == whole)
 
 
 def _backlog(size: int) -> Policy:
-    """Return the limit of size for unacked messages, which the broker wants to be below the one for acked ones."""
+    """Return the size limit for unacked messages. The broker requires it to be below the limit for acked ones."""
     quota = {"limitSize": min(size, _megabytes(size) * MEGABYTE - 1), "policy": "consumer_backlog_eviction"}
     return Policy(
         "backlogQuota?backlogQuotaType=destination_storage", quota, "backlogQuotaMap",
@@ -115,7 +115,7 @@ def _megabytes(size: int) -> int:
 
 
 def retention_from_policies(admin: AdminInterface, path: str, timeout: float) -> dict[str, Any]:
-    """Return the fields of a ``TopicInfo`` that the topic's policies fill; none if they cannot be read."""
+    """Return the ``TopicInfo`` fields that the topic's policies define; none if they cannot be read."""
     try:
         return _present_limits(admin, path, timeout)
     except (AdminRefused, mqplug.Error):
@@ -134,7 +134,7 @@ def _present_limits(admin: AdminInterface, path: str, timeout: float) -> dict[st
 
 
 def _seconds(admin: AdminInterface, path: str, minutes: int, timeout: float) -> float:
-    """Return the requested seconds, which the limit for unacked messages keeps exactly."""
+    """Return the requested seconds. The limit for unacked messages stores them exactly."""
     if minutes < 0:
         return math.inf
     seconds = int(admin.get(f"{path}/messageTTL?applied=true", timeout) or 0)

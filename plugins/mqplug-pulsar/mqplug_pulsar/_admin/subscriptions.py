@@ -1,8 +1,8 @@
-"""Groups as subscriptions: how they are opened and created, where they stand, and how they are moved.
+"""Groups as subscriptions: opens, creates and moves them, and reads their positions.
 
-Through the admin interface a move outlives a kill of the broker. When a broker moves a cursor, it first writes down the
-new position, together with the acks after it that it is about to forget. If it is killed then, it begins with these
-acks, and skips their messages. So it is asked twice: when it writes the second time, it has forgotten them.
+A move through the admin interface survives a kill of the broker. When a broker moves a cursor, it first writes the new
+position, together with the later acks that it is about to forget. If it is killed then, it restarts with these acks and
+skips their messages. So the move is requested twice: by the second write, the broker has forgotten the acks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from mqplug_pulsar._format.note_texts import (
 
 Listen = Callable[[Any, Any], None]
 SharedSubscribe = Callable[[Log, Listen | None], Any]
-"""Opens a native consumer of a log, with a listener; without one, it asks for nothing."""
+"""Opens a client's consumer of a log. Without a listener, the consumer requests no messages."""
 
 END_OF_LOG = 2**63 - 1  # as ledger and entry: after all messages
 _TYPES = {"ordered": pulsar.ConsumerType.Failover, "exclusive": pulsar.ConsumerType.Exclusive}
@@ -60,7 +60,7 @@ def subscribe(
     mode: Mode = "exclusive",
     queue: int = 1,
 ) -> Any:
-    """Return a native consumer of one log. An exclusive one allows no other consumer of the group."""
+    """Return a client's consumer of one log. An exclusive one allows no other consumer of the group."""
     return connection.opener.consumer(
         connection.native_topic(log),
         group,
@@ -76,7 +76,7 @@ def subscribe(
 def shared_subscriber(
     connection: PulsarConnection, group: str, member: str, *, latest: bool, by_key: bool
 ) -> SharedSubscribe:
-    """Return a function that opens native consumers of this group."""
+    """Return a function that opens client consumers of this group."""
     begin = pulsar.InitialPosition.Latest if latest else pulsar.InitialPosition.Earliest
 
     def subscribe(log: Log, listener: Listen | None) -> Any:
@@ -88,7 +88,7 @@ def shared_subscriber(
             message_listener=listener,
             receiver_queue_size=0 if listener is None else 1,
             initial_position=begin,
-            negative_ack_redelivery_delay_ms=1,  # the client takes 100
+            negative_ack_redelivery_delay_ms=1,  # the client's default is 100
             batch_index_ack_enabled=True,
         )
 
@@ -96,14 +96,14 @@ def shared_subscriber(
 
 
 def prepare_group(connection: PulsarConnection, options: ConsumerOptions, timeout: float) -> None:
-    """Store the start of logs where the group has no position, unless subscribing stores it anyway."""
+    """Store the start position on logs where the group has none, unless subscribing stores it anyway."""
     group = options.group or ""
     simple = isinstance(options.start, Earliest | Latest)
     if simple and not options.must_exist:
         return
     if connection.admin is None:
         raise mqplug.Unsupported(
-            "groups", "starts other than EARLIEST and LATEST, and must_exist=, need Pulsar's admin interface",
+            "groups", "must_exist= and starts other than EARLIEST and LATEST need Pulsar's admin interface",
             fix=f"{ADMIN_URL_FIX}; or seek after opening",
         )  # fmt: skip
     subscription_positions = cursors(connection, options.logs, group, timeout)
@@ -124,11 +124,11 @@ def prepare_group(connection: PulsarConnection, options: ConsumerOptions, timeou
 def move_subscriptions(
     connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> None:
-    """Move a group without members. An exclusive consumer proves that there are none."""
+    """Move a group without members. An exclusive consumer ensures that there are none."""
     deadline = Deadline(timeout)
     if any(each.acked for each in positions.values()):
         raise mqplug.Unsupported(
-            "individual_ack", "a group cannot be moved together with acks behind its position", fix="Leave the acks out"
+            "individual_ack", "a group cannot be moved together with acks after its position", fix="Leave the acks out"
         )
     members = {log: partial(subscribe, connection, log, group) for log in positions}
     held = connection.calls.each(members, timeout, discard=lambda consumer: consumer.close())
@@ -144,7 +144,7 @@ def move_subscriptions(
 
 
 def _create(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
-    """Create the subscription at a position, unless it was created meanwhile."""
+    """Create the subscription at a position, unless another member has just created it."""
     if connection.admin is None:
         return
     topic = connection.native_topic(position.log)
@@ -167,7 +167,7 @@ def _create(connection: PulsarConnection, group: str, position: Position, timeou
 
 
 def cursors(connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float) -> dict[Log, Cursor]:
-    """Return the group's cursors, of those logs where it has one. Needs the admin interface."""
+    """Return the group's cursor for each log on which it has one. Needs the admin interface."""
     found = connection.calls.each({log: partial(cursor, connection, log, group, timeout) for log in logs}, timeout)
     return {log: each for log, each in found.items() if each is not None}
 
@@ -187,16 +187,16 @@ def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -
 def subscription_positions(
     connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float
 ) -> dict[Log, GroupPosition]:
-    """Return the stored positions of a group, exact to the entry."""
+    """Return the stored positions of a group."""
     return {log: _group_position(log, each) for log, each in cursors(connection, logs, group, timeout).items()}
 
 
 def move_cursor(
     connection: PulsarConnection, consumer: Any, group: str, position: Position, timeout: float
 ) -> Skipped | None:
-    """Move the group's stored position and drop acks behind it; without the admin interface exact to the entry.
+    """Move the group's stored position and drop later acks. Without the admin interface it is exact to the entry.
 
-    The broker moves it to the end at most. Return what is to be skipped then, up to a position beyond the end.
+    The broker cannot move it beyond the end. For such a position, return the range that the group must skip.
     """
     deadline = Deadline(timeout)
     ledger, entry, index = message_ids.start_of(position.coordinates)
@@ -204,13 +204,13 @@ def move_cursor(
         last = connection.last_message(consumer, timeout)
     else:
         last = connection.last_id(connection.native_topic(position.log), timeout)
-    end = message_ids.LOG_BEGIN if last is None else message_ids.position_behind(*last)
+    end = message_ids.LOG_BEGIN if last is None else message_ids.position_after(*last)
     skipped = (end, position.coordinates) if position.coordinates > end else None
     if connection.admin is None:
         for _ in range(MOVES):
             retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), deadline)
         return skipped
-    _note(connection, group, position.log, {}, deadline)  # what was noted is not true any more
+    _note(connection, group, position.log, {}, deadline)  # the old notes are no longer true
     reset_cursor(connection, connection.admin, position.log, group, position.coordinates, deadline)
     note_position(connection, group, position, deadline.remaining(), skipped)
     return skipped
@@ -219,7 +219,7 @@ def move_cursor(
 def note_position(
     connection: PulsarConnection, group: str, position: Position, timeout: float, skipped: Skipped | None = None
 ) -> None:
-    """Note a position inside a batch, which the broker keeps but does not report, or one beyond the end."""
+    """Note a position beyond the end, or one inside a batch, which the broker keeps but does not report."""
     deadline = Deadline(timeout)
     if skipped is not None:
         noted = {BEYOND_PROPERTY: skipped_to_text(skipped)}
@@ -228,7 +228,7 @@ def note_position(
     acks = acked_before(position)
     there = cursor(connection, position.log, group, timeout) if acks.masks else None
     if there is not None:
-        noted = {BATCH_ACKS_PROPERTY: acks.behind(there.mark).text()}
+        noted = {BATCH_ACKS_PROPERTY: acks.after(there.mark).text()}
         _note(connection, group, position.log, noted, deadline)
 
 
@@ -239,7 +239,7 @@ def acked_before(position: Position) -> BatchAcks:
 
 
 def _note(connection: PulsarConnection, group: str, log: Log, noted: Properties, deadline: Deadline) -> None:
-    """Replace what is noted about a group's position."""
+    """Replace the notes about a group's position."""
     if connection.admin is None:
         return
 
@@ -255,13 +255,13 @@ def _group_position(log: Log, cursor: Cursor) -> GroupPosition:
     return tidy(GroupPosition(Position(log, cursor.position), tuple(sorted([*entries, *cursor.acks.ranges()]))))
 
 
-MOVES = 2  # of one cursor: see above
+MOVES = 2  # requests to move one cursor: see the module's docstring
 
 
 def reset_cursor(
     connection: PulsarConnection, admin: AdminInterface, log: Log, group: str, to: Numbers, deadline: Deadline
 ) -> None:
-    """Move the cursor to a position, which may lie inside a batch. Members are disconnected."""
+    """Move the cursor to a position, which may lie inside a batch. The broker disconnects the members."""
     path = f"{group_path(connection.native_topic(log), group)}/resetcursor"
     body = place_for_admin(*message_ids.start_of(to))
     for _ in range(MOVES):
@@ -272,12 +272,12 @@ def reset_cursor(
 
 
 def place_for_admin(ledger: int, entry: int, index: int) -> dict[str, int]:
-    """Return a position as the admin interface takes it."""
+    """Return a position in the admin interface's form."""
     return {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": index}
 
 
 def seek_together(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
-    """Move the group's position in a log, with members. They are disconnected, and all that they had is free."""
+    """Move the group's position in a log while it has members. They are disconnected, and their messages are free."""
     admin = connection.required_admin("shared", "a seek of members that share a log")
     deadline, log = Deadline(timeout), position.log
     noted = {SEEK_PROPERTY: uuid4().hex[:16]}

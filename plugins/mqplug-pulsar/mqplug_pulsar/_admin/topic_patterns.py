@@ -1,7 +1,7 @@
-"""Finds the topics that a pattern may mean, in the connection's namespace or in others.
+"""Finds the topics that a pattern may match, in the connection's namespace or in others.
 
-A pattern that begins with ``persistent://`` is compared with full names, in all namespaces that it can mean. Tenants
-and namespaces are listed, which needs more rights, only where the pattern does not name them.
+A pattern that begins with ``persistent://`` is compared with full names, in all namespaces that it can match. Listing
+tenants and namespaces needs more rights, and is done only where the pattern does not name them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SYSTEM = "pulsar/system"  # the brokers' own namespace
 
 @attrs.frozen
 class Scope:
-    """Where a pattern's topics are: patterns of a tenant's and a namespace's name, or None for all."""
+    """The place of a pattern's topics: a pattern each for tenant and namespace, or None for all."""
 
     tenant: str | None
     namespace: str | None
 
 
 def candidates(connection: PulsarConnection, pattern: str, timeout: float) -> list[str]:
-    """Return the topics that a pattern may match: plain names, or full ones if it begins with ``persistent://``."""
+    """Return the topics that a pattern may match: plain names, or full names if it begins with ``persistent://``."""
     if not pattern.startswith(FULL):
         return topics.names(connection, timeout)
     admin, deadline = connection.required_admin("topic_patterns", "reading topics by a pattern"), Deadline(timeout)
@@ -88,7 +88,7 @@ def _namespaces(admin: AdminInterface, scope: Scope, deadline: Deadline) -> Iter
 
 
 def _literal(pattern: str | None) -> list[str]:
-    """Return the only name that a pattern can match; an empty list if there may be several."""
+    """Return a list of the only name that a pattern can match; an empty list if there may be several."""
     if pattern is None or not _LITERAL.fullmatch(pattern):
         return []
     return [re.sub(r"\\(.)", r"\1", pattern)]
@@ -96,7 +96,7 @@ def _literal(pattern: str | None) -> list[str]:
 
 def _matching(pattern: str | None, names: Iterable[str]) -> list[str]:
     if pattern is not None:
-        with suppress(re.error):  # it has its meaning only in the whole pattern
+        with suppress(re.error):  # this part may be valid only within the whole pattern
             return [name for name in names if re.fullmatch(pattern, name)]
     return list(names)
 
@@ -117,7 +117,7 @@ def _list(admin: AdminInterface, path: str, what: str, deadline: Deadline) -> li
 
 
 def _topics(admin: AdminInterface, namespace: str, deadline: Deadline) -> set[str]:
-    """Return the full names of a namespace's topics; none if there is no such namespace (yet)."""
+    """Return the full names of a namespace's topics; none if the namespace does not exist (yet)."""
     tenant, _, name = namespace.partition("/")
     try:
         return topics.full_names(admin, tenant, name, max(0.1, deadline.remaining()))

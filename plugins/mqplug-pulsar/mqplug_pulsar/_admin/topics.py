@@ -78,12 +78,12 @@ def alter(connection: PulsarConnection, action: AlterTopic, timeout: float) -> T
 
 
 def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
-    """Grow the topic to ``partitions`` partitions. The broker adds them to the topic's groups, from their start."""
+    """Grow the topic to ``partitions`` partitions. The broker adds each to the topic's groups, from its start."""
     deadline = Deadline(timeout)
     admin = connection.required_admin("add_partitions", "adding partitions")
     there = len(connection.describe(topic, timeout).logs)
     if partitions <= there:
-        raise ValueError(f"the topic {topic!r} already has {there} partitions: {partitions} would not be more")
+        raise ValueError(f"the topic {topic!r} already has {there} partitions; expected more, not {partitions}")
     try:
         admin.post(f"{topic_path(connection.names.full(topic))}/partitions", partitions, deadline.remaining())
     except AdminRefused as error:
@@ -105,7 +105,7 @@ def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: flo
 
 
 def describe(connection: PulsarConnection, topic: str, timeout: float) -> TopicInfo:
-    """Return a topic, with its retention if the admin interface lets this client read it."""
+    """Return a topic, with its retention if this client may read it."""
     admin = connection.admin
     if admin is None or timeout <= 0:
         return connection.describe(topic, timeout)
@@ -142,7 +142,7 @@ def names(connection: PulsarConnection, timeout: float) -> list[str]:
 
 
 def full_names(admin: AdminInterface, tenant: str, namespace: str, timeout: float) -> set[str]:
-    """Return the full names of the topics of a namespace, except Pulsar's own and single partitions."""
+    """Return the full names of a namespace's topics, without Pulsar's own topics and single partitions."""
     path = "/".join(["persistent", quote(tenant, safe=""), quote(namespace, safe="")])
     partitioned = {topic_name(each) for each in admin.get(f"{path}/partitioned", timeout)}
     every = {topic_name(each) for each in admin.get(path, timeout)}
@@ -157,7 +157,7 @@ def describe_all(connection: PulsarConnection, topics: Sequence[str], timeout: f
 
 
 def _refuse_existing(connection: PulsarConnection, topic: str, path: str, timeout: float) -> None:
-    """Raise ``TopicExists``. Pulsar itself accepts a partitioned topic beside an unpartitioned one of the same name."""
+    """Raise ``TopicExists`` if it exists. Pulsar would accept a partitioned and an unpartitioned topic of one name."""
     try:
         connection.required_admin("auto_create_topics", "creating topics").get(f"{path}/internalStats", timeout)
     except AdminRefused as error:
@@ -179,7 +179,7 @@ SCHEMA_KEYS = {"type", "schema", "properties"}
 
 
 def schema_option(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the schema in the options of a topic, checked as far as possible without a broker."""
+    """Return the schema in the options of a topic, with all checks that need no broker."""
     if unknown := options.keys() - {SCHEMA_OPTION}:
         raise mqplug.ConfigError(
             f"Pulsar topics have no option {min(unknown)!r}", fix=f"Leave it out: the only option is {SCHEMA_OPTION!r}"
@@ -193,7 +193,7 @@ def schema_option(options: Mapping[str, Any]) -> dict[str, Any] | None:
         schema = None
     if not isinstance(schema, Mapping) or not schema.keys() <= SCHEMA_KEYS or not isinstance(schema.get("type"), str):
         raise mqplug.ConfigError(
-            "the option schema is not a schema as pulsar-admin uploads it",
+            "the option schema must have the form that pulsar-admin uploads",
             fix='Write {"type": "AVRO", "schema": "...", "properties": {}}, as JSON or a mapping',
         )
     definition = schema.get("schema", "")

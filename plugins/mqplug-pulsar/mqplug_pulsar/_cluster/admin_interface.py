@@ -18,7 +18,7 @@ import mqplug
 from mqplug_pulsar._cluster.credentials import Credentials, tls_context
 from mqplug_pulsar._settings import PulsarSettings
 
-ADMIN_URL_FIX = "Say admin_url=, the broker's HTTP address, as in admin_url='http://host:8080'"
+ADMIN_URL_FIX = "Set admin_url=, the broker's HTTP address, as in admin_url='http://host:8080'"
 NO_OWNER_REASON = "find owner"  # a broker's answer, with status 412, about topics that it is about to take over
 _MAX_REASON_CHARS = 300  # of an answer, in an error
 _TRACED_MESSAGE = re.compile(r"^Message: (.*)$", re.MULTILINE)
@@ -27,7 +27,7 @@ _TRACE = re.compile(r"^Stacktrace:|^\s*at [\w.$/]+\(", re.MULTILINE)
 
 
 class AdminRefused(Exception):
-    """An answer with a status of 400 or more. Its meaning is up to the caller."""
+    """An answer with a status of 400 or more. The caller knows what it means."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"HTTP {status}: {reason}")
@@ -46,7 +46,7 @@ class AdminInterface:
     def __init__(self, settings: PulsarSettings, credentials: Credentials) -> None:
         self._url = f"{(settings.admin_url or '').rstrip('/').removesuffix('/admin/v2')}/admin/v2"
         self._credentials = credentials
-        # Without a proxy, as the broker's own port is reached.
+        # Without a proxy, because connections to the broker's own port use none either.
         self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=tls_context(settings)))
 
     def get(self, path: str, timeout: float) -> Any:
@@ -70,16 +70,16 @@ class AdminInterface:
         self._ask("DELETE", path, None, timeout)
 
     def reason_against(self, timeout: float) -> str | None:
-        """Return why this is not an admin interface of Pulsar that accepts the credentials; None if it is."""
+        """Return why this is not a Pulsar admin interface that accepts the credentials; None if it is one."""
         try:
             clusters = self.get("clusters", timeout)
         except (AdminRefused, mqplug.Error) as error:
             return error.message if isinstance(error, mqplug.Error) else str(error)
         named = isinstance(clusters, list) and all(isinstance(each, str) for each in clusters)
-        return None if named else "the answer is not Pulsar's"
+        return None if named else "the answer is not from Pulsar"
 
     def stats(self, topic: str, timeout: float) -> Mapping[str, Any]:
-        """Return the ledgers and cursors of one partition's topic. Raise ``TopicNotFound`` if there is none."""
+        """Return the ledgers and cursors of one partition's topic. Raise ``TopicNotFound`` if it does not exist."""
         try:
             return _statistics(self.get(f"{topic_path(topic)}/internalStats", timeout))
         except AdminRefused as error:
@@ -107,7 +107,7 @@ class AdminInterface:
     def _refused(self, error: HTTPError) -> Exception:
         body = error.read(10_000).decode(errors="replace").strip()
         reason = _reason(body)
-        if error.code == HTTPStatus.UNAUTHORIZED and reason is None:  # with a reason, it is a right that lacks
+        if error.code == HTTPStatus.UNAUTHORIZED and reason is None:  # with a reason, a right is missing
             return self._credentials.refused(f"the admin interface at {self._url}")
         if error.code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             return mqplug.AccessDenied(
@@ -118,7 +118,7 @@ class AdminInterface:
 
 
 def _no_answer(url: str, error: Exception) -> mqplug.ConnectError:
-    """Return the error for an answer that is none, or not Pulsar's."""
+    """Return the error for a missing answer, or one that is not from Pulsar."""
     cause = getattr(error, "reason", error)
     reason, fix = str(cause), "Check admin_url="
     if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLCertVerificationError):
@@ -150,7 +150,7 @@ def topic_name(listed: str) -> str:
 
 
 def error_from_refusal(error: AdminRefused, topic: str | None = None) -> mqplug.Error:
-    """Return the error for a refusal whose status has no special meaning to the caller."""
+    """Return the error for a refusal that the caller does not handle itself."""
     match error.status:
         case HTTPStatus.NOT_FOUND:
             return mqplug.TopicNotFound("the topic does not exist", topic=topic, fix="Create it with create_topic")
@@ -163,21 +163,21 @@ def error_from_refusal(error: AdminRefused, topic: str | None = None) -> mqplug.
 
 
 def _statistics(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an answer with statistics. Raise the error that a broker without bookies sends with status 200."""
+    """Return an answer with statistics. A broker without bookies sends an error with status 200: raise it."""
     if "reason" in answer:
         raise AdminRefused(HTTPStatus.INTERNAL_SERVER_ERROR, _without_java(answer["reason"])[:_MAX_REASON_CHARS])
     return answer
 
 
 def _reason(body: str) -> str | None:
-    """Return the reason in an answer of JSON; None in any other answer."""
+    """Return the reason in a JSON answer; None in any other answer."""
     with suppress(ValueError, KeyError, TypeError):
         return _without_java(str(json.loads(body)["reason"]))[:_MAX_REASON_CHARS]
     return None
 
 
 def _without_java(text: str) -> str:
-    """Return an answer without a Java stack trace and packages of Java classes."""
+    """Return an answer without its Java stack trace and without the packages of Java classes."""
     message = _TRACED_MESSAGE.search(text)
     reason = _TRACE.split(message[1] if message else text, maxsplit=1)[0].strip()
     return _JAVA_CLASS.sub(r"\1", reason)

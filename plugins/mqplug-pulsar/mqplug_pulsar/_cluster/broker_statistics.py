@@ -27,7 +27,7 @@ _RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
 @attrs.frozen
 class Ledgers:
-    """The ledgers of one log with entries, as (number, entries), and the log's first and end position."""
+    """The non-empty ledgers of one log, as (number, entries), and the log's first and end position."""
 
     filled: tuple[tuple[int, int], ...]
     low: Numbers
@@ -47,7 +47,7 @@ class Ledgers:
         return cls(filled, (filled[0][0], 0, -1), (*filled[-1], -1))
 
     def entries_from(self, position: Numbers) -> int:
-        """Return the number of entries behind a position."""
+        """Return the number of entries after a position."""
         ledger, entry = position[:2]
         return sum(
             entries if number > ledger else max(0, entries - entry)
@@ -56,14 +56,14 @@ class Ledgers:
         )
 
     def entry_at(self, ledger: int, entry: int) -> tuple[int, int]:
-        """Return this entry, or the first one of the next ledger if it lies behind a closed ledger's last."""
+        """Return this entry, or the first one of the next ledger if it is past the last one of a closed ledger."""
         if entry < dict(self.filled).get(ledger, 0):
             return (ledger, entry)
         later = (number for number, _ in self.filled if number > ledger)
         return next(((number, 0) for number in later), (ledger, entry))
 
     def back(self, entries: int) -> Numbers:
-        """Return the position ``entries`` entries before the end, or the low if there are fewer."""
+        """Return the position ``entries`` entries before the end, or ``low`` if there are fewer."""
         for ledger, there in reversed(self.filled):
             if entries <= there:
                 return (ledger, there - entries, -1)
@@ -73,10 +73,10 @@ class Ledgers:
 
 @attrs.frozen
 class Cursor:
-    """A group's position on one log: the entries up to the mark are acked, and those in the ranges."""
+    """A group's position on one log: all entries up to the mark and in the ranges are acked."""
 
     mark: Entry
-    next: Entry  # behind the mark
+    next: Entry  # the first after the mark
     ranges: tuple[tuple[Entry, Entry], ...]  # (first, last) entries
     properties: Mapping[str, str]
     ledgers: Ledgers
@@ -90,40 +90,40 @@ class Cursor:
         return cls((ledger, entry), ledgers.entry_at(ledger, entry + 1), acked, properties, ledgers)
 
     def has_acked(self, entry: Entry) -> bool:
-        """Return whether an entry is acked whole."""
-        behind = bisect_right(self.ranges, entry, key=_FIRST)
-        return entry <= self.mark or (behind > 0 and entry <= self.ranges[behind - 1][1])
+        """Return whether a whole entry is acked."""
+        index = bisect_right(self.ranges, entry, key=_FIRST)
+        return entry <= self.mark or (index > 0 and entry <= self.ranges[index - 1][1])
 
     def next_unacked(self, entry: Entry) -> Entry:
-        """Return the first entry that is not acked whole, this one or one behind it."""
+        """Return the first entry that is not fully acked, beginning with this one."""
         found = self.ledgers.entry_at(*max(entry, self.next))
-        while (behind := bisect_right(self.ranges, found, key=_FIRST)) and found <= self.ranges[behind - 1][1]:
-            ledger, last = self.ranges[behind - 1][1]
+        while (index := bisect_right(self.ranges, found, key=_FIRST)) and found <= self.ranges[index - 1][1]:
+            ledger, last = self.ranges[index - 1][1]
             found = self.ledgers.entry_at(ledger, last + 1)
         return found
 
     @property
     def acks(self) -> BatchAcks:
-        """The acks of batches that are acked in part."""
+        """The acks of partly acked batches."""
         acks = BatchAcks.parse(self.properties.get(BATCH_ACKS_PROPERTY, ""))
-        return acks.behind(self.mark) if acks.mark <= self.mark else BatchAcks()
+        return acks.after(self.mark) if acks.mark <= self.mark else BatchAcks()
 
     @property
     def skipped(self) -> Skipped | None:
-        """What the group skips because it was moved beyond the end, where the broker keeps no position.
+        """The range that the group skips because it was moved beyond the end, where the broker keeps no position.
 
-        None if it was not, has come there, or was moved elsewhere since.
+        None if it was not moved there, has reached that position, or was moved elsewhere since.
         """
         noted = skipped_from_text(self.properties.get(BEYOND_PROPERTY, ""))
         if noted is None:
             return None
         end, beyond = noted
-        behind = (self.mark[0], self.mark[1] + 1)
-        return noted if end[:2] <= max(behind, self.next) < beyond else None
+        after_mark = (self.mark[0], self.mark[1] + 1)
+        return noted if end[:2] <= max(after_mark, self.next) < beyond else None
 
     @property
     def position(self) -> Numbers:
-        """The position behind the mark; inside a batch or beyond the end if that was noted."""
+        """The position after the mark; inside a batch or beyond the end if a note says so."""
         if self.skipped is not None:
             return self.skipped[1]
         acked = self.acks.masks.get(self.next, 0)
@@ -153,11 +153,11 @@ class AckProgress:
         return cls(Cursor.read(cursor, {}, Ledgers.read(internal)), written, consumed)
 
     def left(self, entries: Collection[Entry]) -> list[Entry]:
-        """Return which of these entries are not acked."""
+        """Return the unacked ones of these entries."""
         return [entry for entry in entries if self.cursor is None or not self.cursor.has_acked(entry)]
 
     def written_after(self, before: AckProgress) -> bool:
-        """Return whether a position was written since. The first entry of a ledger repeats an older one."""
+        """Return whether the broker has written a position since. The first entry of a ledger repeats an older one."""
         return self.written > before.written and self.written[1] > 0
 
 

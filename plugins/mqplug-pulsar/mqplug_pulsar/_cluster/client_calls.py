@@ -3,14 +3,14 @@
 The client's calls cannot be interrupted, and share one timeout, set when it connects. So they run on threads. A call
 that does not end in time is abandoned, and its late result is discarded.
 
-Some calls may never be answered: the client forgets a question that waits for a connection while the client is closed.
-These are made asynchronously, and waited for by ``answer``: a thread that is stuck in one would be lost to the pool.
+Some calls may never be answered: the client forgets a request that waits for a connection while the client is closed.
+These calls are asynchronous, and ``answer`` waits for them: a thread stuck in one would be lost to the pool.
 
-Python joins the threads of a ``ThreadPoolExecutor`` before anything else at exit, and a stuck call would make the
-process hang. So the pool is an own one, and clients that are still open are closed when the process ends. Otherwise
-their threads go on reporting sends, and calls return to threads of Python. An interpreter that has ended kills each
-thread that returns to it, which the C++ runtime takes for a fault: it aborted the process one time in five. A client
-that the broker does not let close in time is shut down, so that its calls return before.
+Python joins the threads of a ``ThreadPoolExecutor`` before anything else at exit, so a stuck call would make the
+process hang. This module therefore has its own pool, and closes clients that are still open when the process ends.
+Otherwise their threads continue to report sends, and calls return to Python threads. An interpreter that has ended
+kills each thread that returns to it, which the C++ runtime treats as a fault: it aborted the process one time in five.
+A client that the broker does not let close in time is shut down, so that its calls return before that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ os.register_at_fork(after_in_child=_under_way.clear)  # they are the parent's
 
 
 class DaemonThreads:
-    """Runs calls in the order of their submission, as many at a time as there may be threads."""
+    """Runs calls in the order of their submission, on at most ``most`` threads."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -69,14 +69,14 @@ class DaemonThreads:
             return future
 
     def close(self) -> None:
-        """Accept no more calls. Those that were submitted go on."""
+        """Accept no more calls. Submitted calls still run."""
         with self._lock:
             self._end()
 
 
 @contextmanager
 def under_way() -> Iterator[None]:
-    """Have ``wait_for_calls`` wait for what this thread does in here, too."""
+    """Make ``wait_for_calls`` also wait for this thread while it is within the context."""
     future: Future[None] = Future()
     _under_way.add(future)
     try:
@@ -87,7 +87,7 @@ def under_way() -> Iterator[None]:
 
 
 def wait_for_calls(timeout: float) -> bool:
-    """Wait until the calls under way have ended, in all pools. Return whether they have in time."""
+    """Wait until the running calls of all pools have ended. Return whether they ended in time."""
     return not wait(tuple(_under_way), timeout).not_done
 
 
@@ -118,24 +118,24 @@ UNREACHABLE_RETRY_S = 0.2
 CLOSED_CHECK_S = 0.2  # between two checks whether the client was closed
 
 Begin = Callable[[Callable[..., None]], object]
-"""Begins an asynchronous native call, whose callback gets the native result, and what it returns."""
+"""Begins an asynchronous call of the client library, whose callback gets its result code and its value."""
 
 
 class ClientCalls:
-    """A pool of threads for native calls, whose errors it translates."""
+    """A pool of threads for calls of the client library, whose errors it translates."""
 
     def __init__(self) -> None:
         self._threads = DaemonThreads(CALL_THREADS, "mqplug-pulsar")
         self.closed = Event()
 
     def run(self, call: Callable[[], T], timeout: float, *, discard: Callable[[T], Any] | None = None) -> T:
-        """Return the result of one call. ``discard`` gets a result that comes too late."""
+        """Return the result of one call. A result that comes too late goes to ``discard``."""
         return self.each({None: call}, timeout, discard=discard)[None]
 
     def each(
         self, calls: Mapping[Key, Callable[[], T]], timeout: float, *, discard: Callable[[T], Any] | None = None
     ) -> dict[Key, T]:
-        """Return the results of concurrent calls. If one fails, ``discard`` gets the results of the others."""
+        """Return the results of concurrent calls. If one fails, the results of the others go to ``discard``."""
         deadline = Deadline(timeout)
         running = {key: self.start(call) for key, call in calls.items()}
         try:
@@ -147,7 +147,7 @@ class ClientCalls:
             raise
 
     def complete(self, calls: Iterable[Callable[[], Any]], timeout: float) -> None:
-        """Wait until concurrent calls have ended, even if one fails: then raise its error."""
+        """Wait until all of these concurrent calls have ended, then raise the error of a failed one."""
         deadline = Deadline(timeout)
         running = [self.start(call) for call in calls]
         wait(running, deadline.remaining())
@@ -162,14 +162,14 @@ class ClientCalls:
             raise mqplug.Closed("the connection was closed", fix="Connect again") from error
 
     def ask(self, begin: Begin, timeout: float) -> Any:
-        """Return the answer to an asynchronous native call, or raise its error, translated."""
+        """Return the answer to an asynchronous call of the client library, or raise its error, translated."""
         try:
             return self.answer(begin, timeout)
         except _pulsar.PulsarException as error:
             raise error_from_exception(error) from error
 
     def answer(self, begin: Begin, timeout: float) -> Any:
-        """Return the answer to an asynchronous native call."""
+        """Return the answer to an asynchronous call of the client library."""
         answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
         begin(lambda result, value=None: answers.put((result, value)))
         deadline = Deadline(timeout)
@@ -184,13 +184,13 @@ class ClientCalls:
                 raise mqplug.Timeout(f"no answer within {timeout:.3g} s", fix="Allow more time")
 
     def close(self) -> None:
-        """Accept no more calls. Those under way go on."""
+        """Accept no more calls. Running calls continue."""
         self.closed.set()
         self._threads.close()
 
 
 def retry_while_cursor_moves(call: Callable[[], T], deadline: Deadline) -> T:
-    """Return the result of a call that the broker refuses while it moves a cursor."""
+    """Return the result of a call. Repeat it while the broker refuses it because it moves a cursor."""
     while True:
         try:
             return call()
@@ -201,7 +201,7 @@ def retry_while_cursor_moves(call: Callable[[], T], deadline: Deadline) -> T:
 
 
 def retry_while_unreachable(call: Callable[[], T], deadline: Deadline) -> T:
-    """Return the result of a call that may be repeated, as soon as a broker answers it."""
+    """Return the result of a call. Repeat it until a broker answers."""
     while True:
         try:
             return call()
@@ -212,7 +212,7 @@ def retry_while_unreachable(call: Callable[[], T], deadline: Deadline) -> T:
 
 
 def raise_unless_ok(result: Any) -> None:
-    """Raise the native error that a native result stands for."""
+    """Raise the client library's error for one of its result codes, unless this is ``Ok``."""
     if result != _pulsar.Result.Ok:
         raise getattr(_pulsar, result.name, _pulsar.PulsarException)(f"Pulsar error: {result.name}")
 
@@ -238,15 +238,15 @@ def _discard_late(future: Future[T], discard: Callable[[T], Any]) -> None:
             discard(future.result())
 
 
-EXIT_TIMEOUT_S = 2.0  # for calls under way, and again for the close: then the process ends even if no broker answers
-RETURN_TIMEOUT_S = 1.0  # for calls of clients that are closed
+EXIT_TIMEOUT_S = 2.0  # for running calls, and again for the close: then the process ends even if no broker answers
+RETURN_TIMEOUT_S = 1.0  # for calls of closed clients
 
 
 class ExitCloser:
-    """Open native clients, and a thread that closes them when the process ends.
+    """The open ``pulsar.Client`` objects, and a thread that closes them when the process ends.
 
-    Only a thread that is not joined can bound the native close, and no thread can be started when the process ends. So
-    one waits from the first client on.
+    Only a thread that is not joined can bound the time of a close, and no thread can be started when the process ends.
+    So one thread waits from the first client on.
     """
 
     def __init__(self) -> None:
@@ -268,7 +268,7 @@ class ExitCloser:
         """Close all clients. Return whether that ended in time."""
         if self._thread is None:
             return True
-        wait_for_calls(EXIT_TIMEOUT_S)  # the native client forgets to open a producer while it is closed
+        wait_for_calls(EXIT_TIMEOUT_S)  # a client that is closed while it opens a producer never answers
         self._now.set()
         if self._done.wait(EXIT_TIMEOUT_S) and wait_for_calls(RETURN_TIMEOUT_S):
             return True
@@ -281,7 +281,7 @@ class ExitCloser:
     def _close(self) -> None:
         self._now.wait()
         for client in tuple(self._clients):
-            with suppress(_pulsar.PulsarException):  # closed before, or not closable
+            with suppress(_pulsar.PulsarException):  # already closed, or impossible to close
                 client.close()
         self._done.set()
 

@@ -1,7 +1,7 @@
-"""Whether the compiled part of mqplug-pulsar-native reads and sends, or else why the plain path does.
+"""Decides whether the compiled part of mqplug-pulsar-native or the plain path reads and sends, and reports why.
 
-Reading and sending are given up apart, each for the whole process, where the compiled part does not do what the plain
-path does.
+If the compiled part behaves differently from the plain path, it is given up for the rest of the process: separately for
+reading and for sending.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DISTRIBUTION = "mqplug-pulsar-native"
 TESTED_CLIENTS = ("3.13.",)
 """The releases of pulsar-client whose objects the compiled part is known to fit."""
 NOT_INSTALLED = f"{DISTRIBUTION} is not installed"
-_FIXES = {NOT_INSTALLED: "Run pip install 'mqplug-pulsar[native]', or say native=auto"}
+_FIXES = {NOT_INSTALLED: "Run pip install 'mqplug-pulsar[native]', or set native=auto"}
 _VERBS: dict[Kind, str] = {"reading": "reads", "sending": "sends"}
 
 logger = logging.getLogger("mqplug.pulsar")
@@ -30,7 +30,7 @@ logger = logging.getLogger("mqplug.pulsar")
 
 @attrs.frozen
 class _Loaded:
-    """The compiled part, or the reason why there is none."""
+    """The compiled part, or the reason why it cannot be used."""
 
     module: ModuleType | None
     reason: str = ""
@@ -41,13 +41,13 @@ _given_up: dict[Kind, str] = {}
 
 @cache
 def _load() -> _Loaded:
-    """Import the compiled part, once. Log why that failed, unless it is just not installed."""
+    """Import the compiled part, once. Log why this failed, unless the part is simply not installed."""
     if not pulsar.__version__.startswith(TESTED_CLIENTS):
         found = _Loaded(None, f"it is not tested with pulsar-client {pulsar.__version__}")
     else:
         found = _import()
     if found.module is None and found.reason != NOT_INSTALLED:
-        logger.warning("the plain client reads and sends, not %s: %s", DISTRIBUTION, found.reason)
+        logger.warning("the plain client reads and sends instead of %s: %s", DISTRIBUTION, found.reason)
     return found
 
 
@@ -75,20 +75,20 @@ def find(settings: PulsarSettings, kind: Kind) -> Any | None:
         raise mqplug.ConfigError(
             f"native=required, but {DISTRIBUTION} cannot be used for {kind}: {reason}",
             backend="pulsar",
-            fix=_FIXES.get(reason, "Install the versions that fit each other, or say native=auto"),
+            fix=_FIXES.get(reason, "Install versions that fit each other, or set native=auto"),
         )
     return None
 
 
 def give_up(kind: Kind, reason: str) -> None:
-    """Let the plain path read, or send, for as long as this process lives. Log why."""
+    """Make the plain path read, or send, for the rest of this process. Log why."""
     if kind not in _given_up:
         _given_up[kind] = reason
-        logger.warning("the plain client %s from now on, not %s: %s", _VERBS[kind], DISTRIBUTION, reason)
+        logger.warning("the plain client now %s instead of %s: %s", _VERBS[kind], DISTRIBUTION, reason)
 
 
 def notes(settings: PulsarSettings) -> list[str]:
-    """Return what reads and sends, as sentences for an operator."""
+    """Return which part reads and which part sends, as sentences for an operator."""
     reasons = {kind: _reason_against(settings, kind) for kind in _VERBS}
     used = " and ".join(_VERBS[kind] for kind, reason in reasons.items() if reason is None)
     found = []
@@ -97,7 +97,7 @@ def notes(settings: PulsarSettings) -> list[str]:
         found.append(f"{used} through {DISTRIBUTION} {version} over pulsar-client {pulsar.__version__}")
     for reason in dict.fromkeys(reason for reason in reasons.values() if reason is not None):
         plain = " and ".join(_VERBS[kind] for kind, each in reasons.items() if each == reason)
-        found.append(f"{plain} through pulsar-client {pulsar.__version__} alone: {reason}")
+        found.append(f"{plain} only through pulsar-client {pulsar.__version__}: {reason}")
     return found
 
 

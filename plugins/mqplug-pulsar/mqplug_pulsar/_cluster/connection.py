@@ -1,4 +1,4 @@
-"""The connection: the client library's client, the admin interface if there is one, and the topics that are known.
+"""The connection: the client library's client, the admin interface if there is one, and the known topics.
 
 ``connect`` makes one within the timeout, with a distinct error for each cause of failure.
 """
@@ -37,9 +37,9 @@ from mqplug_pulsar._settings import PulsarSettings
 T = TypeVar("T")
 
 ADMIN_CAPABILITIES = ("alter_topic", "delete_topic", "add_partitions", "list_topics", "topic_patterns", "retention")
-"""What only the admin interface can do."""
-HANDSHAKE_S = 0.5  # to learn why the native client gets no answer
-UNSUBSCRIBE_S = 1.0  # at least: what is left behind keeps messages from being deleted
+"""The capabilities that need the admin interface."""
+HANDSHAKE_S = 0.5  # to learn why the client library gets no answer
+UNSUBSCRIBE_S = 1.0  # at least: a leftover subscription prevents the deletion of messages
 PROBE_NAME = "mqplug-probe"  # a topic that need not exist: any answer shows that the broker is up
 
 
@@ -51,8 +51,8 @@ class ClusterFacts:
     capabilities: Capabilities
 
 
-class PulsarConnection(Connection):
-    """The connection that the hooks get. Any thread may use it."""
+class PulsarConnection:
+    """The connection object that the hooks receive. Any thread may use it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class PulsarConnection(Connection):
         self._known: dict[str, TopicInfo] = {}
 
     def after(self, message_id: MessageId) -> Position:
-        return Position(message_id.log, message_ids.position_behind(message_id.coordinates, message_id.detail))
+        return Position(message_id.log, message_ids.position_after(message_id.coordinates, message_id.detail))
 
     def is_possible(self, coordinates: Numbers) -> bool:
         return message_ids.is_possible(coordinates)
@@ -113,7 +113,7 @@ class PulsarConnection(Connection):
             self.client.close()
 
     def describe_cluster(self, timeout: float) -> ClusterInfo:
-        """Return the brokers that run. Their addresses are those of the admin interface."""
+        """Return the running brokers, with the addresses of their admin interfaces."""
         admin = self.required_admin("multi_node", "listing brokers")
         try:
             found = admin.get(f"brokers/{quote(self.cluster, safe='')}", timeout)
@@ -124,35 +124,35 @@ class PulsarConnection(Connection):
     # topics ------------------------------------------------------------------------------------------------
 
     def describe(self, topic: str, timeout: float) -> TopicInfo:
-        """Return a topic and its logs. Raise ``TopicNotFound`` if there is none."""
+        """Return a topic and its logs. Raise ``TopicNotFound`` if it does not exist."""
         full, name = self.names.full(topic), self.names.canonical(topic)
         if timeout <= 0 and name in self._known:  # no time to ask: the last answer
             return self._known[name]
         topics = self._native_topics(full, timeout)
         self._unpartitioned[name] = topics == [full]
         if self._unpartitioned[name] and self.admin is not None:
-            self.admin.stats(full, timeout)  # a broker that creates topics automatically finds every name
+            self.admin.stats(full, timeout)  # or raise: a broker that creates topics automatically found the name above
         info = self._known[name] = TopicInfo(name, tuple(self.log(name, number) for number in range(len(topics))))
         return info
 
     def log(self, name: str, partition: int) -> Log:
-        """Return the log of one partition. The name is canonical."""
+        """Return the log of one partition. ``name`` is canonical."""
         return Log("pulsar", self.cluster, name, partition)
 
     def native_topic(self, log: Log) -> str:
-        """Return the native topic that holds a log. May ask the broker."""
+        """Return the Pulsar topic that holds a log. May ask the broker."""
         full = self.names.full(log.topic)
         if log.topic not in self._unpartitioned:
             self._unpartitioned[log.topic] = self.client.get_topic_partitions(full) == [full]
         return full if self._unpartitioned[log.topic] else partition_topic(full, log.partition)
 
     def _native_topics(self, full: str, timeout: float) -> list[str]:
-        """Return the topics that hold the messages of a topic.
+        """Return the Pulsar topics that hold the messages of a topic.
 
-        The native client does not tell why a broker refuses its connections, for example because a token has expired.
+        The client library does not report why a broker refuses its connections, for example that a token has expired.
         So if it gets no answer, a handshake raises the reason.
 
-        It runs on the threads of the pool, too, and needs none of them itself: questions would wait for each other.
+        The pool's threads also call this, so it must not wait for one of them: the calls would wait for each other.
         """
         try:
             found: list[str] = self.calls.ask(partial(self.client._client.get_topic_partitions_async, full), timeout)
@@ -170,7 +170,7 @@ class PulsarConnection(Connection):
     # positions ---------------------------------------------------------------------------------------------
 
     def ledgers(self, log: Log, timeout: float) -> Ledgers:
-        """Return the ledgers of a log; without the admin interface through a temporary subscription and reader."""
+        """Return the ledgers of a log. Without the admin interface, use a temporary subscription and reader."""
         topic = self.native_topic(log)
         if self.admin is not None:
             return Ledgers.read(self.admin.stats(topic, timeout))
@@ -183,12 +183,12 @@ class PulsarConnection(Connection):
         return Ledgers(filled if low < high else (), low, high)
 
     def high_by_subscription(self, topic: str, timeout: float) -> Numbers | None:
-        """Return the position behind the last message; None if there is no message."""
+        """Return the position after the last message; None if there is no message."""
         last = self.last_id(topic, timeout)
-        return None if last is None else message_ids.position_behind(*last)
+        return None if last is None else message_ids.position_after(*last)
 
     def last_id(self, topic: str, timeout: float) -> tuple[Numbers, Numbers] | None:
-        """Return coordinates and detail of the last message, through a temporary subscription; None without one."""
+        """Return coordinates and detail of the last message, or None. Use a temporary subscription."""
         deadline = Deadline(timeout)
         consumer = self.opener.consumer(topic, f"{PROBE_NAME}-{uuid4().hex[:16]}")
         try:
@@ -197,7 +197,7 @@ class PulsarConnection(Connection):
             self.unsubscribe(consumer, max(UNSUBSCRIBE_S, deadline.remaining()))
 
     def last_message(self, consumer: Any, timeout: float) -> tuple[Numbers, Numbers] | None:
-        """Return coordinates and detail of the last message in a native consumer's topic; None without one."""
+        """Return coordinates and detail of the last message in the topic of a client's consumer, or None."""
         native = self.calls.answer(consumer._consumer.get_last_message_id_async, timeout)
         if native.entry_id() < 0:
             return None
@@ -205,11 +205,11 @@ class PulsarConnection(Connection):
         return message_ids.coordinates(native), (index + 1,) if index >= 0 else ()
 
     def unsubscribe(self, consumer: Any, timeout: float) -> None:
-        """Delete the subscription of a native consumer, which is closed by that."""
+        """Delete the subscription of a client's consumer, which closes the consumer."""
         self.calls.answer(consumer._consumer.unsubscribe_async, timeout)
 
     def reading(self, topic: str, start: Numbers, use: Callable[[Any], T], *, queue: int = 10) -> T:
-        """Return the result of ``use`` with a temporary reader from a position on."""
+        """Return the result of ``use`` with a temporary reader that begins at a position."""
         reader = self.reader(topic, start, queue)
         try:
             return use(reader)
@@ -217,7 +217,7 @@ class PulsarConnection(Connection):
             reader.close()
 
     def reader(self, topic: str, start: Numbers, queue: int) -> Any:
-        """Return a native reader whose first message lies at the position, or behind it."""
+        """Return a client's reader whose first message lies at the position or later."""
         native = pulsar.MessageId(-1, *message_ids.start_of(start))
         return self.opener.reader(topic, native, receiver_queue_size=queue, start_message_id_inclusive=True)
 
@@ -230,8 +230,8 @@ def _first_position(reader: Any, timeout: float) -> Numbers | None:
 
 
 METADATA_BYTES = 10 * 1024  # room for the metadata that the client sends with a message
-ANY_STANDALONE = "standalone"  # the name of each standalone broker; cluster= tells them apart
-ADMIN_PROBE_S = 3.0  # for finding out whether admin_url= leads to an admin interface
+ANY_STANDALONE = "standalone"  # the name of each standalone broker; cluster= distinguishes them
+ADMIN_PROBE_S = 3.0  # to find out whether admin_url= leads to an admin interface
 
 logger = logging.getLogger("mqplug.pulsar")
 
@@ -243,12 +243,12 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     for kind in ("reading", "sending"):
         compiled_part.find(settings, kind)  # or a ConfigError, if the settings require it
     credentials = Credentials(settings)
-    authentication = credentials.native()  # gets the first token, so that a wrong setting is named before any I/O
+    authentication = credentials.native()  # gets the first token, so that a wrong setting is reported before any I/O
     names = NamespaceTopics(settings.tenant, settings.namespace)
     greet = partial(shake_hands, settings, credentials, names.prefix + PROBE_NAME)
     welcome = greet(deadline)
     if welcome.service_url != settings.service_url:
-        logger.warning("no broker answers at some of %s: going on with %s", settings.service_url, welcome.service_url)
+        logger.warning("no broker answers at some of %s: using only %s", settings.service_url, welcome.service_url)
     admin = _administration(settings, credentials, deadline)
     facts = _ask_cluster(settings, admin, _limited(settings, declared, welcome.greeting), deadline)
     client = _client(settings, welcome.service_url, authentication, max(0.1, timeout))
@@ -263,7 +263,7 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
 
 
 def _limited(settings: PulsarSettings, declared: Capabilities, greeting: Greeting) -> Capabilities:
-    """Return the capabilities with the size of the largest message, from the broker and the settings."""
+    """Return the capabilities with the maximum message size from the broker and the settings."""
     largest = settings.message_max_bytes or declared.message_max_bytes
     if greeting.message_max_bytes is not None:
         most = greeting.message_max_bytes - METADATA_BYTES
@@ -283,7 +283,7 @@ def _administration(settings: PulsarSettings, credentials: Credentials, deadline
         return admin
     logger.warning(
         "no Pulsar admin interface at admin_url %s (%s): creating, deleting and listing topics, and reading the "
-        "positions of groups, will fail. Correct admin_url=, or leave it out; say cluster= if ids are stored",
+        "positions of groups, will fail. Correct admin_url=, or leave it out; set cluster= if ids are stored",
         settings.admin_url,
         reason,
     )
@@ -310,18 +310,18 @@ def _client(
             tls_allow_insecure_connection=settings.tls_allow_insecure,
             tls_validate_hostname=settings.secure and settings.tls_validate_hostname,
             listener_name=settings.listener_name,
-            # Never a Python logger: with one, processes sometimes aborted at their end.
+            # Never a Python logger: with one, processes sometimes aborted at exit.
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, settings.log_file or os.devnull),
         )
     except (_pulsar.PulsarException, ValueError, RuntimeError) as error:
-        message = f"the native client refused its settings: {error}"
+        message = f"pulsar-client refused its settings: {error}"
         raise mqplug.ConfigError(message, fix="Check service_url=") from error
 
 
 def _ask_cluster(
     settings: PulsarSettings, admin: AdminInterface | None, declared: Capabilities, deadline: Deadline
 ) -> ClusterFacts:
-    """Ask the admin interface about the cluster, as far as this client may."""
+    """Ask the admin interface about the cluster, within this client's rights."""
     if admin is None:
         lacking: dict[str, Any] = dict.fromkeys(ADMIN_CAPABILITIES, False)
         return ClusterFacts(settings.cluster or "", attrs.evolve(declared, **lacking))
@@ -332,7 +332,7 @@ def _ask_cluster(
     except mqplug.Timeout as error:
         raise mqplug.ConnectError("the admin interface did not answer in time", fix="Check admin_url=") from error
     if not isinstance(running, dict) or "clusterName" not in running:
-        raise _not_pulsar(settings, "the answer is not Pulsar's")
+        raise _not_pulsar(settings, "the answer is not from Pulsar")
     by_index = running.get("acknowledgmentAtBatchIndexLevelEnabled") == "true"
     facts = attrs.evolve(declared, ack_granularity="message" if by_index else "entry")
     name = str(running["clusterName"])
@@ -345,7 +345,7 @@ def _ask_cluster(
 
 
 def _only_cluster(settings: PulsarSettings, admin: AdminInterface, timeout: float) -> str:
-    """Return the cluster's name for a role that is no superuser; ``ConfigError`` if there are several."""
+    """Return the cluster's name for a role that is not a superuser. Raise ``ConfigError`` if there are several."""
     try:
         clusters = admin.get("clusters", timeout)
     except mqplug.AccessDenied:
@@ -359,7 +359,7 @@ def _only_cluster(settings: PulsarSettings, admin: AdminInterface, timeout: floa
     raise mqplug.ConfigError(
         f"the cluster's name, part of every id, is unknown: the admin interface shows {len(clusters)} clusters",
         backend="pulsar",
-        fix="Say cluster=",
+        fix="Set cluster=",
     )
 
 

@@ -1,8 +1,8 @@
 """The credentials for the broker and for the admin interface, from the settings: tokens, passwords and certificates.
 
-A token may be renewed: each time one is needed, its file is read, or its function or provider asked, again. A provider
-is a function that another distribution offers under a name. Settings name it and do not hold it, so they reach other
-processes as they are.
+A token may be renewed: each time one is needed, its file is read, or its function or provider called, again. A provider
+is a function that another distribution offers under a name. Settings hold only its name, so they reach other processes
+unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger("mqplug.pulsar")
 
 
 class Credentials:
-    """Who this client is, as the broker and the admin interface want to know it. Any thread may ask."""
+    """This client's identity, in the forms that the broker and the admin interface expect. Any thread may use it."""
 
     def __init__(self, settings: PulsarSettings) -> None:
         self._settings = settings
@@ -39,7 +39,7 @@ class Credentials:
 
     @property
     def method(self) -> str | None:
-        """Pulsar's name for the way to authenticate; None without credentials."""
+        """Pulsar's name of the authentication method; None without credentials."""
         if self._token_source is not None:
             return "token"
         if self._settings.username is not None:
@@ -47,7 +47,7 @@ class Credentials:
         return "tls" if self._settings.tls_certificate is not None else None
 
     def token(self) -> str:
-        """Return the token that is valid now. If there is no new one, return the last, with a warning."""
+        """Return the current token. If getting a new one fails, log a warning and return the last one."""
         if self._token_source is None:
             raise self.refused("a token that was asked for")
         try:
@@ -55,11 +55,11 @@ class Credentials:
         except mqplug.Error as error:
             if self._last is None:
                 raise
-            logger.warning("going on with the last token: %s", error.message)
+            logger.warning("using the last token again: %s", error.message)
         return self._last
 
     def data(self) -> bytes:
-        """Return the credentials as the broker's own protocol has them."""
+        """Return the credentials as the broker's own protocol sends them."""
         match self.method:
             case "token":
                 return self.token().encode()
@@ -77,13 +77,13 @@ class Credentials:
         return None
 
     def native(self) -> pulsar.Authentication | None:
-        """Return the native client's authentication; None without credentials."""
+        """Return the client library's authentication; None without credentials."""
         import pulsar
 
         settings = self._settings
         match self.method:
             case "token":
-                self.token()  # a first one, since an exception in the native client's thread would end the process
+                self.token()  # fails here if it can: an exception in the client library's thread would end the process
                 return pulsar.AuthenticationToken(settings.token if isinstance(settings.token, str) else self.token)
             case "basic":
                 return pulsar.AuthenticationBasic(settings.username, settings.password)
@@ -95,10 +95,10 @@ class Credentials:
         """Return the error for credentials that were refused, or missing."""
         reason = f": {said}" if said else ""
         if self.method is None:
-            fix = "Say token=, username= and password=, or tls_certificate= and tls_key="
+            fix = "Set token=, username= and password=, or tls_certificate= and tls_key="
             return mqplug.AuthError(f"{who} requires credentials{reason}", fix=fix)
         fixes = {
-            "token": "Check the token: that the broker's key signed it, and that it has not expired",
+            "token": "Check that the broker's key signed the token, and that it has not expired",
             "basic": "Check username= and password=",
             "tls": "Check tls_certificate= and tls_key=",
         }
@@ -109,7 +109,7 @@ class Credentials:
 
 
 def _token_source(settings: PulsarSettings) -> Callable[[], str] | None:
-    """Return a function that returns the token of now, or raises an ``mqplug.Error``; None without a token."""
+    """Return a function that returns the current token or raises an ``mqplug.Error``; None without a token."""
     token, file = settings.token, settings.token_file
     if settings.token_provider is not None:
         return TokenSource(settings, settings.token_provider)
@@ -121,7 +121,7 @@ def _token_source(settings: PulsarSettings) -> Callable[[], str] | None:
 
 
 def _from_file(name: str) -> str:
-    reason = "it does not hold a token in one line of text"
+    reason = "it does not hold a token on one line of text"
     try:
         token = Path(name).read_text(encoding="utf-8").strip()
         if _is_one_line(token):
@@ -143,7 +143,7 @@ def _from_function(function: Callable[[], object]) -> str:
         ) from error
     if isinstance(token, str) and _is_one_line(token):
         return token
-    raise mqplug.AuthError("the function that returns the token returned no token in one line of text", fix=fix)
+    raise mqplug.AuthError("the function that returns the token must return one line of text", fix=fix)
 
 
 def _is_one_line(token: str) -> bool:
@@ -165,7 +165,7 @@ Provider = Callable[[PulsarSettings], Token]
 
 
 class TokenSource:
-    """The tokens of a provider, each of which is used until it gets old."""
+    """The tokens of a provider. Each is used for 75 % of its life."""
 
     def __init__(self, settings: PulsarSettings, name: str) -> None:
         self._name = name
@@ -176,7 +176,7 @@ class TokenSource:
         self._renew_at = 0.0
 
     def __call__(self) -> str:
-        """Return a token that is valid for a while. Raise ``AuthError`` if the provider has none."""
+        """Return a token that is not about to expire. Raise ``AuthError`` if the provider has none."""
         with self._lock:
             now = time.time()
             if now >= self._renew_at:
@@ -185,7 +185,7 @@ class TokenSource:
             return self._value
 
     def _fetch(self) -> tuple[str, float]:
-        fix = "Check its settings, and what it needs in its environment"
+        fix = "Check its settings and its environment"
         try:
             value, expires_at = self._provider(self._settings)
         except Exception as error:
@@ -197,25 +197,25 @@ class TokenSource:
 def _checked(name: str, value: Any, expires_at: Any) -> tuple[str, float]:
     if not isinstance(value, str) or not value.isprintable() or not value or not isinstance(expires_at, int | float):
         raise AuthError(
-            f"the token provider {name!r} returned no token with the time of its end",
-            fix="Return a text, and the time in seconds since 1970",
+            f"the token provider {name!r} must return (token, expires_at)",
+            fix="Return a text, and its expiry time in seconds since 1970",
         )
     if expires_at <= time.time():
         raise AuthError(
             f"the token provider {name!r} returned a token that expired {time.time() - expires_at:.0f} s ago",
-            fix="Return the time of its end in seconds since 1970, and check the clocks",
+            fix="Return its expiry time in seconds since 1970, and check the clocks",
         )
     return value, expires_at
 
 
 def find_provider(name: str) -> Provider:
-    """Return the provider of this name, among those that installed distributions offer."""
+    """Return the provider of this name from the installed distributions."""
     found = entry_points(group=ENTRY_POINTS)
     if name not in found.names:
         known = ", ".join(sorted(found.names)) or "none"
         raise ConfigError(
             f"token_provider: no installed distribution offers {name!r}",
-            fix=f"Install the one that offers it in the entry points {ENTRY_POINTS}; offered are: {known}",
+            fix=f"Install the distribution with this entry point of {ENTRY_POINTS}; found: {known}",
         )
     try:
         provider: Any = found[name].load()
@@ -230,7 +230,7 @@ def find_provider(name: str) -> Provider:
 
 
 def tls_context(settings: PulsarSettings, *, trusted: str | None = None) -> ssl.SSLContext:
-    """Return the context for TLS. ``trusted`` is the file of authorities if ``tls_ca`` names none.
+    """Return the TLS context. ``trusted`` is the file of authorities if ``tls_ca`` names none.
 
     Raise ``ConfigError`` if a file cannot be used.
     """
@@ -249,7 +249,7 @@ def tls_context(settings: PulsarSettings, *, trusted: str | None = None) -> ssl.
 
 @contextmanager
 def _naming(settings: PulsarSettings, *names: str) -> Iterator[None]:
-    """Name the settings whose files cannot be used."""
+    """Turn an error about unusable files into a ``ConfigError`` that names their settings."""
     try:
         yield
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError

@@ -1,6 +1,6 @@
-"""Errors of the client library as mqplug's, with their fixes, and the rights that a refused operation needs.
+"""The client library's errors as mqplug errors with fixes, and the rights that a refused operation needs.
 
-The rights are named as Pulsar's authorization names them. Imports no client library.
+The rights have the names of Pulsar's authorization. Imports no client library.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _MEANINGS: dict[str, tuple[Made, str, str | None]] = {
         "Close the other consumers, or use another group",
     ),
     "ProducerBusy": (mqplug.Fenced, "another producer holds the topic", None),
-    "ProducerFenced": (mqplug.Fenced, "another producer took the topic over", None),
+    "ProducerFenced": (mqplug.Fenced, "another producer took over the topic", None),
     "AuthenticationError": (mqplug.AuthError, "the credentials were refused", "Check token= or the certificate files"),
     "AuthorizationError": (
         mqplug.AccessDenied,
         "the credentials do not allow this",
         "Have it granted to this role: it needs produce to send, and consume to receive",
     ),
-    "AlreadyClosed": (mqplug.Closed, "the native client was closed", None),
+    "AlreadyClosed": (mqplug.Closed, "the client was closed", None),
     "InvalidTopicName": (mqplug.InvalidName, "Pulsar does not accept this topic name", None),
     "MessageTooBig": (mqplug.MessageTooLarge, "the message is larger than the broker's limit", "Send less"),
-    "ProducerQueueIsFull": (mqplug.QueueFull, "the native client's queue is full", "Wait with flush(), or slow down"),
-    "MemoryBufferIsFull": (mqplug.QueueFull, "the native client's memory is full", "Wait with flush(), or slow down"),
+    "ProducerQueueIsFull": (mqplug.QueueFull, "pulsar-client's queue is full", "Wait with flush(), or slow down"),
+    "MemoryBufferIsFull": (mqplug.QueueFull, "pulsar-client's memory is full", "Wait with flush(), or slow down"),
     "ProducerBlockedQuotaExceededError": (mqplug.StorageFull, "the backlog quota of the topic is used up", None),
     "ProducerBlockedQuotaExceededException": (mqplug.StorageFull, "the backlog quota of the topic is used up", None),
     "ConnectError": (mqplug.ConnectError, "the broker could not be reached", None),
@@ -67,24 +67,24 @@ NOT_STORED_RESULTS = {
     "TopicTerminated", "ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException",
     "IncompatibleSchema", "CryptoError", "ProducerFenced",
 }  # fmt: skip
-"""Results of a send that prove that the message was not stored. After any other it may be stored."""
+"""Results of a send that prove that the message was not stored. After any other result it may be stored."""
 
 
 def error_from_exception(native: BaseException, topic: str | None = None) -> mqplug.Error:
-    """Return the mqplug error for a native exception, with it as the cause."""
+    """Return the mqplug error for an exception of the client library, which becomes its cause."""
     error = error_from_name(type(native).__name__, topic)
     error.__cause__ = native
     return error
 
 
 def error_from_name(name: str, topic: str | None = None) -> mqplug.Error:
-    """Return the mqplug error for a native exception or result of this name."""
-    kind, message, fix = _MEANINGS.get(name, (mqplug.Error, f"the broker or the native client reported {name}", None))
+    """Return the mqplug error for an exception or result of this name."""
+    kind, message, fix = _MEANINGS.get(name, (mqplug.Error, f"the broker or pulsar-client reported {name}", None))
     return kind(message, topic=topic, fix=fix)
 
 
 def error_from_result(result: Any) -> tuple[bool, mqplug.Error]:
-    """Return whether the result of a failed send proves that nothing was stored, and its error."""
+    """Return whether the result of a failed send proves that nothing was stored, and the error."""
     if result.name in NOT_STORED_RESULTS:
         return True, error_from_name(result.name)
     error = mqplug.OutcomeUnknown(
@@ -120,7 +120,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def named(error: E, right: str | None) -> E:
-    """Make a refusal, if this is one, name the right that is needed. Return the error itself."""
+    """Make an ``AccessDenied`` name the right that is needed. Return the given error, whatever it is."""
     if isinstance(error, AccessDenied) and right is not None:
         error.fix = f"Have it granted to this role: it needs {right}"
     return error
@@ -128,7 +128,7 @@ def named(error: E, right: str | None) -> E:
 
 @contextmanager
 def naming_right(right: str | None) -> Iterator[None]:
-    """Make a refusal within name the right that is needed."""
+    """Make an ``AccessDenied`` that is raised inside name the right that is needed."""
     try:
         yield
     except AccessDenied as error:

@@ -1,7 +1,7 @@
-"""A handshake with a broker before the native client connects, which would only try until its timeout.
+"""A handshake with a broker before the client library connects, which would only retry until its timeout.
 
 TCP, TLS, one CONNECT and one LOOKUP: each failure names its cause at once. All brokers of the service URL are asked at
-the same time, on threads, since neither a host's name nor a broker that is silent can be waited for otherwise.
+the same time, on threads: only there can the wait for a name server or for a silent broker be cut off.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ HANDSHAKE_S = 10.0  # at most, with a broker that does not answer
 OTHERS_S = 1.0  # for the other brokers, after one has answered
 
 _PORTS = f"service_url= is the broker's own port ({PORT}, with TLS {TLS_PORT})"
-_NOT_TLS = f"Say pulsar:// if this port expects no TLS; brokers expect it at another port ({TLS_PORT})"
+_NOT_TLS = f"Use pulsar:// if this port expects no TLS; brokers expect it at another port ({TLS_PORT})"
 _NO_ANSWER = (
-    f"Say pulsar+ssl:// if this port expects TLS, and check that it is a Pulsar broker's ({PORT}, with TLS {TLS_PORT})"
+    f"Use pulsar+ssl:// if this port expects TLS, and check that it is a Pulsar broker's ({PORT}, with TLS {TLS_PORT})"
 )
 _TRUST = "Set tls_ca= to the authority that signed the broker's certificate, and write its host as the certificate does"
 _OWN_CERTIFICATE = "Set tls_certificate= and tls_key= to a certificate that is valid now and that the broker trusts"
@@ -37,24 +37,24 @@ _OWN_CERTIFICATE = "Set tls_certificate= and tls_key= to a certificate that is v
 
 @attrs.frozen
 class Greeting:
-    """What a broker says of itself."""
+    """A broker's description of itself."""
 
     version: str
     message_max_bytes: int | None
-    """The size of the largest message with its metadata, if the broker tells it."""
+    """The maximum message size including metadata, if the broker reports it."""
 
 
 @attrs.frozen
 class Welcome:
-    """The greeting of one broker, and the service URL for the native client."""
+    """The greeting of one broker, and the service URL for the client library."""
 
     greeting: Greeting
     service_url: str
-    """Without addresses at which no broker speaks."""
+    """Without the addresses at which no broker answers."""
 
 
 class _Answer(NamedTuple):
-    """The outcome of one handshake. ``reached`` is whether the address took the connection."""
+    """The outcome of one handshake. ``reached`` is whether the address accepted the connection."""
 
     address: tuple[str, int]
     outcome: Greeting | mqplug.Error
@@ -64,7 +64,7 @@ class _Answer(NamedTuple):
 def shake_hands(settings: PulsarSettings, credentials: Credentials, topic: str, deadline: Deadline) -> Welcome:
     """Return the greeting of the first broker that accepts this client and serves the namespace of the topic.
 
-    The topic need not exist. Raise the reason if no broker does.
+    The topic need not exist. If no broker does, raise the reason.
     """
     answers = _begin(settings, credentials, topic, deadline)
     unusable = set(settings.addresses)
@@ -94,7 +94,7 @@ def shake_hands(settings: PulsarSettings, credentials: Credentials, topic: str, 
 
 
 def _begin(settings: PulsarSettings, credentials: Credentials, topic: str, deadline: Deadline) -> SimpleQueue[_Answer]:
-    """Begin a handshake with each broker, and return the queue of the answers."""
+    """Begin a handshake with each broker, and return the queue of their answers."""
     context = tls_context(settings, trusted=certifi.where()) if settings.secure else None
     answers: SimpleQueue[_Answer] = SimpleQueue()
 
@@ -107,16 +107,16 @@ def _begin(settings: PulsarSettings, credentials: Credentials, topic: str, deadl
 
 
 def _next(answers: SimpleQueue[_Answer], deadline: Deadline) -> _Answer | None:
-    """Return the next answer; None if there is none in time."""
+    """Return the next answer; None if none arrives in time."""
     with suppress(Empty):
         return answers.get(timeout=max(0.01, deadline.remaining(HANDSHAKE_S)))
     return None
 
 
 def _without(settings: PulsarSettings, unusable: set[tuple[str, int]]) -> str:
-    """Return the service URL without addresses at which no broker speaks.
+    """Return the service URL without the addresses at which no broker answers.
 
-    Each call that the native client begins with one of them fails. It tries again only where a port is refused.
+    Each call that the client library begins with such an address fails. It tries another one only if a port is closed.
     """
     if not unusable:
         return settings.service_url
@@ -145,10 +145,10 @@ class _Handshake:
         self._deadline = deadline
 
     def answer(self) -> _Answer:
-        """Return the broker's greeting, or why there is none."""
+        """Return the broker's greeting, or the error."""
         try:
             plain = socket.create_connection(self._address, timeout=self._left())
-        except (OSError, ValueError) as error:  # the latter for what cannot be a host's name
+        except (OSError, ValueError) as error:  # ValueError for an impossible host name
             text = f"no broker could be reached at {self._where}: {error}"
             return _Answer(self._address, _because(text, "Check service_url=", error), reached=False)
         with plain:
@@ -177,11 +177,11 @@ class _Handshake:
             if _is_alert(error):
                 raise
             raise mqplug.ConnectError(
-                f"{self._where} does not speak TLS, which pulsar+ssl:// asks for", fix=_NOT_TLS
+                f"{self._where} does not speak TLS, which pulsar+ssl:// requires", fix=_NOT_TLS
             ) from error
 
     def _introduced(self, stream: socket.socket) -> Greeting:
-        """Send CONNECT, and return what the broker answers."""
+        """Send CONNECT, and return the broker's greeting."""
         method = self._credentials.method
         self._send(stream, commands.connect_command(method, self._credentials.data()))
         kind, body = self._receive(stream)
@@ -193,7 +193,7 @@ class _Handshake:
         return Greeting(commands.text_field(body, 1), commands.number_field(body, 3))
 
     def _check_namespace(self, stream: socket.socket) -> None:
-        """Raise ``ConfigError`` if the namespace does not exist. A role without rights is not told."""
+        """Raise ``ConfigError`` if the namespace does not exist. The broker reveals this only to a role with rights."""
         self._send(stream, commands.lookup_command(self._topic, self._listener))
         kind, body = self._receive(stream)
         said = commands.text_field(body, 7)
@@ -219,11 +219,11 @@ class _Handshake:
         if head == b"HTTP":
             raise mqplug.ConnectError(
                 f"{self._where} speaks HTTP, not Pulsar's protocol",
-                fix=f"{_PORTS}; the HTTP address belongs into admin_url=",
+                fix=f"{_PORTS}; the HTTP address belongs in admin_url=",
             )
         if head[:2] == b"\x15\x03":  # an alert
             raise mqplug.ConnectError(
-                f"{self._where} expects TLS", fix=f"Say pulsar+ssl://, as in service_url='pulsar+ssl://{self._where}'"
+                f"{self._where} expects TLS", fix=f"Use pulsar+ssl://, as in service_url='pulsar+ssl://{self._where}'"
             )
         (size,) = commands.SIZE.unpack(head)
         if not commands.SIZE.size < size <= commands.MAX_FRAME_BYTES:
@@ -279,7 +279,7 @@ class _Handshake:
 
 
 def _is_alert(error: OSError) -> bool:
-    """Return whether this is what the other side says against our TLS."""
+    """Return whether this is a TLS alert, with which the other side rejects our handshake."""
     return isinstance(error, ssl.SSLError) and "ALERT" in str(error.reason)
 
 

@@ -1,10 +1,10 @@
-"""Opens native readers and consumers, again if the native client forgets one.
+"""Opens readers and consumers of the client library, and tries again when the library forgets one.
 
 It may forget one that it opens just when the broker closes the topic, to move it to another broker. Then it sends
 nothing more, and fails only at its own timeout, or never if it is closed before. Another attempt is answered at once.
-So after a while another one begins, and the first result counts.
+So after a while another attempt begins, and the first result counts.
 
-The attempts are asynchronous: a thread that waits forever inside the native client would keep the process alive.
+The attempts are asynchronous: a thread that waits forever inside the client library would keep the process alive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mqplug.spi import Deadline
 from mqplug_pulsar._cluster.client_calls import CLOSED_CHECK_S, raise_unless_ok
 
 Begin = Callable[[Callable[[Any, Any], None]], None]
-"""Begins to open a reader or consumer; the callback gets the result, and the opened object."""
+"""Begins to open a reader or consumer; the callback gets the result and the opened object."""
 
 ATTEMPT_WAITS_S = (2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 14.0)  # for each attempt, before the next begins
 
@@ -39,11 +39,11 @@ class RetryingOpener:
         self._closed = closed
 
     def reader(self, topic: str, start: Any, **options: Any) -> Any:
-        """Open a native reader."""
+        """Open a client's reader."""
         return pulsar.Client.create_reader(self._client, topic, start, **options)
 
     def consumer(self, topic: str, group: str, **options: Any) -> Any:
-        """Open a native consumer."""
+        """Open a client's consumer."""
         return pulsar.Client.subscribe(self._client, topic, group, **options)
 
     # called by pulsar.Client --------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class _Attempts:
         _close_on_thread(result, opened)
 
     def next(self, wait_s: float, closed: Event) -> tuple[Any, Any] | None:
-        """Return the next result; None if none comes in time."""
+        """Return the next result; None if none arrives in time."""
         deadline = Deadline(wait_s)
         while (left := deadline.remaining(CLOSED_CHECK_S)) > 0:
             with suppress(Empty):
@@ -90,7 +90,7 @@ class _Attempts:
         return None
 
     def stop(self) -> None:
-        """Close the results that are no longer wanted, also those that come later."""
+        """Close the remaining results, and later ones as they arrive."""
         with self._lock:
             self._over = True
         while not self._ended.empty():
@@ -98,7 +98,7 @@ class _Attempts:
 
 
 def open_with_retries(begin: Begin, closed: Event) -> Any:
-    """Begin attempts until one ends, and return what it opened. Close what other attempts open later."""
+    """Begin attempts until one ends, and return the object that it opened. Close the objects of the other attempts."""
     attempts = _Attempts(begin)
     try:
         for wait_s in ATTEMPT_WAITS_S:
@@ -107,7 +107,7 @@ def open_with_retries(begin: Begin, closed: Event) -> Any:
                 break
         else:
             raise mqplug.Timeout(
-                f"the native client answered none of {attempts.begun} attempts to open a reader or consumer",
+                f"pulsar-client answered none of {attempts.begun} attempts to open a reader or consumer",
                 fix="Try again",
             )
         if (
@@ -122,7 +122,7 @@ def open_with_retries(begin: Begin, closed: Event) -> Any:
 
 
 def _close_on_thread(result: Any, opened: Any) -> None:
-    """Close it on a thread, for the native client's own thread must not wait."""
+    """Close an opened object on a thread: the client library's own thread must not wait."""
     if result == _pulsar.Result.Ok:
         Thread(target=_close, args=(opened,), name="mqplug-pulsar-closing", daemon=True).start()
 

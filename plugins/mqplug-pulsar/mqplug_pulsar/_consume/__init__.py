@@ -1,1 +1,1 @@
-"""The consumer: readers and consumers of the client library for its partitions, and the messages they receive."""
+"""The consumer: the client library's readers and consumers for its partitions, and the messages that they receive."""

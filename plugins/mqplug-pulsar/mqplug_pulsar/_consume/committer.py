@@ -1,4 +1,4 @@
-"""The acks of a group member: which deliveries are acked, and when the broker has them."""
+"""The acks of a group member: which deliveries are acked, and which acks the broker has stored."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _LAST = itemgetter(1)
 class Unacked:
     """The unacked deliveries of one log. ``add`` may run while ``ack`` does.
 
-    Acks are never cumulative: these would ack what this member never got, and the native client would then drop
-    earlier messages if they come again.
+    Acks are never cumulative: a cumulative ack would include messages that this member never got, and the client
+    library would then drop earlier messages if they are redelivered.
     """
 
     def __init__(self) -> None:
-        self._masks: dict[Entry, int] = {}  # of batches that are acked in part, by any member
+        self._masks: dict[Entry, int] = {}  # of partly acked batches, by any member
         self.changed: dict[Entry, int] = {}
-        """Those masks that this member has changed, and not stored yet."""
+        """The masks that this member has changed but not stored yet."""
         self.whole: list[Entry] = []
-        """The entries that are acked whole, and not stored yet."""
+        """The fully acked entries that are not stored yet."""
         self.last: Numbers | None = None
         """The coordinates of the last delivery; None before the first one."""
         self._runs: deque[tuple[ReceivedMessages, bytearray]] = deque()
-        self._to_ack: list[Any] = []  # native ids
+        self._to_ack: list[Any] = []  # ids of the client library
 
     def add(self, run: ReceivedMessages) -> None:
         """Remember messages that are about to be delivered."""
@@ -56,30 +56,30 @@ class Unacked:
         self.last = run.coordinates()[-1]
 
     def forget_from(self, wanted: Numbers | None) -> None:
-        """Forget messages from this position on, or all: they were not delivered after all."""
+        """Forget the messages at and after this position, or all of them: they were not delivered after all."""
         while self._runs and (wanted is None or self._runs[-1][0].coordinates()[0] >= wanted):
             self._runs.pop()
             self.last = self._runs[-1][0].coordinates()[-1] if self._runs else None
 
     def holds(self, place: Numbers) -> bool:
-        """Return whether this message was delivered and is not acked."""
+        """Return whether this message was delivered and is unacked."""
         return any(_row(run, place, acked) is not None for run, acked in list(self._runs))
 
     def messages(self) -> list[Any]:
-        """Return the native messages that were delivered and are not acked."""
+        """Return the client's messages that were delivered and are unacked."""
         return [run.messages[row] for run, acked in self._runs for row, done in enumerate(acked) if not done]
 
     @property
     def knows_parts(self) -> bool:
-        """Whether there are batches that are acked in part."""
+        """Whether there are partly acked batches."""
         return bool(self._masks)
 
     def was_acked(self, place: Numbers) -> bool:
-        """Return whether this message is acked, of a batch that is acked in part."""
+        """Return whether this message of a partly acked batch is acked."""
         return in_mask(self._masks, place)
 
     def learn(self, acked: BatchAcks) -> None:
-        """Take over the stored acks, which other members may have added or removed."""
+        """Adopt the stored acks, which other members may have added or removed."""
         self._masks = dict(acked.joined(self.changed).masks)
 
     def take(self, state: GroupPosition) -> bool:
@@ -93,15 +93,15 @@ class Unacked:
                 for first, last in islice(state.acked, bisect_left(state.acked, places[passed], key=_LAST), None):
                     if first > places[-1]:
                         break
-                    start, behind = bisect_left(places, first, passed), bisect_left(places, (*last, _END), passed)
-                    self._take(run, acked, start, behind)
+                    start, stop = bisect_left(places, first, passed), bisect_left(places, (*last, _END), passed)
+                    self._take(run, acked, start, stop)
         while self._runs and 0 not in self._runs[0][1]:
             self._runs.popleft()
         return bool(self._to_ack)
 
     @property
     def to_ack(self) -> int:
-        """How many acks were taken out."""
+        """The number of acks that were taken out."""
         return len(self._to_ack)
 
     def ack(self, consumer: Any) -> None:
@@ -113,12 +113,12 @@ class Unacked:
         """Forget the acks that were taken out: the broker has them now."""
         self._to_ack, self.changed, self.whole = [], {}, []
 
-    def _take(self, run: ReceivedMessages, acked: bytearray, row: int, behind: int) -> None:
+    def _take(self, run: ReceivedMessages, acked: bytearray, row: int, stop: int) -> None:
         """Take out rows, batch by batch."""
         places = run.coordinates()
-        while row < behind:
+        while row < stop:
             ledger, entry, index = places[row][:3]
-            end = bisect_left(places, (ledger, entry + 1), row, behind)
+            end = bisect_left(places, (ledger, entry + 1), row, stop)
             if index < 0:
                 self._to_ack += [run.id_of(each) for each in range(row, end) if not acked[each]]
                 self.whole.append((ledger, entry))
@@ -164,10 +164,10 @@ class Committer:
         self._cursors: dict[Log, Cursor] = {}
         self._asked: dict[Log, Future[Cursor | None]] = {}
         self._unanswered: set[Log] = set()
-        self._written: dict[Log, Entry] = {}  # up to which all is acked, as far as the broker is known to have written
+        self._written: dict[Log, Entry] = {}  # all is acked up to it, and the broker has certainly written it
 
     def opened(self, log: Log, native: Any) -> None:
-        """Store the acks of a log through this native consumer from now on, and forget earlier deliveries."""
+        """Store the acks of a log through this client's consumer from now on, and forget earlier deliveries."""
         self._natives[log] = native
         self._unacked[log] = Unacked()
         self._learnt.pop(log, None)
@@ -175,7 +175,7 @@ class Committer:
         self._written.pop(log, None)
 
     def reopened(self, log: Log, native: Any, wanted: Numbers | None) -> None:
-        """Store the acks of a log through this native consumer. Messages from ``wanted`` on were not delivered."""
+        """Store the acks of a log through this client's consumer. Messages from ``wanted`` on were not delivered."""
         self._natives[log] = native
         self._unacked[log].forget_from(wanted)
 
@@ -184,7 +184,7 @@ class Committer:
         return self._unacked[log]
 
     def can_learn(self, log: Log) -> bool:
-        """Return whether a broker answers what ``learn`` asks. Do not wait for it: ask, and look the next time."""
+        """Return whether a broker has answered the request of ``learn``. Never wait: a later call sees the answer."""
         if self._connection.admin is None:
             return True
         asked = self._asked.pop(log, None) or self._ask(log)
@@ -194,12 +194,12 @@ class Committer:
         return _is_answer(asked)
 
     def learn(self, log: Log) -> Cursor | None:
-        """Read what other members acked. Return where the group stands; None if that cannot be read."""
+        """Read the acks of other members. Return the group's cursor; None if it cannot be read."""
         there = None
         self._unanswered.discard(log)
         if self._connection.admin is not None:
             asked = self._ask(log)
-            with suppress(mqplug.Error, _pulsar.PulsarException, TimeoutError):  # then acked messages may come again
+            with suppress(mqplug.Error, _pulsar.PulsarException, TimeoutError):  # acked messages may come again
                 there = asked.result(LEARN_TIMEOUT_S)
             if not (asked.done() and _is_answer(asked)):
                 self._unanswered.add(log)
@@ -213,24 +213,24 @@ class Committer:
         return self._connection.calls.start(ask)
 
     def learnt(self, log: Log) -> Cursor | None:
-        """Return where the group stood when that was last read; None if it was not."""
+        """Return the group's cursor as last read; None if it was not read."""
         return self._cursors.get(log)
 
     def is_unanswered(self, log: Log) -> bool:
-        """Return whether no broker knew that when it was to be read the last time."""
+        """Return whether no broker answered the last time that the cursor was read."""
         return log in self._unanswered
 
     def learnt_lately(self, log: Log) -> bool:
-        """Return whether that was so short ago that it need not be repeated without a reason."""
+        """Return whether the cursor was read so recently that only a special reason justifies another read."""
         return time.monotonic() < self._learnt.get(log, 0.0) + LEARN_INTERVAL_S
 
     def take_over(self, log: Log, acked: BatchAcks) -> None:
-        """Deliver nothing that is acked here, even if the broker does not know it."""
+        """Adopt these acks, so that their messages are not delivered even if the broker has forgotten the acks."""
         self._unacked[log].learn(acked)
         self._learnt[log] = time.monotonic()
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Store positions and acked ranges, and return when the broker has written them, however late it answers."""
+        """Store positions and acked ranges. Return once the broker has written them; wait out an outage if need be."""
         deadline = Deadline(timeout)
         stores = [
             partial(retry_while_unreachable, partial(self._store, log, deadline), deadline)
@@ -251,11 +251,11 @@ class Committer:
             )  # fmt: skip
             if there is not None:
                 self._store_parts(log, there.mark, deadline)
-        if not deadline.expired:  # later, the next commit may be under way
+        if not deadline.expired:  # after the deadline, the next commit may have begun
             unacked.stored()
 
     def _store_parts(self, log: Log, mark: Entry, deadline: Deadline) -> None:
-        """Store the acks of batches that are acked in part, which count while all is acked up to the mark."""
+        """Store the acks of partly acked batches. They are valid while everything is acked up to the mark."""
         unacked = self._unacked[log]
         if not unacked.whole and unacked.changed and mark > self._written.get(log, NOTHING_ACKED):
             CursorWrites.of(self._connection, log, self._group, deadline).wait([])
@@ -267,9 +267,9 @@ class Committer:
 
 
 def _is_answer(asked: Future[Cursor | None]) -> bool:
-    """Return whether a broker said where the group stands, or will never say it to this role.
+    """Return whether a broker returned the group's cursor, or will always refuse it to this role.
 
-    One that knows no such group, or no such topic, is not ready: the group has a member.
+    A broker that reports no such group or topic is not ready yet: the group has a member.
     """
     if asked.cancelled():
         return False

@@ -1,4 +1,4 @@
-"""Arrow arrays over the columns that the compiled part has filled, without a copy. Needs pyarrow."""
+"""Arrow arrays over the columns of the compiled part, without a copy. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def arrays(rows: Rows, names: Sequence[str]) -> Mapping[str, pa.Array]:
-    """Return those of the named columns that need no look at each row."""
+    """Return the named columns as arrays, except those that need Python code for each row."""
     made = {name: _MAKERS[name](rows) for name in names if name in _MAKERS}
     return {name: array for name, array in made.items() if array is not None}
 

@@ -1,6 +1,6 @@
-"""Takes messages through the compiled part, as columns. Bytes are copied out of them when asked for.
+"""Takes messages through the compiled part, as columns. Bytes are copied out of them on demand.
 
-The first messages of a process are taken by the plain path, and compared.
+The plain path takes the first messages of a process, to compare its columns with those of the compiled part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class CompiledRows:
-    """Messages of one partition, in order, that were never Python objects."""
+    """Messages of one partition, in order, which were never Python objects."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -48,9 +48,9 @@ class CompiledRows:
         return [EntryRun(*run) for run in self._rows.runs()]
 
     @property
-    def behind(self) -> Numbers:
-        """The position behind the last message."""
-        return self.runs[-1].behind
+    def next_position(self) -> Numbers:
+        """The position after the last message."""
+        return self.runs[-1].next_position
 
     def coordinates(self) -> Sequence[Numbers]:
         return self._rows.coordinates()
@@ -116,7 +116,7 @@ def take_rows(native: Any, arrived: list[Any], most: int) -> tuple[Received, int
         plain, result = take_by_reader(native, arrived, most)
         _agrees(plain)
         return plain, result
-    # The client puts each message into this one; an old one would keep its whole batch.
+    # The client puts each message into this one. A reused one would keep its last batch in memory.
     rows, result = mqplug_pulsar_native.take(native, arrived, _pulsar.Message(), most)
     return CompiledRows(rows), result
 
@@ -128,16 +128,16 @@ def take_collected(native: Any, arrived: list[Any], most: int) -> tuple[Received
 
 
 def hand_out_collected(messages: list[Any], attempts: Sequence[int]) -> LeasedRun:
-    """Return native messages that a member hands out."""
+    """Return the client's messages that a member hands out, as columns."""
     agrees = _agreed or _agrees(ReceivedMessages(messages))
     return CollectedLeases(messages, attempts) if agrees else LeasedRun(messages, attempts)
 
 
 class CollectedMessages(ReceivedMessages):
-    """Native messages of a group, which are needed for their acks. The columns with their content are compiled."""
+    """The client's messages of a group, kept for their acks. The compiled part fills their columns."""
 
     def id_of(self, row: int) -> Any:
-        return self.messages[row].message_id()  # few are needed: a batch that is acked whole needs none
+        return self.messages[row].message_id()  # few are needed: a fully acked batch needs none
 
     @cached_property
     def _rows(self) -> CompiledRows:
@@ -173,14 +173,14 @@ class CollectedMessages(ReceivedMessages):
 
 
 class CollectedLeases(LeasedRun, CollectedMessages):
-    """Native messages that a member hands out, with compiled columns."""
+    """The client's messages that a member hands out, with compiled columns."""
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        return super().arrow([name for name in names if name != "attempt"])  # these are not the broker's
+        return super().arrow([name for name in names if name != "attempt"])  # the leases know the attempts
 
 
 def _agrees(plain: ReceivedMessages) -> bool:
-    """Return whether the compiled part reads as the plain path does. The first messages show it."""
+    """Return whether the compiled part reads the same as the plain path, as the first messages show."""
     global _agreed
     if _agreed is None and len(plain):
         difference = _difference(plain)
@@ -195,6 +195,6 @@ def _difference(plain: ReceivedMessages) -> str | None:
     try:
         rows = CompiledRows(mqplug_pulsar_native.collect(plain.messages))
         different = [name for name, column in _COLUMNS.items() if column(plain) != column(rows)]
-    except Exception as error:  # noqa: BLE001 - whatever it is, the plain path serves
+    except Exception as error:  # noqa: BLE001 - after any error, the plain path reads
         return f"its first messages cannot be compared: {type(error).__name__}: {error}"
-    return f"the {different[0]} of its first messages are not those of the plain client" if different else None
+    return f"the {different[0]} of its first messages differ from the plain client's" if different else None

@@ -1,4 +1,4 @@
-"""The consumer of a group, in order: a member with Failover or Exclusive subscriptions."""
+"""The consumer of a group in the modes ordered and exclusive: a member with Failover or Exclusive subscriptions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._settings import PulsarSettings
 
 HAND_OVER_MESSAGES = 100
-"""What is prefetched of a partition, and taken in one poll: delivered even after another member became active."""
+"""The messages of a partition in one prefetch or poll: they are delivered even after another member became active."""
 REVOKE_TIMEOUT_S = 5.0
 
 
@@ -39,8 +39,8 @@ class PulsarGroupMember(ConsumerDriver):
         self._group = group
         self._options = options
         self._listener = listener
-        # The same name on all partitions: the broker sorts members by it, and so distributes partitions evenly.
-        # A later one comes behind: a member that joins takes over no partition that stays with an earlier member.
+        # The same name on all partitions: the broker sorts members by name, and so distributes partitions evenly.
+        # Names ascend with time: a new member takes no partition that can stay with an earlier member.
         self._name = f"mqplug-{time.time_ns() // 1_000_000:012x}-pid-{os.getpid()}-{uuid4().hex[:8]}"
         self._most = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
         self._queue = queue_length(options, self._most)
@@ -48,14 +48,14 @@ class PulsarGroupMember(ConsumerDriver):
         self._filter = MemberFilter(connection, self._committer, ordered=options.mode == "ordered")
         self._feeds = PartitionFeeds(connection, _taking(connection.settings), self._filter, self._reopen)
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
-        self._given_back: set[Log] = set()  # of those whose messages came again: are to be assigned again
+        self._given_back: set[Log] = set()  # revoked because messages came again; must be assigned again
         deadline = Deadline(timeout)
         subscriptions.prepare_group(connection, options, timeout)
         self._join(options.logs, deadline)
         self._growth = AddedPartitions(connection, options.logs, self._subscribe)
 
     def _join(self, logs: Sequence[Log], deadline: Deadline) -> None:
-        """Become a member on these logs as well. If that fails on one, do not on any."""
+        """Join the group on these additional logs: on all of them, or on none if one fails."""
         held = self._feeds.logs
         self._subscribe_all(logs, deadline.remaining())
         try:
@@ -65,7 +65,7 @@ class PulsarGroupMember(ConsumerDriver):
             raise
 
     def _stored(self, logs: Sequence[Log], timeout: float) -> dict[Log, GroupPosition]:
-        """Return where reading begins, as far as it is known. The broker skips acked messages behind it."""
+        """Return where reading begins; the start of the log if unknown. The broker skips later acked messages."""
         begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in logs}
         if self._connection.admin is not None:
             stored = subscriptions.cursors(self._connection, logs, self._group, timeout)
@@ -83,15 +83,15 @@ class PulsarGroupMember(ConsumerDriver):
         return self._feeds.poll(min(most, self._most), timeout)
 
     def wake(self) -> None:
-        """End a poll that waits."""
+        """End a waiting poll."""
         self._feeds.wake()
 
     def tend(self, timeout: float) -> None:
-        """Report new logs. The native client keeps up the membership by itself."""
+        """Report new logs. The client library keeps up the membership by itself."""
         self._report_assigned()
 
     def pause(self, logs: Sequence[Log]) -> None:
-        """Deliver nothing of these logs."""
+        """Stop delivering these logs."""
         self._feeds.pause(logs)
 
     def resume(self, logs: Sequence[Log]) -> None:
@@ -112,14 +112,14 @@ class PulsarGroupMember(ConsumerDriver):
             self._begin_again(log)
 
     def _begin_again(self, log: Log) -> None:
-        """Give a log back and get it again, where messages come again that this member does not hold.
+        """Revoke and reassign a log on which messages arrive again that this member does not hold.
 
         Another member moved the group back, or the broker was killed and forgot acks. The log is assigned again only
-        when a broker tells what is acked: else acked messages would be delivered again.
+        once a broker reports the acks: otherwise acked messages would be delivered again.
         """
         if log not in self._given_back:
             positions = self._listener.revoked([log])
-            with suppress(mqplug.Error):  # then more messages come again
+            with suppress(mqplug.Error):  # then more messages are redelivered
                 self._committer.commit(positions, REVOKE_TIMEOUT_S)
             self._given_back.add(log)
         if not self._committer.can_learn(log):
@@ -135,7 +135,7 @@ class PulsarGroupMember(ConsumerDriver):
     # positions ---------------------------------------------------------------------------------------------
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Move the group's cursors, then subscribe again: so nothing that was prefetched is delivered."""
+        """Move the group's cursors, then subscribe again, so that no prefetched message is delivered."""
         self._feeds.check_held(positions)
         deadline = Deadline(timeout)
         moves = {
@@ -154,7 +154,7 @@ class PulsarGroupMember(ConsumerDriver):
         self._committer.commit(positions, timeout)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        """Read these logs as a member from now on."""
+        """Read exactly these logs from now on, as a member."""
         deadline = Deadline(timeout)
         self._options = options
         self._queue = queue_length(options, self._most)
@@ -168,7 +168,7 @@ class PulsarGroupMember(ConsumerDriver):
         self._growth.stop()
         self._feeds.close_all(timeout)
 
-    # native consumers --------------------------------------------------------------------------------------
+    # client consumers --------------------------------------------------------------------------------------
 
     def _subscribe_all(self, logs: Iterable[Log], timeout: float) -> None:
         opened = self._feeds.open({log: partial(self._subscribe, log) for log in logs}, timeout)
@@ -183,7 +183,7 @@ class PulsarGroupMember(ConsumerDriver):
         )  # fmt: skip
 
     def _reopen(self, logs: Sequence[Log], timeout: float) -> None:
-        """Subscribe again: as after a reconnect, the broker sends all that is not acked."""
+        """Subscribe again: as after a reconnect, the broker sends all unacked messages."""
         deadline = Deadline(timeout)
         former = {log: self._feeds[log] for log in logs}
         self._feeds.close(former.values(), deadline.remaining())
@@ -202,7 +202,7 @@ class PulsarGroupMember(ConsumerDriver):
 
 
 def _taking(settings: PulsarSettings) -> TakeNow[ReceivedMessages]:
-    """Return what takes messages: the compiled part, or the plain path."""
+    """Return the function that takes messages, from the compiled part or the plain path."""
     if compiled_part.find(settings, "reading") is None:
         return take_by_member
     from mqplug_pulsar._consume.compiled_reading import take_collected

@@ -1,10 +1,10 @@
-"""The messages of one log that a member of a shared group has: those it will hand out, has handed out, or has acked.
+"""The leases of a member of a shared group on one log: messages that wait, are handed out, or are acked.
 
-The broker hands out entries: single messages or whole batches. It takes back an entry as a whole, too. So a message of
-a batch that is nacked, or whose key must keep its order, waits here and is handed out again from here. Only an entry of
+The broker hands out entries, which are single messages or whole batches, and takes back only whole entries. So a nacked
+message of a batch, or one whose key must keep its order, waits here and is handed out again from here. Only an entry of
 one message goes back to the broker, which gives it to any member and counts its deliveries.
 
-There is no lock in here: the member has one.
+This module has no lock: the member has one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mqplug.spi import Numbers
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.note_texts import Entry
 
-NATIVE_RETURN_S = 0.12  # the native client returns a nacked message so much later, or a little more
-MAX_GIVEN_AWAY = 10_000  # messages that are remembered after they were in hand for too long
+NATIVE_RETURN_S = 0.12  # the client library returns a nacked message after this time or a little more
+MAX_GIVEN_AWAY = 10_000  # remembered messages that went back to the broker because their lease expired
 
 
 class State(Enum):
     """The state of a message of this member."""
 
-    WAITING = "waiting"  # to be handed out, perhaps again
+    WAITING = "waiting"  # will be handed out, perhaps again
     IN_HAND = "in hand"
     RETURNING = "returning"  # nacked: the broker gets it back when its delay is over
     ACKED = "acked"  # and perhaps not stored yet
@@ -49,20 +49,20 @@ class Lease:
         self.key: str = message.partition_key()
         self.attempt: int = message.redelivery_count() + 1
         self.again = False
-        """Whether it was handed out before, by this member: the broker does not count that."""
+        """Whether this member has handed it out before. The broker does not count that."""
         self.state = State.WAITING
         self.stored = False
         """Whether the broker has the ack."""
         self.checked_at = since
-        """Since when it is here, or when it was last found unacked: another member may have it too, and ack it."""
+        """When it arrived or was last found unacked: another member may have it too, and ack it."""
         self.asked_at = inf
-        """Since when it is to be handed out, and has to be checked first."""
+        """Since when it waits for a check before it is handed out."""
         self.due = -inf
         self.ends = inf
 
     @property
     def entry(self) -> Entry:
-        """The ledger and entry that it lies in."""
+        """Its ledger and entry."""
         return (self.place[0], self.place[1])
 
 
@@ -76,8 +76,8 @@ class LeasedMessages:
         self.clear()
 
     def clear(self, *, moved: bool = False) -> None:
-        """Forget everything: the broker has it back, or the group was ``moved`` and this is in hand no more."""
-        if moved:  # and what was acked may come again, to be handed out
+        """Forget all leases: the broker has the messages back, or the group was ``moved``, which ends their leases."""
+        if moved:  # acked messages may come again, and are handed out then
             self._given_away = dict.fromkeys(self._given_away)
         for lease in self._leases.values():
             if lease.state is State.EXPIRED or (moved and lease.state is State.IN_HAND):
@@ -88,7 +88,7 @@ class LeasedMessages:
         self._delayed: list[tuple[float, Numbers]] = []
         self._returning: list[tuple[float, Numbers]] = []
         self._ends: list[tuple[float, Numbers]] = []
-        self._keys: dict[str, list[Numbers]] = {}  # of those that wait
+        self._keys: dict[str, list[Numbers]] = {}  # places of waiting messages
         self._expired: set[Entry] = set()
 
     # in and out --------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class LeasedMessages:
         return place in self._leases
 
     def add(self, lease: Lease) -> Any:
-        """Add a message that arrived. Return the id to ack again, if it was acked: the broker forgot that."""
+        """Add a message that arrived. If it was acked, return the id to ack again: the broker forgot the ack."""
         if (known := self._leases.get(lease.place)) is not None:
             return known.id if known.state is State.ACKED else None
         if (former := self._given_away.get(lease.place)) is not None:  # kept: it may go back again before it is acked
@@ -116,7 +116,7 @@ class LeasedMessages:
             heappush(self._ready, heappop(self._delayed)[1])
         taken: list[Lease] = []
         if self._by_key and self._expired:
-            return taken  # until the member has given everything back
+            return taken  # nothing until the member has given everything back
         while self._ready and len(taken) < most:
             lease = self._leases.get(heappop(self._ready))
             if lease is None or lease.state is not State.WAITING or lease.due > now or lease.entry in self._expired:
@@ -134,13 +134,13 @@ class LeasedMessages:
         return sorted(taken, key=lambda each: each.place)
 
     def put_back(self, leases: Iterable[Lease], now: float) -> None:
-        """Return messages that were taken, to be handed out when they are checked."""
+        """Return taken messages, to be handed out after they are checked."""
         for lease in leases:
             lease.state, lease.asked_at = State.WAITING, min(now, lease.asked_at)
             self._wait(lease)
 
     def check(self, is_acked: Callable[[Numbers], bool], now: float) -> list[Any]:
-        """Take out the messages that are to be handed out, and are acked. Return their ids."""
+        """Mark the waiting messages that are acked, so that they are not handed out. Return their ids."""
         ids = []
         for entry, leases in list(self._entries.items()):
             for lease in leases:
@@ -153,9 +153,9 @@ class LeasedMessages:
         return ids
 
     def ack(self, places: Iterable[Numbers]) -> list[Lease]:
-        """Ack those of these messages that this member still has, or were acked without success, and return them.
+        """Ack the messages that this member still has, and those whose acks failed. Return them.
 
-        It has those that were in hand for too long until they go back, and again when they come back here.
+        It has an expired message until it goes back to the broker, and again if it returns to this member.
         """
         acked = []
         for place in places:
@@ -172,14 +172,14 @@ class LeasedMessages:
         return acked
 
     def stop_clock(self, place: Numbers) -> None:
-        """Keep a message that is in hand, however long it takes to settle it."""
+        """Stop the expiry of a message that is in hand, so that its ack may take as long as it needs."""
         if (lease := self._leases.get(place)) is not None:
             lease.ends = inf
 
     def take_given_away(self, places: Iterable[Numbers]) -> list[Lease | None]:
-        """Return those of these messages that went back to the broker unsettled, once. None is one that cannot be had.
+        """Return the messages of these that went back to the broker unsettled, once; None if the group was moved since.
 
-        Those that were taken back since are left out.
+        Messages that were taken back since are left out.
         """
         gone = [place for place in places if place in self._given_away and place not in self._leases]
         leases = [self._given_away.pop(place) for place in gone]
@@ -189,14 +189,14 @@ class LeasedMessages:
         return [lease for lease in leases if lease is None or lease.state is not State.ACKED]
 
     def take_back(self, leases: Iterable[Lease]) -> list[Lease]:
-        """Ack messages that went back to the broker, and that nobody has had since. Return those that were acked."""
+        """Ack messages that went back to the broker and have reached no other member since. Return the acked ones."""
         acked = []
         for lease in leases:
-            if lease.place in self._leases:  # it has just come back
+            if lease.place in self._leases:  # it has just returned
                 acked += self.ack([lease.place])
                 continue
             lease.state = State.ACKED
-            self._leases[lease.place] = self._given_away[lease.place] = lease  # a copy of it may still be under way
+            self._leases[lease.place] = self._given_away[lease.place] = lease  # a copy of it may still be in transit
             self._entries.setdefault(lease.entry, []).append(lease)
             acked.append(lease)
         return acked
@@ -207,7 +207,7 @@ class LeasedMessages:
             del self._given_away[next(iter(self._given_away))]
 
     def acked_parts(self, entries: Iterable[Entry], noted: Mapping[Entry, int]) -> dict[Entry, int]:
-        """Return a mask of the acked messages of each entry that is not acked whole, with those that are noted."""
+        """Return, for each partly acked entry, a mask of its acked messages, including the noted acks."""
         parts = {}
         for entry in entries:
             mask = noted.get(entry, 0)
@@ -219,7 +219,7 @@ class LeasedMessages:
         return parts
 
     def stored(self, leases: Iterable[Lease]) -> None:
-        """Note that the broker has the acks of these messages. Forget the entries that have nothing left."""
+        """Note that the broker has the acks of these messages. Forget entries without unacked messages."""
         for lease in leases:
             lease.stored = True
         for entry in {lease.entry for lease in leases}:
@@ -243,7 +243,7 @@ class LeasedMessages:
     # to the broker -----------------------------------------------------------------------------------------
 
     def due_returns(self, now: float) -> list[Any]:
-        """Take out what is to be nacked at the broker now, and return an id of each entry."""
+        """Take out the entries that must be nacked at the broker now, and return an id of each."""
         self._expire(now)
         ids = []
         while self._returning and self._returning[0][0] <= now:
@@ -272,7 +272,7 @@ class LeasedMessages:
         )
 
     def nacked(self) -> list[Any]:
-        """Return an id of each entry with a message that was handed out and did not succeed."""
+        """Return an id of each entry with a message that was handed out and then nacked or expired."""
         failed = (State.RETURNING, State.EXPIRED)
         return [
             leases[0].id
@@ -281,7 +281,7 @@ class LeasedMessages:
         ]
 
     def expired_attempts(self) -> dict[Numbers, int]:
-        """Return how often the messages were handed out that were in hand for too long."""
+        """Return how often each expired message was handed out."""
         return {at: each.attempt for at, each in self._leases.items() if each.state is State.EXPIRED}
 
     def _expire(self, now: float) -> None:
@@ -300,25 +300,25 @@ class LeasedMessages:
 
     @property
     def has_in_hand(self) -> bool:
-        """Whether messages are in hand, or acked and not stored."""
+        """Whether messages are in hand, or acked but not stored."""
         return self._in_hand(self._leases.values())
 
     @property
     def is_empty(self) -> bool:
-        """Whether this member has nothing."""
+        """Whether this member has no messages."""
         return not self._leases
 
     def is_idle(self, now: float) -> bool:
-        """Return whether everything could be handed out now, or is acked at the broker."""
+        """Return whether every message could be handed out now, or is acked at the broker."""
         return all(each.stored or (each.state is State.WAITING and each.due <= now) for each in self._leases.values())
 
     @property
     def has_expired(self) -> bool:
-        """Whether a message was in hand for too long, and is not given back yet."""
+        """Whether an expired message is not given back yet."""
         return bool(self._expired)
 
     def next_due(self) -> float:
-        """Return when a nacked message is due that is handed out again from here."""
+        """Return when the next nacked message is due to be handed out again from here."""
         return self._delayed[0][0] if self._delayed else inf
 
     def _in_hand(self, leases: Iterable[Lease]) -> bool:

@@ -1,11 +1,11 @@
-"""Filters what a member of a group receives: messages that were delivered before, are acked, or come too early.
+"""Filters the messages that a member of a group receives: those already delivered, acked, or too early.
 
-They come too early when a member takes a partition over. The broker makes a member active at once, but goes back to the
-first unacked message only after ``activeConsumerFailoverDelayTimeMillis``. What is sent meanwhile may come before the
-messages that the member before had in hand.
+Messages come too early when a member takes over a partition. The broker makes a member active at once, but goes back to
+the first unacked message only after ``activeConsumerFailoverDelayTimeMillis``. Until then, it may send messages ahead
+of those that the previous member had in hand.
 
-When no broker answers, nothing proves that no messages are missing: what arrives early counts as after a gap. Nothing
-is lost by that, for the client gets everything again when it reconnects.
+When no broker answers, nothing proves that no messages are missing, so early messages count as after a gap. This loses
+nothing, because the client gets everything again when it reconnects.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MemberFeed = PartitionFeed[ReceivedMessages]
 
 
 class MemberFilter:
-    """What a member has received of its logs and must not deliver, or not yet."""
+    """Holds back the received messages that a member must not deliver, or not yet."""
 
     def __init__(self, connection: PulsarConnection, committer: Committer, *, ordered: bool) -> None:
         self._committer = committer
@@ -40,10 +40,10 @@ class MemberFilter:
         self._looks_for_gaps = ordered and connection.admin is not None
         self._gaps = HandOverGaps(committer)
         self.unjudged: dict[Log, ReceivedMessages] = {}
-        """Messages that came again, where no broker tells whether they are acked."""
+        """Repeated messages that may be acked: no broker has answered yet."""
         self.rewound: dict[Log, list[Any]] = {}
-        """Messages from before the last delivery that came again."""
-        self._delivered: dict[Log, Numbers] = {}  # the last message that was, before the log was given back
+        """Repeated messages from before the last delivery."""
+        self._delivered: dict[Log, Numbers] = {}  # the last delivered message before the log was revoked
 
     def take(self, feed: MemberFeed, most: int) -> ReceivedMessages | None:
         """Return messages to deliver, ascending."""
@@ -72,9 +72,9 @@ class MemberFilter:
         return run
 
     def _learn(self, feed: MemberFeed, run: ReceivedMessages, unacked: Unacked) -> Cursor | None:
-        """Read what is acked, unless these are just the next messages: other members may have been active meanwhile.
+        """Read the acks, unless these are simply the next messages: other members may have been active in between.
 
-        What was read before may be wrong by now, if the group was moved back: nothing is dropped because of it.
+        An earlier answer may be wrong by now, if the group was moved back, so no message is dropped because of it.
         """
         places = run.coordinates()
         if self._has_no_admin:
@@ -89,25 +89,25 @@ class MemberFilter:
         return place <= max(filter(None, (unacked.last, self._delivered.get(log))), default=(-1,))
 
     def begin_again(self, feed: MemberFeed, cursor: Cursor | None) -> Position:
-        """Have messages delivered again that came again, and those after them. Return where they begin."""
+        """Deliver the repeated messages again, and those after them. Return the position where they begin."""
         log, unacked = feed.log, self._committer.unacked(feed.log)
         messages = {message_ids.coordinates(each.message_id()): each for each in self.rewound.pop(log)}
         last = max(messages)
         for each in unacked.messages():
-            if (place := message_ids.coordinates(each.message_id())) < last:  # those behind it are still to come
+            if (place := message_ids.coordinates(each.message_id())) < last:  # later ones will still arrive
                 messages[place] = each
         begin = Position(log, message_ids.position_before(min(messages)))
         self._delivered[log] = max(unacked.last or last, self._delivered.get(log, last))
         self._committer.opened(log, feed.native)
         self._committer.take_over(log, BatchAcks() if cursor is None else cursor.acks)
         run = ReceivedMessages([messages[place] for place in sorted(messages)])
-        left = without_acked(feed, run, self._committer.unacked(log), cursor)  # some were acked since they came
+        left = without_acked(feed, run, self._committer.unacked(log), cursor)  # some were acked since they arrived
         feed.wanted = None
         feed.put_back(left)
         return begin
 
     def forget(self, log: Log) -> None:
-        """Forget what was received of a log: it is read anew."""
+        """Forget the received messages of a log: it is read anew."""
         for former in (self.unjudged, self.rewound, self._delivered):
             former.pop(log, None)
 
@@ -115,7 +115,7 @@ class MemberFilter:
 def wanted_by_member(feed: MemberFeed, run: ReceivedMessages, unacked: Unacked) -> ReceivedMessages | None:
     """Drop unacked deliveries that a reconnect repeats."""
     if feed.skipped is not None:
-        run = _behind_skipped(feed, feed.skipped, run)
+        run = _after_skipped(feed, feed.skipped, run)
     places = run.coordinates()
     if places and unacked.last is not None and places[0] <= unacked.last:
         run = _rows(run, [row for row, place in enumerate(places) if not unacked.holds(place)]) or ReceivedMessages([])
@@ -129,7 +129,7 @@ def wanted_by_member(feed: MemberFeed, run: ReceivedMessages, unacked: Unacked) 
 def without_acked(
     feed: MemberFeed, run: ReceivedMessages, unacked: Unacked, cursor: Cursor | None
 ) -> ReceivedMessages | None:
-    """Drop messages that are acked. What is known only here, the broker does not know: ack it again."""
+    """Drop acked messages. Ack them again if only this member knows about the ack, and not the broker."""
     if cursor is None and not unacked.knows_parts:
         return run
     rows = []
@@ -143,11 +143,11 @@ def without_acked(
     return _rows(run, rows)
 
 
-def _behind_skipped(feed: MemberFeed, skipped: Skipped, run: ReceivedMessages) -> ReceivedMessages:
-    """Ack the messages between what was the end and a position beyond it, and return the others."""
+def _after_skipped(feed: MemberFeed, skipped: Skipped, run: ReceivedMessages) -> ReceivedMessages:
+    """Ack the messages between the former end and a position beyond it, and return the others."""
     end, beyond = skipped
     places = run.coordinates()
-    if places[0] < end:  # the group was moved back meanwhile
+    if places[0] < end:  # the group was moved back since
         feed.skipped = None
         return run
     for row, place in enumerate(places):
@@ -162,19 +162,19 @@ def _rows(run: ReceivedMessages, rows: Sequence[int]) -> ReceivedMessages | None
     return run if len(rows) == len(run) else run.only(rows)
 
 
-REQUEST_AGAIN_S = 3.0  # then a request counts as lost
+REQUEST_AGAIN_S = 3.0  # after this time a request counts as lost
 _ENTRY = itemgetter(1)
 
 
 @attrs.frozen
 class _Gap:
     wanted: Numbers | None
-    behind: Numbers  # the first message that came too early
+    first: Numbers  # the first too early message
     since: float
 
 
 class HandOverGaps:
-    """The gaps before messages of one member that came too early."""
+    """The gaps before a member's too early messages."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -183,9 +183,9 @@ class HandOverGaps:
     def without_gap(
         self, feed: MemberFeed, run: ReceivedMessages, cursor: Cursor | None
     ) -> tuple[ReceivedMessages | None, Cursor | None]:
-        """Return the messages up to the next missing entry, and where the group stands if that was read meanwhile.
+        """Return the messages up to the next missing entry, and the group's cursor if this call has read it.
 
-        If unacked messages are missing before the first one, drop all, and have the broker send everything again.
+        If unacked messages are missing before the first one, drop all and make the broker send everything again.
         """
         places = run.coordinates()
         if (row := _first_jump(places)) < len(places):
@@ -199,7 +199,7 @@ class HandOverGaps:
         return run, cursor
 
     def _look(self, feed: MemberFeed, place: Numbers, cursor: Cursor | None) -> tuple[Cursor | None, bool]:
-        """Return where the group stands, and whether messages are missing. Read it if what is known proves nothing."""
+        """Return the group's cursor, and whether messages are missing. Read the cursor if the known one is no proof."""
         if cursor is None:
             if not _is_gap(feed.wanted, place, self._committer.learnt(feed.log), unknown=True):
                 return None, False
@@ -207,18 +207,18 @@ class HandOverGaps:
         return cursor, _is_gap(feed.wanted, place, cursor, unknown=self._committer.is_unanswered(feed.log))
 
     def _gives_up(self, feed: MemberFeed, place: Numbers) -> bool:
-        """Return whether the broker began again and does not have the missing messages. Have it begin again before.
+        """Return whether the broker began again without the missing messages. If it has not begun again, request it.
 
-        A message behind the first one that came too early was under way by then, however long the broker takes.
+        A message after the first too early one proves nothing: it was in transit before the broker began again.
         """
         gap = self._gaps.get(feed.log)
         if gap is None or gap.wanted != feed.wanted:
             gap = None
-        elif place <= gap.behind:
+        elif place <= gap.first:
             del self._gaps[feed.log]
             return True
         if gap is None or time.monotonic() > gap.since + REQUEST_AGAIN_S:
-            self._gaps[feed.log] = _Gap(feed.wanted, gap.behind if gap is not None else place, time.monotonic())
+            self._gaps[feed.log] = _Gap(feed.wanted, gap.first if gap is not None else place, time.monotonic())
             feed.native.redeliver_unacknowledged_messages()  # nothing happens if another member is active by now
         return False
 
@@ -232,7 +232,7 @@ def _is_gap(wanted: Numbers | None, place: Numbers, cursor: Cursor | None, *, un
 
 
 def _first_jump(places: Sequence[Numbers]) -> int:
-    """Return the first row that is not of the same entry as the row before, nor of the next one."""
+    """Return the first row whose entry neither equals nor follows the entry of the row before."""
     first, last = places[0], places[-1]
     if first[0] == last[0] and len(set(map(_ENTRY, places))) == last[1] - first[1] + 1:
         return len(places)

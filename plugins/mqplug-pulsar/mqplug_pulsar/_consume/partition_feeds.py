@@ -1,8 +1,8 @@
-"""The partitions of a consumer: one feed for each, a queue of those that have messages, and those that are paused.
+"""The partitions of a consumer: a feed for each, a queue of the feeds that have messages, and the paused feeds.
 
-A feed is a reader or consumer of the client library, and the messages that have arrived from it. While none has
-arrived, a thread waits for the next message, so that the consumer waits for all partitions at once. After a message has
-come, the others are taken without waiting. The client prefetches up to the length of its queue.
+A feed is a reader or consumer of the client library, with the messages that have arrived from it. While none has
+arrived, a thread waits for the next message, so that the consumer waits for all partitions at once. Once one has
+arrived, the others are taken without waiting. The client prefetches up to the length of its queue.
 
 The client's asynchronous receive would need no thread, but it does not keep the order: a message that arrives during
 the call may be skipped, and is then received only after the next one.
@@ -32,22 +32,22 @@ Native = Any  # a pulsar.Reader or a pulsar.Consumer
 R = TypeVar("R", bound=Received)
 R_co = TypeVar("R_co", bound=Received, covariant=True)
 
-NATIVE_WAIT_MS = 30_000  # a close ends the native wait at once, if the client can close
+NATIVE_WAIT_MS = 30_000  # a close ends the client's wait at once, if the client can close
 
 
 class TakeNow(Protocol[R_co]):
-    """Takes messages from the inner part of a native reader or consumer, without waiting."""
+    """Takes messages from the inner part of a client's reader or consumer, without waiting."""
 
     def __call__(self, native: Any, arrived: list[Any], most: int, /) -> tuple[R_co, int]:
-        """Return up to ``most`` messages, those that have arrived first, and the native result.
+        """Return up to ``most`` messages, beginning with the arrived ones, and the client's result code.
 
-        It is Ok if more may be there, Timeout if none are, else why the reader is of no use any more.
+        The result is ``Ok`` if there may be more, ``Timeout`` if there are none, else why the reader became unusable.
         """
         ...
 
 
 class PartitionFeed(Generic[R]):
-    """Messages of one log, from a native reader or consumer. One thread at a time takes them."""
+    """Messages of one log, from a client's reader or consumer. One thread at a time takes them."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class PartitionFeed(Generic[R]):
         self.wanted = wanted
         """The next coordinates to deliver; earlier messages are dropped. None if not known yet."""
         self.skipped: Skipped | None = None
-        """With a group at a position beyond the end: messages in between are not delivered, but count as acked."""
+        """The range that a group beyond the end skips: these messages are not delivered, but count as acked."""
         self.closed = False
         self.interrupted = False
-        """Whether messages were lost on their way to the caller, by Ctrl-C. They are there again if it is reopened."""
+        """Whether Ctrl-C lost messages on their way to the caller. Reopening the feed delivers them again."""
         self._kept: deque[R] = deque()
         self._arrived: list[Any] = []
         self._ready = ready
@@ -97,7 +97,7 @@ class PartitionFeed(Generic[R]):
         return None
 
     def take(self, most: int) -> R | None:
-        """Return up to ``most`` messages that have arrived. If there are no more, make the thread wait for the next."""
+        """Return up to ``most`` arrived messages. If there are no more, make the thread wait for the next one."""
         if self._kept:
             return self._take_kept(most)
         if self._waiting:
@@ -126,17 +126,17 @@ class PartitionFeed(Generic[R]):
         return received
 
     def put_back(self, received: R | None) -> None:
-        """Return these messages again from the next ``take``, before all others: they cannot be judged yet."""
+        """Return these messages again from the next ``take``, before all others."""
         if received is not None and len(received):
             self._kept.appendleft(received)
         self._ready(self)
 
     def interrupt(self) -> None:
-        """Deliver nothing more: messages before it may be lost."""
+        """Deliver nothing more: earlier messages may be lost."""
         self.interrupted = self.closed = True
 
     def close(self) -> None:
-        """Close the native reader or consumer, and drop the messages that have arrived."""
+        """Close the client's reader or consumer, and drop the messages that have arrived."""
         self.closed = True
         self._wait.release()
         self._arrived = []
@@ -144,16 +144,16 @@ class PartitionFeed(Generic[R]):
             self.native.close()
 
 
-ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a native queue, which counts messages
+ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a client queue, which counts messages
 MAX_QUEUE_MESSAGES = 1000
 REOPEN_S = 5.0
 
 Reopen = Callable[[Sequence[Log], float], None]
-"""Reads logs on from where their feeds are, in a time, through new feeds."""
+"""Continues to read logs from the positions of their feeds, through new feeds, within a timeout."""
 
 
 def queue_length(options: ConsumerOptions, most: int = MAX_QUEUE_MESSAGES) -> int:
-    """Return how many messages the native client may prefetch of each partition."""
+    """Return how many messages the client library may prefetch of each partition."""
     share = options.prefetch_bytes // ASSUMED_MESSAGE_BYTES // max(1, len(options.logs))
     return max(1, min(most, share))
 
@@ -162,7 +162,7 @@ class MessageFilter(Protocol[R]):
     """Decides which messages of a feed are delivered."""
 
     def take(self, feed: PartitionFeed[R], most: int, /) -> R | None:
-        """Take up to so many messages of a feed that are to be delivered; None if there are none."""
+        """Take up to ``most`` deliverable messages of a feed; None if there are none."""
         ...
 
 
@@ -205,7 +205,7 @@ class PartitionFeeds(Generic[R]):
     # receiving ---------------------------------------------------------------------------------------------
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
-        """Return batches as they arrive. Raise if a topic is gone, or no broker can be reached."""
+        """Return batches as they arrive. Raise if a topic is gone or no broker can be reached."""
         away = self._checks.outage(self._lost, self._repair) if timeout > 0 else None
         batches: list[Batch] = []
         before: list[tuple[PartitionFeed[R], Numbers | None]] = []  # where the feeds of these batches were
@@ -240,20 +240,20 @@ class PartitionFeeds(Generic[R]):
             feed = self._next_ready(0) if most > 0 else None
 
     def _take_back(self, before: Sequence[tuple[PartitionFeed[R], Numbers | None]]) -> None:
-        """Have messages delivered again that an interrupt kept from the caller."""
+        """Make sure that messages that an interrupt kept from the caller are delivered again."""
         for feed, wanted in reversed(before):
             feed.wanted = wanted
             feed.interrupt()
         for feed in self._feeds.values():
-            self._ready.put(feed)  # one may just have left the queue
+            self._ready.put(feed)  # the interrupt may have removed one from the queue
         self._checks.hasten()
 
     def wake(self) -> None:
-        """End a poll that waits."""
+        """End a waiting poll."""
         self._ready.put(None)
 
     def pause(self, logs: Iterable[Log]) -> None:
-        """Deliver nothing of these logs. The native client fetches on until its queue is full."""
+        """Stop delivering these logs. The client library continues to fetch until its queue is full."""
         self._paused |= set(logs)
 
     def resume(self, logs: Iterable[Log]) -> None:
@@ -264,7 +264,7 @@ class PartitionFeeds(Generic[R]):
                 self._ready.put(feed)
 
     def _next_ready(self, timeout: float) -> PartitionFeed[R] | None:
-        """Return a feed that has messages; None if none has in time, or when woken."""
+        """Return a feed that has messages; None if no message arrives in time, or after ``wake``."""
         end = time.monotonic() + timeout
         while True:
             try:
@@ -280,7 +280,7 @@ class PartitionFeeds(Generic[R]):
         run = self._filter.take(feed, min(most, MAX_QUEUE_MESSAGES))
         if run is None:
             return None
-        feed.wanted = run.behind
+        feed.wanted = run.next_position
         return Batch(feed.log, Position(feed.log, feed.wanted), len(run), run)
 
     def _lost(self) -> set[str]:
@@ -290,39 +290,39 @@ class PartitionFeeds(Generic[R]):
         if any(feed.interrupted for feed in self._feeds.values()):
             self._connection.calls.run(self._reopen_interrupted, 2 * REOPEN_S)
         if closed := [log for log, feed in self._feeds.items() if feed.closed]:
-            return mqplug.ConnectError(f"the native client stopped reading {closed[0]!r}", fix="Open another consumer")
+            return mqplug.ConnectError(f"pulsar-client stopped reading {closed[0]!r}", fix="Open another consumer")
         return None
 
     def _reopen_interrupted(self) -> None:
-        """Run on a thread: no interrupt reaches it, so that none leaves a native consumer without a feed."""
+        """Reopen interrupted feeds. Runs on a thread: no interrupt can leave a client's consumer without a feed."""
         with self._reopening:
             if interrupted := [log for log, feed in self._feeds.items() if feed.interrupted]:
                 self._reopen(interrupted, REOPEN_S)
 
-    # native readers and consumers --------------------------------------------------------------------------
+    # client readers and consumers --------------------------------------------------------------------------
 
     def open(self, openings: Mapping[Log, Callable[[], Any]], timeout: float) -> dict[Log, Any]:
-        """Open native readers or consumers, and return them. If one cannot be opened, open none."""
+        """Open client readers or consumers, and return them. If one cannot be opened, open none."""
         return self._connection.calls.each(openings, timeout, discard=_close_native)
 
     def add(self, log: Log, native: Any, position: Position | None = None) -> None:
-        """Read a log through this native reader or consumer. It takes the place of another one, which is not closed."""
+        """Read a log through this client's reader or consumer. It replaces a former one, which is not closed."""
         wanted = None if position is None else position.coordinates
         self._feeds[log] = PartitionFeed(log, native, wanted, self._ready.put, self._take_now)
 
     def close(self, feeds: Iterable[PartitionFeed[R]], timeout: float) -> None:
         """Close these feeds."""
-        with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
+        with suppress(mqplug.Error):  # closes that the broker does not answer in time continue by themselves
             self._connection.calls.each({feed: feed.close for feed in feeds}, timeout)
 
     def keep_only(self, logs: Iterable[Log], timeout: float) -> None:
-        """Close the feeds of other logs, and hold them no more."""
+        """Close and remove the feeds of all other logs."""
         gone = [self._feeds.pop(log) for log in set(self._feeds).difference(logs)]
         self._paused.difference_update(feed.log for feed in gone)
         self.close(gone, timeout)
 
     def close_all(self, timeout: float) -> None:
-        """Close the feeds, and hold none any more."""
+        """Close and remove all feeds."""
         feeds, self._feeds = self._feeds, {}
         self.close(feeds.values(), timeout)
 

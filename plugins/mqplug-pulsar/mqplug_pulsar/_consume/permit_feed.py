@@ -1,7 +1,7 @@
-"""A native consumer of one log that is sent nothing before it asks.
+"""A consumer of one log that the broker sends messages only on request.
 
-The native client prefetches, and what it has prefetched no other member gets. With a listener that is paused it asks
-the broker for nothing. So the listener is paused whenever as much has arrived as was wanted.
+The client library prefetches, and no other member gets the prefetched messages. While its listener is paused, it
+requests nothing from the broker. So the listener is paused whenever the wanted number of messages has arrived.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from mqplug import Log
 from mqplug_pulsar._format import message_ids
 
 Subscribe = Callable[[Callable[[Any, Any], None]], Any]
-"""Opens a native consumer with this listener."""
-RESUME_S = 0.1  # the listener gets what the native client has already sooner
+"""Opens a client's consumer with this listener."""
+RESUME_S = 0.1  # within this time, the listener gets the messages that the client library already has
 
 
 class PermitFeed:
-    """A native consumer of one log.
+    """A consumer of one log with requests for messages.
 
-    ``arrived`` is called with each native message, in a thread of the client's, and with the moment since when the
-    client may have it: while the listener is paused, a message waits in the client.
+    One of the client's threads calls ``arrived`` with each message, and with the earliest time at which the client may
+    have received it: while the listener is paused, a message waits in the client.
     """
 
     def __init__(self, log: Log, arrived: Callable[[PermitFeed, Any, float], None]) -> None:
         self.log = log
         self._subscribed: Any = None
-        self._listened: Any = None  # the same consumer: the listener may be called before the subscription returns
+        self._listened: Any = None  # the same consumer: the listener may be called before ``subscribe`` returns
         self._arrived = arrived
         self._wanted = 0
         self._closed = False
@@ -46,7 +46,7 @@ class PermitFeed:
 
     @property
     def native(self) -> Any:
-        """The native consumer, from the first message on; None before."""
+        """The client's consumer; None until it is subscribed or the first message arrives."""
         return self._subscribed or self._listened
 
     @property
@@ -55,17 +55,17 @@ class PermitFeed:
         return self.native is not None and bool(self.native.is_connected())
 
     def ask(self, wanted: int) -> None:
-        """Ask for so many messages. A batch comes as a whole."""
+        """Request this many messages. A batch comes as a whole."""
         self._wanted = wanted
         if self._paused_at is not None:
             self._waiting_since, self._waiting_until = self._paused_at, time.monotonic() + RESUME_S
             self._paused_at = None
         if self.native is not None:
-            with suppress(_pulsar.PulsarException):  # closed meanwhile
+            with suppress(_pulsar.PulsarException):  # just closed
                 self.native.resume_message_listener()
 
     def unask(self) -> None:
-        """Ask for nothing more. What the broker was asked for already comes nevertheless."""
+        """Request nothing more. Messages that were already requested still come."""
         self._wanted = 0
         self._note_pause()
         if self.native is not None:
@@ -73,31 +73,31 @@ class PermitFeed:
                 self.native.pause_message_listener()
 
     def ack(self, ids: list[Any]) -> None:
-        """Ack messages by their native ids."""
+        """Ack messages by their client ids."""
         for each in ids:
             self.native._consumer.acknowledge(each)
 
     def nack(self, ids: list[Any]) -> None:
-        """Have the broker hand out entries again, in a tenth of a second."""
+        """Make the broker hand out entries again, in a tenth of a second."""
         for each in ids:
             self.native._consumer.negative_acknowledge(each)
 
     def close(self) -> None:
-        """Close the native consumer: the broker takes back all that is not acked."""
+        """Close the client's consumer: the broker takes back all unacked messages."""
         self._closed = True
         if self._subscribed is not None:
             with suppress(_pulsar.PulsarException, ValueError):  # already closed, with its client or by the broker
                 self._subscribed.close()
 
     def _on_message(self, consumer: Any, message: Any) -> None:
-        # Runs on a thread of the client's. An exception would be lost in there.
+        # Runs on one of the client's threads, where an exception would be lost.
         self._listened = consumer
         native = message._message
         place = native.message_id()
         if place.batch_index() <= 0:
             now = time.monotonic()
             self._entry_since = self._waiting_since if now < self._waiting_until else now
-            self._waiting_until = -inf  # those behind it were not sent before it was taken
+            self._waiting_until = -inf  # later ones were sent only after this one was taken
         self._wanted -= 1
         if self._wanted <= 0 and _ends_its_entry(place):
             self._note_pause()

@@ -1,7 +1,7 @@
 """The consumer without a group: readers of the client library.
 
-It looks for messages that never come: those that retention has removed, where Pulsar silently reads on, and those that
-are stored but that the client never delivers, where a reader would wait forever.
+It looks for messages that never come: removed by retention, where Pulsar silently skips them, or stored but never
+delivered by the client, where a reader would wait forever.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class PulsarReader(ConsumerDriver):
         return batches
 
     def wake(self) -> None:
-        """End a poll that waits."""
+        """End a waiting poll."""
         self._feeds.wake()
 
     def pause(self, logs: Sequence[Log]) -> None:
-        """Deliver nothing of these logs."""
+        """Stop delivering these logs."""
         self._feeds.pause(logs)
 
     def resume(self, logs: Sequence[Log]) -> None:
@@ -58,7 +58,7 @@ class PulsarReader(ConsumerDriver):
         self._feeds.resume(logs)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Read on from these positions, through new native readers."""
+        """Continue from these positions, through new client readers."""
         self._feeds.check_held(positions)
         deadline = Deadline(timeout)
         old = [self._feeds[log] for log in positions]
@@ -69,7 +69,7 @@ class PulsarReader(ConsumerDriver):
         self.seek({log: Position(log, self._feeds[log].wanted or message_ids.LOG_BEGIN) for log in logs}, timeout)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        """Read these logs from now on."""
+        """Read exactly these logs from now on."""
         deadline = Deadline(timeout)
         start = options.start if isinstance(options.start, Mapping) else {}
         self._queue = queue_length(options)
@@ -77,7 +77,7 @@ class PulsarReader(ConsumerDriver):
         self._read_from({log: start[log] for log in options.logs if log not in self._feeds}, deadline.remaining())
 
     def close(self, timeout: float) -> None:
-        """Close the native readers."""
+        """Close the client's readers."""
         self._feeds.close_all(timeout)
 
     def _read_from(self, positions: Mapping[Log, Position], timeout: float) -> None:
@@ -90,7 +90,7 @@ class PulsarReader(ConsumerDriver):
 
 
 def _taking(settings: PulsarSettings) -> TakeNow[Received]:
-    """Return what takes messages: the compiled part, or the plain path."""
+    """Return the function that takes messages, from the compiled part or the plain path."""
     if compiled_part.find(settings, "reading") is None:
         return take_by_reader
     from mqplug_pulsar._consume.compiled_reading import take_rows
@@ -102,7 +102,7 @@ LEDGERS_TIMEOUT_S = 10.0
 
 
 class ReaderFilter:
-    """Drops messages before the position of a reader, and finds gaps that retention has made."""
+    """Drops messages before the position of a reader, and finds the gaps that retention leaves."""
 
     def __init__(self, connection: PulsarConnection) -> None:
         self._connection = connection
@@ -122,7 +122,7 @@ class ReaderFilter:
             feed.put_back(received.only(range(turn, len(received))))
             received = received.only(range(turn))
             runs = received.runs
-        if all(map(le, chain([wanted], (run.behind for run in runs)), (run.first for run in runs))):
+        if all(map(le, chain([wanted], (run.next_position for run in runs)), (run.first for run in runs))):
             return received
         rows = []
         for row, place in enumerate(received.coordinates()):
@@ -132,7 +132,7 @@ class ReaderFilter:
         return received.only(rows) if rows else None
 
     def _check_gap(self, feed: PartitionFeed[Received], wanted: Numbers, received: Received) -> None:
-        """Raise ``PositionLost`` for a gap, where Pulsar silently reads on. A gap can only lie between two ledgers."""
+        """Raise ``PositionLost`` for a gap, which Pulsar silently skips. A gap can only lie between two ledgers."""
         try:
             ask = partial(self._connection.ledgers, feed.log, LEDGERS_TIMEOUT_S)
             low = self._connection.calls.run(ask, LEDGERS_TIMEOUT_S).low
@@ -142,21 +142,21 @@ class ReaderFilter:
         if wanted < low:
             feed.put_back(received)
             raise PositionLost(
-                f"retention removed messages behind {Position(feed.log, wanted)!r}: the log begins at {low}",
+                f"retention removed messages after {Position(feed.log, wanted)!r}: the log begins at {low}",
                 log=feed.log, low=Position(feed.log, low), topic=feed.log.topic,
             )  # fmt: skip
 
 
-FIRST_LOOK_S, LAST_LOOK_S = 1.0, 60.0  # a log that brings nothing is looked at after the first, each time twice as long
+FIRST_LOOK_S, LAST_LOOK_S = 1.0, 60.0  # waits between two looks at a silent log: they double from the first to the last
 LOOK_TIMEOUT_S = 10.0
-MAX_DROPPED = 1000  # messages that are passed over at once
+MAX_DROPPED = 1000  # messages that one look may skip
 
 
 class Undelivered:
-    """Looks at the logs of a reader that has got nothing for a while. Needs the admin interface to find anything.
+    """Finds undelivered messages on logs that a reader gets nothing from. Needs the admin interface.
 
-    The client drops messages without a value, or with an empty one, that were sent alone and compressed with zlib. It
-    keeps back those that are encrypted end to end.
+    The client drops a message whose value is None or empty if it was sent without a batch and compressed with zlib. It
+    holds back messages that are encrypted end to end.
     """
 
     def __init__(self, connection: PulsarConnection) -> None:
@@ -165,7 +165,7 @@ class Undelivered:
         self._looks: dict[Log, Future[mqplug.Error | None]] = {}
 
     def check(self, wanted: Mapping[Log, Numbers]) -> None:
-        """Raise the error for the messages at one of these positions, if it was found. Do not wait for the broker."""
+        """Raise the error for an undelivered message at one of these positions, if found. Never wait for the broker."""
         admin = self._connection.admin
         if admin is None:
             return
@@ -193,7 +193,7 @@ class Undelivered:
 
 
 def _look(connection: PulsarConnection, admin: AdminInterface, log: Log, place: Numbers) -> mqplug.Error | None:
-    """Return the error for the message at a position; None if it is one that will come."""
+    """Return the error for the message at a position; None if the message will come."""
     ledger, entry, index = message_ids.start_of(place)
     deadline = Deadline(LOOK_TIMEOUT_S)
     ledgers = connection.ledgers(log, LOOK_TIMEOUT_S)
@@ -216,8 +216,8 @@ def _look(connection: PulsarConnection, admin: AdminInterface, log: Log, place: 
     if at == first:
         return None
     return PositionLost(
-        f"pulsar-client drops the message {first[0]}:{first[1]}: it was sent alone with zlib, and has no value, or an "
-        "empty one",
+        f"pulsar-client drops the message {first[0]}:{first[1]}: its value is None or empty, and it was sent without a "
+        "batch and with zlib",
         log=log, low=Position(log, (*at, -1)), passable=True, topic=log.topic,
     )  # fmt: skip
 

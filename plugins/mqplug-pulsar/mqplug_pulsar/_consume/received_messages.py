@@ -1,13 +1,12 @@
-"""Received messages as columns, as the client library has them.
+"""Received messages as columns, from the client library's objects.
 
 A column is one object's method: ``CompiledRows``, which compiled code fills, takes the place of ``ReceivedMessages``
 for readers.
 
-An id costs as much as the message: an object of the client, and a call for each of its numbers. So the ids of a reader
-are found by entry. A batch tells how many messages it has, and a reader receives those of an entry in order: it may go
-back when it connects again, but it never skips one. So if the first and the last message of a run lie as far apart as
-the run is long, all between follow each other. This does not hold for the member of a group, which is not sent what is
-acked.
+An id costs as much as the message: a client object, and a call for each of its numbers. So the ids of a reader are
+found by entry. A batch contains its number of messages, and a reader receives the messages of an entry in order: it may
+go back when it reconnects, but it never skips one. So if the first and the last message of a run lie as far apart as
+the run is long, the run has no gaps. This does not hold for a member of a group, which is not sent acked messages.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from mqplug_pulsar._format.escapes import EPOCH, headers_from_properties, keys_f
 
 @attrs.frozen
 class EntryRun:
-    """Messages of one entry that follow each other. A message without a batch is a run of its own."""
+    """Consecutive messages of one entry. A message without a batch is a run of its own."""
 
     first: Numbers
     """The coordinates of the first message."""
     detail: Numbers
-    """What all their ids have as detail."""
+    """The detail that all their ids share."""
     size: int
 
     @property
-    def behind(self) -> Numbers:
-        """The position behind the last message."""
-        return message_ids.position_behind(_plus(self.first, self.size - 1), self.detail)
+    def next_position(self) -> Numbers:
+        """The position after the last message."""
+        return message_ids.position_after(_plus(self.first, self.size - 1), self.detail)
 
     def coordinates(self) -> Sequence[Numbers]:
         """Return the coordinates of each message."""
@@ -50,7 +49,7 @@ class EntryRun:
 
 
 def entry_runs(messages: Sequence[Any]) -> list[EntryRun]:
-    """Return the runs of the messages that a native reader received, in order."""
+    """Return the runs of the messages that a client's reader received, in order."""
     runs = []
     row = 0
     while row < len(messages):
@@ -83,15 +82,15 @@ class Received(Columns, Protocol):
         ...
 
     @property
-    def behind(self) -> Numbers:
-        """The position behind the last message."""
+    def next_position(self) -> Numbers:
+        """The position after the last message."""
         ...
 
 
 class ReceivedMessages:
-    """Native messages of one partition, in order. Each column is built on demand.
+    """The client's messages of one partition, in order. Each column is built on demand.
 
-    ``by_entry`` says that coordinates may be found by entry, as a reader's may.
+    With ``by_entry``, coordinates may be found by entry, which is valid for a reader.
     """
 
     def __init__(self, messages: list[Any], *, by_entry: bool = False) -> None:
@@ -107,11 +106,11 @@ class ReceivedMessages:
 
     @cached_property
     def ids(self) -> list[Any]:
-        """The native ids. Only these can be acked safely: ids deserialized from bytes ack too many messages."""
+        """The client's ids. Only these can be acked safely: ids deserialized from bytes ack too many messages."""
         return list(map(Native.message_id, self.messages))
 
     def id_of(self, row: int) -> Any:
-        """Return the native id in a row."""
+        """Return the client's id in a row."""
         return self.ids[row]
 
     @cached_property
@@ -120,11 +119,11 @@ class ReceivedMessages:
         return entry_runs(self.messages)
 
     @cached_property
-    def behind(self) -> Numbers:
-        """The position behind the last message."""
+    def next_position(self) -> Numbers:
+        """The position after the last message."""
         if self._by_entry:
-            return self.runs[-1].behind
-        return message_ids.position_behind(self._coordinates[-1], message_ids.detail(self.id_of(-1)))
+            return self.runs[-1].next_position
+        return message_ids.position_after(self._coordinates[-1], message_ids.detail(self.id_of(-1)))
 
     @cached_property
     def _coordinates(self) -> list[Numbers]:
@@ -190,7 +189,7 @@ class ReceivedMessages:
 
 
 class LeasedRun(ReceivedMessages):
-    """Messages that are handed out. Their attempts are those of the leases, as the broker does not count all."""
+    """Messages that are handed out. Their attempts come from the leases, because the broker does not count all."""
 
     def __init__(self, messages: list[Any], attempts: Sequence[int]) -> None:
         super().__init__(messages)

@@ -1,4 +1,4 @@
-"""One log of a member that shares it: its native consumer, opened when it is first asked, and its messages."""
+"""One log of a member that shares it: the client's consumer, opened at the first request, and the messages."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.note_texts import Entry
 from mqplug_pulsar._settings import PulsarSettings
 
-NOTES_LOOK_S = 5.0  # for finding out whether the group was moved, and what is acked
-OPEN_S = 5.0  # for opening a native consumer through which to ack
-NOTES_LAST_S = 0.05  # so long a look counts: a client needs longer to connect again when a topic is unloaded
-FRESH_S = 0.05  # a message that waits longer is looked up again before it is handed out
-UNUSED_S = 3.0  # after which a native consumer is closed that is neither asked for messages nor acks any
-STUCK_S, MAX_STUCK_S = 2.0, 60.0  # after which a native consumer that asks in vain is opened again, in key_shared
-RETURN_S = 0.25  # after which the native client has returned nacked messages
-RETURN_SPACING_S = 0.05  # between returns: the native client sends none while they come faster than each 0.033 s
+NOTES_LOOK_S = 5.0  # to find out whether the group was moved, and what is acked
+OPEN_S = 5.0  # to open a client's consumer for acks
+NOTES_LAST_S = 0.05  # how long a look stays valid: a client needs longer to reconnect when a topic is unloaded
+FRESH_S = 0.05  # a message that waits longer is checked again before it is handed out
+UNUSED_S = 3.0  # a client's consumer without requests and acks is closed after this time
+STUCK_S, MAX_STUCK_S = 2.0, 60.0  # in key_shared, a client's consumer without answers is reopened after these times
+RETURN_S = 0.25  # by then, the client library has returned nacked messages
+RETURN_SPACING_S = 0.05  # between returns: the client library sends none while they come faster than every 0.033 s
 
 logger = logging.getLogger("mqplug.pulsar")
 
@@ -48,7 +48,7 @@ logger = logging.getLogger("mqplug.pulsar")
 class SharedLog:
     """The messages of one log that a member has. ``changed`` is the member's condition, whose lock guards the state.
 
-    Methods that end in ``_locked`` expect that it is held. The others take it, and may wait for the broker.
+    Methods that end in ``_locked`` expect the lock to be held. The others take it, and may wait for the broker.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class SharedLog:
         self._leases = LeasedMessages(by_key=by_key)
         self._hand_out = _handing_out(connection.settings)
         self._feed: PermitFeed | None = None
-        self._place: Any = None  # a native consumer that only counts as a member
-        self._moving = False  # whether a native consumer is being opened or closed
+        self._place: Any = None  # a client's consumer that only makes this a member
+        self._moving = False  # whether a client's consumer is being opened or closed
         self._looking = False
         self._used_at = time.monotonic()
         self._error: BaseException | None = None
@@ -83,23 +83,23 @@ class SharedLog:
         self._looked_at = -inf
         self._furthest: Numbers = message_ids.LOG_BEGIN
         self._doubtful: list[Lease] = []  # perhaps acked, or another member has moved the group
-        self._unchecked = False  # whether messages wait here that other members may have acked meanwhile
+        self._unchecked = False  # whether messages wait here that other members may have acked
         self._next_return = -inf
         self._stuck_s, self._stuck_at = STUCK_S, inf
-        self._batch_key: tuple[Entry | None, str] = (None, "")  # of the message that came last
+        self._batch_key: tuple[Entry | None, str] = (None, "")  # of the last arrived message
         self._warned = False
 
     # receiving ---------------------------------------------------------------------------------------------
 
     def ask_locked(self, most: int) -> None:
-        """Have the broker send messages, if there are none here."""
+        """Request messages from the broker, if there are none here."""
         self._used_at = time.monotonic()
         if self.paused or self._leases.has_expired or self._moving or self._unchecked:
             return
         if self._feed is None:
             self._move(self._open)
         elif self._by_key and self._leases.is_empty and time.monotonic() > self._stuck_at:
-            # Pulsar 4.0.8 does not always pass on the keys of a member that left, until somebody joins or sends.
+            # Pulsar 4.0.8 sometimes reassigns the keys of a member that left only when a client joins or sends.
             self._stuck_s = min(2 * self._stuck_s, MAX_STUCK_S)
             self._stuck_at = time.monotonic() + self._stuck_s
             self._move(self._open_if_stuck)
@@ -108,15 +108,15 @@ class SharedLog:
             self._stuck_at = min(self._stuck_at, time.monotonic() + self._stuck_s)
 
     def unask_locked(self) -> None:
-        """Ask for nothing more."""
+        """Request nothing more."""
         self._stuck_at = inf
         if self._feed is not None:
             self._feed.unask()
 
     def take_locked(self, most: int, ends: float, since: float, oldest: float) -> Batch | None:
-        """Return messages to hand out; None if there are none, or if they have to be checked first.
+        """Return messages to hand out; None if there are none, or if they must be checked first.
 
-        They came ``since`` the poll began, or shortly before now, or were checked for this, at ``oldest`` or later.
+        They arrived after ``since``, when the poll began, or very recently, or were checked at ``oldest`` or later.
         """
         if self.paused:
             return None
@@ -131,14 +131,14 @@ class SharedLog:
             self._leases.put_back(leases, now)
             self._unchecked = True
             return None
-        behind = message_ids.position_behind(leases[-1].place, (leases[-1].size,))
+        after = message_ids.position_after(leases[-1].place, (leases[-1].size,))
         return Batch(
-            self.log, Position(self.log, behind), len(leases),
+            self.log, Position(self.log, after), len(leases),
             self._hand_out([each.message for each in leases], [each.attempt for each in leases]),
         )  # fmt: skip
 
     def judge_locked(self) -> None:
-        """Find out what to do with doubtful messages: drop them, ack them again, or forget all that came before."""
+        """Find out what to do with doubtful messages: drop them, ack them again, or forget all earlier ones."""
         if self._looking or not (self._doubtful or self._unchecked):
             return
         self._looking = True
@@ -150,8 +150,8 @@ class SharedLog:
         with self._changed:
             self._looking = self._unchecked = False
             if look.cancelled() or look.exception() is not None:
-                self._leases.check(_not_acked, began)  # others may get them twice, rather than never
-                return  # the next poll looks again at the doubtful ones
+                self._leases.check(_not_acked, began)  # better handed out twice than never
+                return  # the next poll looks at the doubtful ones again
             judged, self._doubtful = self._doubtful[:count], self._doubtful[count:]
             if look.result().seek != self._notes.seek:
                 self.give_up_locked(moved=True)
@@ -163,16 +163,16 @@ class SharedLog:
             self._changed.notify_all()
 
     def next_due_locked(self) -> float:
-        """Return when a message is to be handed out again."""
+        """Return when the next message must be handed out again."""
         return inf if self.paused else self._leases.next_due()
 
     @property
     def is_lost(self) -> bool:
-        """Whether the native consumer is not connected now."""
+        """Whether the client's consumer is disconnected now."""
         return self._feed is not None and not self._feed.is_connected
 
     def raise_error_locked(self) -> None:
-        """Raise why the native consumer could not be opened, once."""
+        """Raise the error with which the client's consumer could not be opened, once."""
         native, self._error = self._error, None
         if native is None:
             return
@@ -196,16 +196,16 @@ class SharedLog:
             self._changed.notify_all()
 
     def _warn_of_mixed_keys(self, lease: Lease) -> None:
-        """Warn once if a batch has several keys: the broker looks at the first one only.
+        """Warn once if a batch has several keys: the broker uses only the first one.
 
-        The messages of a batch that are acked do not come.
+        Acked messages of a batch do not arrive, so consecutive messages are compared.
         """
         before, self._batch_key = self._batch_key, (lease.entry, lease.key)
         if before[0] == lease.entry and before[1] != lease.key and not self._warned:
             self._warned = True
             logger.warning(
-                "key_shared: entry %s of %s[%d] is a batch with several keys, which Pulsar gives to one member by the "
-                "first key, so another member may have messages of the other keys. Send them with batching=by_key",
+                "key_shared: entry %s of %s[%d] is a batch with several keys. Pulsar gives it to one member by its "
+                "first key, so other members may have messages with the other keys. Send them with batching=by_key",
                 lease.entry, self.log.topic, self.log.partition,
             )  # fmt: skip
 
@@ -248,23 +248,23 @@ class SharedLog:
         except _pulsar.AlreadyClosed:
             if feed is self._feed:
                 raise
-            self._late += len(acked)  # the group was moved meanwhile
+            self._late += len(acked)  # the group has just been moved
             return
         with self._changed:
             self._leases.stored(acked)
             self._used_at = time.monotonic()
 
     def stop_clock_locked(self, place: Numbers) -> None:
-        """Keep a message that was acked until it is settled."""
+        """Stop the expiry of a message whose ack is being settled."""
         self._leases.stop_clock(place)
 
     def take_late(self) -> int:
-        """Return how many acks came too late since this was last asked."""
+        """Return how many acks came too late since the last call."""
         late, self._late = self._late, 0
         return late
 
     def _take_back(self, gone: list[Lease], deadline: Deadline) -> list[Lease]:
-        """Ack messages that went back to the broker, if no other member has any. Return those that were acked."""
+        """Ack messages that went back to the broker, if no other member holds any. Return the acked ones."""
         if not gone or not groups.is_free(self._connection, self.log, self._group, self._member, deadline):
             return []
         with self._changed:
@@ -274,7 +274,7 @@ class SharedLog:
             return self._leases.take_back(gone) if self._feed is not None else []
 
     def _store(self, feed: PermitFeed, acked: Sequence[Lease], parts: Mapping[Entry, int], deadline: Deadline) -> None:
-        """Ack, and wait until the broker has it; with the admin interface, until it has written whole entries."""
+        """Ack, and wait until the broker has the acks; with the admin interface, until it has written whole entries."""
         whole = {lease.entry for lease in acked} - parts.keys()
         batches = {lease.entry for lease in acked if lease.entry in whole and lease.size > 1}
         ids = [lease.id for lease in acked if lease.entry not in batches]
@@ -303,7 +303,7 @@ class SharedLog:
     # giving back -------------------------------------------------------------------------------------------
 
     def return_due_locked(self) -> float:
-        """Return to the broker what is due, and tell when to call this next."""
+        """Return due messages to the broker. Return when to call this next."""
         now = time.monotonic()
         if now < self._next_return or self._feed is None:
             return max(self._next_return, self._leases.next_return())
@@ -311,16 +311,16 @@ class SharedLog:
             self._feed.nack(ids)
             self._next_return = now + RETURN_SPACING_S
         if self._by_key and self._leases.has_expired and not self._leases.has_in_hand:
-            self.give_up_locked(count=True)  # else the broker hands it out to this member again, which has its key
+            self.give_up_locked(count=True)  # or the broker hands it to this member again, which has its key
         return max(now + RETURN_SPACING_S, self._leases.next_return())
 
     def rest_locked(self) -> None:
-        """Give back what nobody takes here, unless messages are in hand or wait for their delay."""
+        """Give back messages that no poll takes, unless messages are in hand or wait for their delay."""
         now = time.monotonic()
         if self._moving or not self._leases.is_idle(now):
             return
         unused = now > self._used_at + UNUSED_S
-        # The native client may have a message that is not seen here, after it has connected again.
+        # After a reconnect, the client library may hold a message that has not arrived here.
         if self._feed is not None and (unused or self._keeps_from_others_locked()):
             self.give_up_locked(count=True)
         elif self._by_key and unused and self._place is not None:
@@ -332,7 +332,7 @@ class SharedLog:
     def give_up_locked(self, *, count: bool = False, moved: bool = False) -> None:
         """Give back everything; the next poll begins anew. With ``count`` the broker counts failed attempts.
 
-        If the group was ``moved``, acks of what is in hand come too late.
+        If the group was ``moved``, acks of messages in hand come too late.
         """
         feed, self._feed = self._feed, None
         nacked = self._leases.nacked() if count else []
@@ -351,7 +351,7 @@ class SharedLog:
         self._move(leave)
 
     def close(self, timeout: float) -> None:
-        """Give back everything, for good."""
+        """Give back everything and leave the group."""
         with self._changed:
             feed, self._feed = self._feed, None
             nacked = self._leases.nacked()
@@ -363,7 +363,7 @@ class SharedLog:
     # opening -----------------------------------------------------------------------------------------------
 
     def join(self) -> None:
-        """Become a member for the broker, without asking for messages."""
+        """Become a member at the broker, without requesting messages."""
         self._place = self._subscribe(self.log, None)
 
     def _leave_place(self) -> None:
@@ -373,11 +373,11 @@ class SharedLog:
                 place.close()
 
     def _open(self) -> None:
-        """Open the native consumer, and close the one before."""
+        """Open the client's consumer, and close the former one."""
         began = time.monotonic()
         notes = group_notes.read(self._connection, self.log, self._group, NOTES_LOOK_S)
         if self._by_key:
-            self._leave_place()  # the same keys belong to a consumer of the same name
+            self._leave_place()  # a consumer of the same name gets the same keys
         with self._changed:
             self._notes, self._looked_at, self._furthest = notes, began, message_ids.LOG_BEGIN
             self._stuck_at = time.monotonic() + self._stuck_s
@@ -390,7 +390,7 @@ class SharedLog:
                 self._feed = None if self._feed is feed else self._feed
             raise
         finally:
-            if before is not None:  # only now: the broker forgets all attempts when nobody is connected
+            if before is not None:  # only now: the broker forgets all attempts when no consumer is connected
                 before.close()
         with self._changed:
             given_up = self._feed is not feed
@@ -398,13 +398,13 @@ class SharedLog:
             feed.close()
 
     def _open_if_stuck(self) -> None:
-        """Open the native consumer anew if messages may wait for that. Else not: it would move keys of others."""
+        """Reopen the client's consumer, but only if messages may wait for that: it moves keys between members."""
         if groups.may_be_stuck(self._connection, self.log, self._group, NOTES_LOOK_S):
             self._open()
 
     def _move(self, call: Callable[[], None]) -> None:
-        """Open or close native consumers, one call at a time. The lock is held."""
-        with suppress(mqplug.Closed):  # then the client closes them
+        """Open or close client consumers, one call at a time. The lock is held."""
+        with suppress(mqplug.Closed):  # then the client closes them itself
             self._moving = True
             self._connection.calls.start(call).add_done_callback(self._moved)
 
@@ -416,7 +416,7 @@ class SharedLog:
 
 
 def _handing_out(settings: PulsarSettings) -> Callable[[list[Any], Sequence[int]], LeasedRun]:
-    """Return what makes columns of messages that are handed out, with their attempts."""
+    """Return the function that makes columns of handed-out messages and their attempts."""
     if compiled_part.find(settings, "reading") is None:
         return LeasedRun
     from mqplug_pulsar._consume.compiled_reading import hand_out_collected
@@ -429,7 +429,7 @@ def _not_acked(_: Numbers) -> bool:
 
 
 def _leave(feed: PermitFeed, nacked: list[Any], wait_s: float) -> None:
-    """Close a native consumer; before, return messages that failed, so that the broker counts the attempt."""
+    """Return failed messages, so that the broker counts the attempts, then close the client's consumer."""
     if nacked:
         feed.nack(nacked)
         time.sleep(wait_s)

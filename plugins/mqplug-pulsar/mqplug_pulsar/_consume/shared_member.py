@@ -1,7 +1,7 @@
 """A member of a group in the modes shared and key_shared: it takes single messages of all logs.
 
-The broker distributes entries, each a message or a batch, by Shared and Key_Shared subscriptions. A member asks for
-messages when it is polled, and only then, so that others get what it does not take.
+The broker distributes entries, each a message or a batch, by Shared and Key_Shared subscriptions. A member requests
+messages only when it is polled, so that other members get the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mqplug_pulsar._consume.topic_checks import AddedPartitions, TopicChecks
 from mqplug_pulsar._format import message_ids
 
 CHECK_LASTS_S = 1.0  # from the check of a message to the poll that hands it out, which may be the next one
-KEEPER_WAIT_S = 60.0  # of the thread that returns messages, if nothing is due before
+KEEPER_WAIT_S = 60.0  # of the thread that returns messages, if nothing is due earlier
 
 
 class PulsarSharedMember(ConsumerDriver):
@@ -64,33 +64,33 @@ class PulsarSharedMember(ConsumerDriver):
         )  # fmt: skip
 
     def _join(self, logs: Sequence[Log], deadline: Deadline) -> None:
-        """Become a member on these logs as well. If that fails on one, do not on any."""
+        """Join the group on these additional logs: on all of them, or on none if one fails."""
         fresh = {log: self._shared(log) for log in logs}
         try:
             self._connection.calls.each({log: each.join for log, each in fresh.items()}, deadline.remaining())
         except BaseException:
             self._leave(fresh, 1.0)
             raise
-        # The position is not used among members that share a log: the broker knows which messages come next.
+        # Members that share a log use no position: the broker knows which messages come next.
         self._unreported |= {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in logs}
         with self._changed:
             self._logs |= fresh
 
     def _leave(self, logs: Mapping[Log, SharedLog], timeout: float) -> None:
         closes = {log: partial(each.close, timeout) for log, each in logs.items()}
-        with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
+        with suppress(mqplug.Error):  # closes that the broker does not answer in time continue by themselves
             self._connection.calls.each(closes, timeout)
 
     # receiving ---------------------------------------------------------------------------------------------
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
-        """Return messages that no other member has, up to ``most``."""
+        """Return up to ``most`` messages that no other member has."""
         self._report_assigned()
         deadline, since = Deadline(timeout), time.monotonic()
         away = self._checks.outage(self._lost) if timeout > 0 else None
         while True:
             with self._changed:
-                # Who cannot wait for a check takes what was checked before, or would never get anything.
+                # A poll without time for a check takes messages with an older check, or it would never get any.
                 oldest = -inf if (expired := deadline.expired) else since - CHECK_LASTS_S
                 batches = self._take_locked(most, since, oldest)
                 if batches or self._woken or expired:
@@ -102,7 +102,7 @@ class PulsarSharedMember(ConsumerDriver):
         return batches
 
     def _take_locked(self, most: int, since: float, oldest: float) -> list[Batch]:
-        """Return what is here; ask for more if nothing is."""
+        """Return the messages that are here; request more if there are none."""
         ends = inf if self._max_processing is None else time.monotonic() + self._max_processing
         batches: list[Batch] = []
         for log in list(self._logs):
@@ -131,20 +131,20 @@ class PulsarSharedMember(ConsumerDriver):
         return {log.topic for log, each in self._logs.items() if each.is_lost}
 
     def wake(self) -> None:
-        """End a poll that waits."""
+        """End a waiting poll."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def tend(self, timeout: float) -> None:
-        """Give back what the caller, who is away, does not take."""
+        """Give back messages that the caller does not take while it is away."""
         self._report_assigned()
         with self._changed:
             for each in self._logs.values():
                 each.rest_locked()
 
     def pause(self, logs: Sequence[Log]) -> None:
-        """Hand out nothing of these logs."""
+        """Stop handing out messages of these logs."""
         self._set_paused(logs, paused=True)
 
     def resume(self, logs: Sequence[Log]) -> None:
@@ -180,13 +180,13 @@ class PulsarSharedMember(ConsumerDriver):
         return sum(log.take_late() for log in logs)
 
     def stop_clock(self, log: Log, coordinates: Numbers) -> None:
-        """Keep a message that was acked until it is settled."""
+        """Stop the expiry of a message whose ack is being settled."""
         with self._changed:
             if (shared := self._logs.get(log)) is not None:
                 shared.stop_clock_locked(coordinates)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Move the group. Everything that any member has of these logs is free."""
+        """Move the group. This frees the messages of these logs that any member holds."""
         if missing := [log for log in positions if log not in self._logs]:
             raise mqplug.NotAssigned(
                 f"{missing[0]!r} is not held by this consumer",
@@ -202,7 +202,7 @@ class PulsarSharedMember(ConsumerDriver):
                 self._logs[log].give_up_locked(moved=True)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        """Share these logs from now on."""
+        """Share exactly these logs from now on."""
         deadline = Deadline(timeout)
         self._options = options
         with self._changed:
@@ -213,7 +213,7 @@ class PulsarSharedMember(ConsumerDriver):
         self._growth.follow(options.logs)
 
     def close(self, timeout: float) -> None:
-        """Give back at once what this member has."""
+        """Give back this member's messages at once, and leave the group."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -223,7 +223,7 @@ class PulsarSharedMember(ConsumerDriver):
     # returning messages ------------------------------------------------------------------------------------
 
     def _keep_locked(self) -> None:
-        """Have a thread return messages to the broker when their time comes."""
+        """Make a thread return messages to the broker when they are due."""
         if self._keeper is None:
             self._keeper = Thread(target=self._keep, name="mqplug-pulsar-returns", daemon=True)
             self._keeper.start()
@@ -238,4 +238,4 @@ class PulsarSharedMember(ConsumerDriver):
 
 
 def _open_later(log: Log) -> None:
-    """Open nothing: a poll opens the native consumer of an added partition."""
+    """Open nothing: a poll opens the client's consumer of an added partition."""

@@ -1,6 +1,6 @@
-"""Checks of a consumer's topics at intervals, in the background: whether they are still there, and have grown.
+"""Checks a consumer's topics at intervals, in the background: whether they still exist, and whether they have grown.
 
-No check is waited for: a later poll gets its answer.
+No call waits for a check: a later poll gets the answer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import mqplug
 from mqplug import Closed, Log
 from mqplug_pulsar._cluster.connection import PulsarConnection
 
-TOPIC_CHECK_S = 2.0  # between two checks, and the time that one may take
+TOPIC_CHECK_S = 2.0  # between two checks, and the timeout of one
 
 
 class TopicChecks:
-    """Asks for topics whose native consumers are not connected: one of a deleted topic stays silent forever.
+    """Asks for topics whose client consumers are disconnected: one of a deleted topic stays silent forever.
 
     It never waits for the answer: a later call gets it.
     """
@@ -38,9 +38,9 @@ class TopicChecks:
     def outage(
         self, lost: Callable[[], set[str]], repair: Callable[[], mqplug.Error | None] = lambda: None
     ) -> mqplug.Timeout | None:
-        """Ask for the ``lost`` topics, at intervals. Return the error of an outage; raise if one is gone.
+        """Ask for the ``lost`` topics, at intervals. Return the error of an outage; raise if a topic is gone.
 
-        Once they are known to be there, call ``repair``, and raise its error.
+        Once all are known to exist, call ``repair``, and raise the error that it returns.
         """
         if self._asked is None and time.monotonic() >= self._next_check:
             self._next_check = time.monotonic() + TOPIC_CHECK_S
@@ -71,7 +71,7 @@ class TopicChecks:
 
 
 def unreachable(error: mqplug.Error, *, retries: str = "the client", topic: str | None = None) -> mqplug.Timeout:
-    """Return the error that says that no broker can be reached for now, and what tries again."""
+    """Return the error for an outage, which names the part that retries."""
     told = mqplug.Timeout(
         f"the broker cannot be reached, {retries} tries again: {error.message}",
         topic=topic, fix="Check that the broker is up, or receive again",
@@ -81,11 +81,11 @@ def unreachable(error: mqplug.Error, *, retries: str = "the client", topic: str 
 
 
 PARTITION_CHECK_S = 5.0
-OpenedConsumers = dict[Log, Any]  # native consumers
+OpenedConsumers = dict[Log, Any]  # the client's consumers
 
 
 class AddedPartitions:
-    """Checks for added partitions at intervals, and opens a native consumer for each."""
+    """Checks for added partitions at intervals, and opens a client's consumer for each."""
 
     def __init__(self, connection: PulsarConnection, logs: Iterable[Log], subscribe: Callable[[Log], Any]) -> None:
         self._connection = connection
@@ -99,7 +99,7 @@ class AddedPartitions:
         self._counts = Counter(log.topic for log in logs)
 
     def opened(self, held: Iterable[Log]) -> OpenedConsumers:
-        """Return the consumers opened since the last call, of logs that are not held yet. Never waits."""
+        """Return the consumers opened since the last call, of logs that are not held yet. Never wait."""
         look = self._under_way
         if look is None:
             if time.monotonic() >= self._next:
@@ -109,7 +109,7 @@ class AddedPartitions:
             return {}
         self._under_way, self._next = None, time.monotonic() + PARTITION_CHECK_S
         if look.exception() is not None:
-            return {}  # the broker is down, or the topic deleted: a poll reports that
+            return {}  # the broker is down, or the topic is deleted: a poll reports it
         found = look.result()
         unwanted = {log for log in found if log in held or log.topic not in self._counts}  # the topics have changed
         _close({log: found.pop(log) for log in unwanted})
@@ -134,7 +134,7 @@ class AddedPartitions:
         return opened
 
     def stop(self) -> None:
-        """Stop checking, and close what a check under way opens."""
+        """Stop checking, and close the consumers that a running check opens."""
         if self._under_way is not None:
             self._under_way.add_done_callback(lambda done: None if done.exception() else _close(done.result()))
             self._under_way, self._next = None, float("inf")

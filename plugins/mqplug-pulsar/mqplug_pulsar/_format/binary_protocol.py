@@ -1,7 +1,7 @@
-"""Pulsar's binary protocol, as far as this package speaks it: protocol buffers, and the commands of a handshake.
+"""The part of Pulsar's binary protocol that this package speaks: protocol buffers, and the commands of a handshake.
 
-A protocol buffer is a message with fields by number. Each command is a frame: its size with the size of the command,
-the size of the command, and the command as a protocol buffer.
+A protocol buffer is a message with numbered fields. Each command is a frame: its total size, the size of the command,
+and the command as a protocol buffer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _VARINT, _FIXED64, _DELIMITED = 0, 1, 2
 
 
 def field(number: int, value: int | str | bytes) -> bytes:
-    """Return a field with a whole number, a text or bytes."""
+    """Return a field with an integer, a text or bytes."""
     if isinstance(value, int):
         return _encoded(number << 3 | _VARINT) + _encoded(value)
     data = value.encode() if isinstance(value, str) else value
@@ -22,7 +22,7 @@ def field(number: int, value: int | str | bytes) -> bytes:
 
 
 def fields(data: bytes) -> Fields:
-    """Return the fields of a message, by number; of a repeated one the last."""
+    """Return the fields of a message, by number; only the last value of a repeated field."""
     found: Fields = {}
     at = 0
     while at < len(data):
@@ -77,19 +77,19 @@ def connect_command(method: str | None, data: bytes) -> bytes:
 
 
 def auth_response_command(method: str, data: bytes) -> bytes:
-    """Return the answer to a broker that asks for the credentials once more."""
+    """Return the answer to a broker that asks for the credentials again."""
     login = field(1, method) + field(2, data)
     return _framed(AUTH_RESPONSE, field(1, _CLIENT) + field(2, login) + field(3, _PROTOCOL_VERSION))
 
 
 def lookup_command(topic: str, listener: str | None) -> bytes:
-    """Return the question which broker serves a topic. It creates no topic."""
+    """Return the command that asks which broker serves a topic, without creating the topic."""
     advertised = b"" if listener is None else field(7, listener)
     return _framed(LOOKUP, field(1, topic) + field(2, 1) + advertised)
 
 
 def read_command(command: bytes) -> tuple[int, Fields]:
-    """Return the type and the fields of a command. Raise ``ValueError`` if this is none."""
+    """Return the type and the fields of a command. Raise ``ValueError`` if the bytes are not a command."""
     try:
         found = fields(command)
         kind = int(found[1])

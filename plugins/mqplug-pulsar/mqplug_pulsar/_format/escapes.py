@@ -1,4 +1,4 @@
-"""Keys and headers in Pulsar's narrower types, without loss, and readable for other clients if they are plain text.
+"""Keys and headers in Pulsar's narrower types: without loss, and as plain text for other clients where possible.
 
 Pulsar has text keys, where an empty key is no key, and properties: text by name, without order. README.md describes
 how everything else is written.
@@ -16,10 +16,10 @@ from mqplug.spi import Headers
 
 ESCAPE = "mqplug:base64:"
 INDEX = "mqplug.headers"
-EPOCH = "mqplug.epoch"  # marks an event time of 0, which Pulsar takes for none
+EPOCH = "mqplug.epoch"  # marks an event time of 0, which Pulsar treats as no event time
 SCHEMA_VERSION = "mqplug.schema-version"
-"""The header that tells the version of a message's schema. It is read from the message, and never sent: a copy has the
-version of its own topic's schema.
+"""The header with the version of a message's schema. It is read from the message and never sent: a copy has the version
+of its own topic's schema.
 """
 _OWN = {INDEX, EPOCH}
 
@@ -51,7 +51,7 @@ def keys_from_texts(texts: Iterable[str]) -> list[bytes | None]:
 
 
 def headers_to_properties(headers: Headers) -> dict[str, str]:
-    """Return headers as properties, with an index if the properties alone would lose something."""
+    """Return headers as properties, with an index if the properties by themselves would lose something."""
     properties: dict[str, str] = {}
     index: list[str | list[str | None]] = []
     for name, value in headers:
@@ -69,7 +69,7 @@ def headers_to_properties(headers: Headers) -> dict[str, str]:
 
 
 def headers_from_properties(properties: Mapping[str, str]) -> Headers:
-    """Return the headers in properties; those of other producers are sorted by name."""
+    """Return the headers in properties; headers of other producers are sorted by name."""
     if not properties:
         return ()
     plain = {name: text.encode("utf-8", "surrogateescape") for name, text in properties.items() if name not in _OWN}
@@ -78,7 +78,7 @@ def headers_from_properties(properties: Mapping[str, str]) -> Headers:
 
 
 def with_schema_version(headers: Headers, version: int) -> Headers:
-    """Return the headers and the version of the message's schema; -1 if it has none."""
+    """Return the headers, plus the version of the message's schema unless it is -1, which means no schema."""
     return headers if version < 0 else (*headers, (SCHEMA_VERSION, b"%d" % version))
 
 

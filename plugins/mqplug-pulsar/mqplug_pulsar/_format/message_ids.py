@@ -2,7 +2,7 @@
 
 A message has the coordinates (ledger, entry, index in its batch), with index -1 if it was not batched. A chunked
 message is found at the entry of its last chunk, and has ledger and entry of its first chunk as two more numbers. The
-partition is not taken from the native id, which has it after some calls and not after others.
+partition is not taken from the client's id, which has it after some calls and not after others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIRST_CHUNK_TAG = bytes((_FIRST_CHUNK << 3 | _BYTES,))
 
 
 def coordinates(native: Any) -> Numbers:
-    """Return the coordinates of a native id."""
+    """Return the coordinates of one of the client's ids."""
     index = native.batch_index()
     place = (native.ledger_id(), native.entry_id(), index)
     if index >= 0:
@@ -47,7 +47,7 @@ def detail(native: Any) -> Numbers:
 def places_in_order(natives: Sequence[Any]) -> tuple[list[Numbers], list[Numbers]] | None:
     """Return coordinates and detail of messages that one producer sent in this order; None unless all have an id.
 
-    Of a batch whose messages follow each other, only the first and the last native id are looked at.
+    Consecutive messages of a batch are recognized by the first and the last id; the ids between are not read.
     """
     places: list[Numbers] = []
     details: list[Numbers] = []
@@ -67,8 +67,8 @@ def places_in_order(natives: Sequence[Any]) -> tuple[list[Numbers], list[Numbers
 
 
 def batch_size(data: bytes) -> Numbers:
-    """Return the size of the batch in a serialized id; empty if it has none."""
-    if data[-1] < 0x80:  # it comes last: nearly always one of these is enough
+    """Return the batch size in a serialized id; empty if it has none."""
+    if data[-1] < 0x80:  # the size comes last, so one of these two forms nearly always fits
         if data[-2] == _BATCH_SIZE << 3:
             return (data[-1],)
         if data[-3] == _BATCH_SIZE << 3 and data[-2] >= 0x80:
@@ -77,8 +77,8 @@ def batch_size(data: bytes) -> Numbers:
     return (int(size),) if size else ()
 
 
-def position_behind(place: Numbers, size: Numbers) -> Numbers:
-    """Return the position just behind a message of these coordinates and this detail."""
+def position_after(place: Numbers, size: Numbers) -> Numbers:
+    """Return the position right after a message with these coordinates and this detail."""
     ledger, entry, index = place[:3]
     if index < 0 or (size and index + 1 >= size[0]):
         return (ledger, entry + 1, -1)
@@ -86,7 +86,7 @@ def position_behind(place: Numbers, size: Numbers) -> Numbers:
 
 
 def follows(place: Numbers, position: Numbers | None) -> bool:
-    """Return whether this is the message at a position: no other lies between."""
+    """Return whether this is the message at a position, with no other in between."""
     return position is not None and place[:2] == position[:2] and max(place[2], 0) == max(position[2], 0)
 
 
@@ -101,12 +101,12 @@ def is_possible(place: Numbers) -> bool:
 
 
 def position_before(place: Numbers) -> Numbers:
-    """Return the position just before a message. For the first of a batch it is the start of the entry."""
+    """Return the position right before a message. For the first of a batch it is the start of the entry."""
     return place if place[2] > 0 else (*place[:2], -1, *place[3:])
 
 
 def start_of(position: Numbers) -> tuple[int, int, int]:
-    """Return ledger, entry and index at which to begin reading, to receive the message at a position."""
+    """Return the ledger, entry and index at which reading must begin to receive the message at a position."""
     if len(position) == 5:
         return (position[3], position[4], -1)
     return (position[0], position[1], position[2])

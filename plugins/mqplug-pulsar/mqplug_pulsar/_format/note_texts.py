@@ -1,7 +1,7 @@
-"""What is noted about a group, as texts of properties of its subscription, and back.
+"""Notes about a group, as texts of its subscription's properties, and back.
 
-A broker reports acks inside a batch nowhere, and forgets them when it unloads the topic. Their text names the entry up
-to which all was acked when it was written, and each batch with a mask of its acked messages: ``5:2;5:3=1d;5:9=4``.
+A broker does not report acks inside a batch, and forgets them when it unloads the topic. Their text names the entry up
+to which all was acked at the time, and each batch with a mask of its acked messages: ``5:2;5:3=1d;5:9=4``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mqplug.spi import Numbers
 
 Entry = tuple[int, int]  # ledger and number
 Skipped = tuple[Numbers, Numbers]
-"""What a group skips: from the end of the log at the time to a position beyond it."""
+"""The range that a group skips: from the end of the log at the time to a position beyond it."""
 
 BATCH_ACKS_PROPERTY = "mqplug.acks"  # acks of batches that are acked in part
-ATTEMPTS_PROPERTY = "mqplug.attempts"  # how often messages were handed out that members had for too long
+ATTEMPTS_PROPERTY = "mqplug.attempts"  # how often messages with overdue acks were handed out
 BEYOND_PROPERTY = "mqplug.beyond"  # a group's position beyond the end, and the end at that time
 SEEK_PROPERTY = "mqplug.seek"  # a new text for each seek
 POSITION_PROPERTIES = {ATTEMPTS_PROPERTY, BATCH_ACKS_PROPERTY, BEYOND_PROPERTY}
-"""What is true only until the group is moved."""
+"""Notes that are true only until the group is moved."""
 
 MAX_TEXT = 64 * 1024
 MAX_ATTEMPTS = 500  # messages that are noted
@@ -37,11 +37,11 @@ class BatchAcks:
 
     masks: Mapping[Entry, int] = attrs.field(factory=dict)
     mark: Entry = NOTHING_ACKED
-    """The entry up to which the group had acked all. If it is further back now, the group was moved."""
+    """The entry up to which the group had acked everything. If it is further back now, the group was moved."""
 
     @classmethod
     def parse(cls, text: str) -> BatchAcks:
-        """Read the text; nothing from a text that another program wrote."""
+        """Read the text. A text in another form, which another program wrote, means no acks."""
         with suppress(ValueError):
             first, *others = text.split(";")
             pairs = (each.split("=") for each in others)
@@ -49,7 +49,7 @@ class BatchAcks:
         return cls()
 
     def text(self) -> str:
-        """Write the text, without the last batches if it would become too long: these come again whole."""
+        """Write the text, without the last batches if it would become too long: these are redelivered whole."""
         text = _name(self.mark)
         for entry, mask in sorted(self.masks.items()):
             if len(text) > MAX_TEXT:
@@ -64,8 +64,8 @@ class BatchAcks:
             both[entry] = both.get(entry, 0) | mask
         return attrs.evolve(self, masks=both)
 
-    def behind(self, mark: Entry) -> BatchAcks:
-        """Return the acks of batches behind a mark."""
+    def after(self, mark: Entry) -> BatchAcks:
+        """Return the acks of batches after a mark."""
         return BatchAcks({entry: mask for entry, mask in self.masks.items() if entry > mark}, mark)
 
     def ranges(self) -> list[tuple[Numbers, Numbers]]:
@@ -107,7 +107,7 @@ def skipped_to_text(skipped: Skipped) -> str:
 
 
 def skipped_from_text(text: str) -> Skipped | None:
-    """Return what a text says that the group skips; None from any other text."""
+    """Return the range that the group skips according to a text; None from any other text."""
     noted = _BEYOND.fullmatch(text)
     if noted is None:
         return None
@@ -116,7 +116,7 @@ def skipped_from_text(text: str) -> Skipped | None:
 
 
 def attempts_to_text(attempts: Mapping[Numbers, int]) -> str:
-    """Return the text of attempts, those of the last messages: ``5:3:0=2;5:9:-1=4``."""
+    """Return the text of attempts, only of the last messages: ``5:3:0=2;5:9:-1=4``."""
     return ";".join(f"{':'.join(map(str, at))}={attempts[at]}" for at in sorted(attempts)[-MAX_ATTEMPTS:])
 
 

@@ -38,7 +38,7 @@ class NamespaceTopics:
         """Return Pulsar's name of a topic, ``persistent://tenant/namespace/topic``."""
         if topic.startswith("non-persistent://"):
             raise InvalidName(
-                f"{topic!r} is not persistent: it keeps no messages", topic=topic, fix="Use a persistent topic"
+                f"{topic!r} is not persistent, so it stores no messages", topic=topic, fix="Use a persistent topic"
             )
         if topic.startswith(_PERSISTENT):
             parts = topic.removeprefix(_PERSISTENT).split("/")
@@ -56,21 +56,21 @@ class NamespaceTopics:
 
 
 def is_system_topic(name: str) -> bool:
-    """Return whether a topic with this plain name is the brokers' own."""
+    """Return whether a topic with this plain name belongs to the brokers themselves."""
     return _SYSTEM.fullmatch(name) is not None
 
 
 def _refuse_system_topic(name: str) -> None:
     if is_system_topic(name):
-        raise InvalidName(f"{name!r} is a topic of Pulsar's own", topic=name, fix="Use a topic of yours")
+        raise InvalidName(f"{name!r} is one of Pulsar's system topics", topic=name, fix="Use another topic")
 
 
 def partition_topic(full: str, partition: int) -> str:
-    """Return the name of the native topic that holds one partition."""
+    """Return the name of the Pulsar topic that holds one partition."""
     return f"{full}-partition-{partition}"
 
 
 def parent(name: str) -> str | None:
-    """Return the partitioned topic of which this may be a partition, or None."""
+    """Return the partitioned topic of which this name may be a partition, or None."""
     match = _PARTITION.fullmatch(name)
     return match[1] if match else None

@@ -1,9 +1,9 @@
-"""How records are handed over to the client's producers, and settled: one call of the client for each message.
+"""Hands records over to the client's producers with one call for each message, and settles them.
 
 The client calls back for each message, on a thread of its own. If a callback runs Python, that thread and the sending
-one hand the interpreter's lock to each other for each message, which costs more than everything else. So the messages
-of a run report to a method written in C, ``dict.setdefault`` of a dictionary for each message: it then holds the result
-and the id. Only the last message of a run calls back in Python.
+one pass the interpreter's lock back and forth for each message, which costs more than everything else. So the callback
+of a message in a run is a method written in C: ``dict.setdefault`` of a dictionary for each message, which then holds
+the result and the id. Only the last message of a run calls back in Python.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from mqplug_pulsar._format.escapes import EPOCH, headers_to_properties, key_to_t
 
 R = TypeVar("R", Sending, Run)
 
-DUPLICATE = "the broker dropped the message as a duplicate: it had stored it before, under an id that it does not tell"
+DUPLICATE = "the broker dropped the message as a duplicate: it is already stored, under an id that is not reported"
 
 
 class Lane(Protocol):
-    """The partition to which something is sent."""
+    """The partition to which records are sent."""
 
     log: Log
 
     def begin(self, pending: Pending) -> None:
-        """Note what is about to be handed over."""
+        """Note that these records are about to be handed over."""
 
     def withdraw(self, pending: Pending) -> None:
-        """Forget what was not handed over."""
+        """Forget these records: they were not handed over."""
 
     def reported(self, pending: Pending) -> None:
-        """Take the last report on what was handed over, and ring. Others may come later. This must not raise."""
+        """Take the report on the last of these records, and ring. Other reports may come later. Must not raise."""
 
     def take(self, pending: Pending) -> None:
-        """Do as ``reported`` does, without ringing."""
+        """Do the same as ``reported``, without ringing."""
 
     def error_of(self, result: Any) -> tuple[bool, mqplug.Error]:
         """Return whether this result proves that a message was not stored, and its error."""
@@ -53,7 +53,7 @@ HandOver = Callable[[R, Any, Lane], None]
 
 
 class Pending(Protocol):
-    """What was handed over together, and has no outcome yet."""
+    """Records that were handed over together and have no outcome yet."""
 
     @property
     def is_complete(self) -> bool:
@@ -61,14 +61,14 @@ class Pending(Protocol):
         ...
 
     def settle(self) -> None:
-        """Settle its records by the reports. Those without one ended with the client's producer."""
+        """Settle its records by their reports. A record without a report ended with the client's producer."""
 
     def unknown(self, error: mqplug.Error) -> None:
         """Settle its records as possibly stored."""
 
 
 class Sender(Protocol):
-    """Hands records over to producers of the client, and waits for the reports on them."""
+    """Hands records over to the client's producers, and waits for their reports."""
 
     def send_record(self, record: Sending, native: Any, lane: Lane) -> None:
         """Hand over a record."""
@@ -77,29 +77,29 @@ class Sender(Protocol):
         """Hand over a run."""
 
     def wait(self, timeout: float) -> None:
-        """Wait until something is settled, and settle what is reported. The thread that pumps calls it."""
+        """Wait until a record is settled, and settle reported records. The pumping thread calls it."""
 
     def ring(self) -> None:
-        """Make ``wait`` return: something was settled."""
+        """Make ``wait`` return: a record was settled."""
 
 
 def settle_failed(record: Sending, result: Result, lane: Lane) -> None:
-    """Settle one record by a result that is not Ok."""
+    """Settle one record by a result other than ``Ok``."""
     proven, error = lane.error_of(result)
     (record.failed if proven else record.unknown)(error)
 
 
 def settle_duplicate(record: Sending) -> None:
-    """Settle one record that has no id, although its result is Ok."""
+    """Settle one record whose result is ``Ok`` but that has no id."""
     record.unknown(mqplug.OutcomeUnknown(DUPLICATE))
 
 
 def message_of(
     value: bytes | None, key: bytes | None = None, headers: Headers = (), timestamp: int | None = None
 ) -> Any:
-    """Return a record as a message of the client. Raise what the client raises for one that it refuses.
+    """Return a record as a client's message. If the client refuses it, raise the client's error.
 
-    It is built without ``pulsar.Producer``, which checks again what the core has checked.
+    It is built without ``pulsar.Producer``, which would repeat the checks of the core.
     """
     builder = MessageBuilder()
     if value is None:
@@ -119,17 +119,17 @@ def message_of(
 
 
 Report = dict[Any, Any]
-"""The native id of a message by its result; empty until it is reported. A message that the native client refused has
-the exception, by ``REFUSED``.
+"""The client's id of a message, by its result; empty until it is reported. A message that the client refused has the
+exception, by ``REFUSED``.
 """
 REFUSED = None
 
 
 class ClientSender:
-    """Hands each message over with one call of the client, whose threads take in the reports by themselves."""
+    """Hands each message over with one call of the client, whose own threads take the reports."""
 
     def __init__(self) -> None:
-        self._something = Event()  # was settled since the last wait
+        self._something = Event()  # set if a record was settled since the last wait
 
     def send_record(self, record: Sending, native: Any, lane: Lane) -> None:
         pending = PendingRecord(record, lane)
@@ -165,7 +165,7 @@ class PendingRecord:
         return bool(self._report)
 
     def hand_over(self, native: Any) -> None:
-        """Hand it over to this producer of the client."""
+        """Hand it over to this client's producer."""
         record = self._record
         try:
             native.send_async(message_of(record.value, record.key, record.headers, record.timestamp), self._reported)
@@ -198,7 +198,7 @@ class PendingRun:
         return all(self._reports)
 
     def hand_over(self, native: Any) -> None:
-        """Hand them over to this producer of the client."""
+        """Hand them over to this client's producer."""
         run, reports, send_async = self._run, self._reports, native.send_async
         none = repeat(None)
         messages = map(message_of, run.values, run.keys or none, run.headers or repeat(()), run.timestamps or none)
@@ -235,11 +235,11 @@ class PendingRun:
 
 
 def _settle(sending: Sending, report: Report, lane: Lane) -> None:
-    """Settle one record by its report. Without one, it ended with its native producer."""
+    """Settle one record by its report. Without one, it ended with the client's producer."""
     outcome: tuple[Any, Any] = next(iter(report.items()), (Result.AlreadyClosed, None))
     result, native = outcome
     if result is REFUSED:
-        error = mqplug.Error(f"the native client refused the message: {native}", topic=sending.topic)
+        error = mqplug.Error(f"pulsar-client refused the message: {native}", topic=sending.topic)
         error.__cause__ = native
         sending.failed(error)
     elif result != Result.Ok:

@@ -1,10 +1,9 @@
-"""Hands records over with one call of the compiled part for each run, which then has its reports as arrays.
+"""Hands records over with one call of the compiled part for each run, which collects the reports as arrays.
 
-The client's threads call no Python. They leave finished runs in a box, from which the thread that pumps takes them.
-What the compiled part cannot send exactly as it is goes the plain way with the same producer of the client: so
-everything stays in order.
+The client's threads call no Python. They put finished runs in a box, from which the pumping thread takes them. Records
+that the compiled part cannot send unchanged take the plain path with the same client's producer, so the order holds.
 
-Ids of stored messages are spans: neighbours that follow each other in one batch are one span.
+Ids of stored messages are spans: consecutive messages of one batch are one span.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from mqplug_pulsar._produce.client_sender import ClientSender, Lane, settle_dupl
 
 RESULTS = {int(result): result for result in Result.__members__.values()}
 NOT_REPORTED = -1
-RESULTS[NOT_REPORTED] = Result.AlreadyClosed  # it ended with its native producer
+RESULTS[NOT_REPORTED] = Result.AlreadyClosed  # it ended with the client's producer
 ODD = (TypeError, ValueError, OverflowError)
-"""What the compiled part raises, before it sends anything, for a record that it cannot send exactly as it is."""
+"""Errors that the compiled part raises, before it sends anything, for a record that it cannot send unchanged."""
 ARROW_COLUMNS = ("value", "key", "timestamp")
 
 Columns = tuple[Any, Any, Any, Any]
@@ -41,7 +40,7 @@ class CompiledSender:
         self._numbers = count()
         self._plain = ClientSender()
         self._pending: dict[int, CompiledPending] = {}
-        self._arrived: list[tuple[int, Any]] = []  # an interrupt leaves in it what is not settled yet
+        self._arrived: list[tuple[int, Any]] = []  # after an interrupt, it still holds the unsettled reports
         self._in_order = in_order
         self._is_checked = False
         self._is_trusted = True
@@ -56,7 +55,7 @@ class CompiledSender:
             self._plain.send_run(run, native, lane)
 
     def _send(self, native: Any, pending: CompiledPending, count: int, columns: Columns) -> bool:
-        """Hand records over to a producer of the client. Return False if they have to go the plain way."""
+        """Hand records over to a client's producer. Return False if they must take the plain path."""
         if not self._is_trusted:
             return False
         number = next(self._numbers)
@@ -87,31 +86,35 @@ class CompiledSender:
         if not self._is_checked:
             self._check(report, len(pending))
         if not self._is_trusted:
-            pending.unknown(mqplug.OutcomeUnknown("mqplug-pulsar-native reported nonsense: the message may be stored"))
+            pending.unknown(
+                mqplug.OutcomeUnknown(
+                    "mqplug-pulsar-native returned an inconsistent report: the message may or may not be stored"
+                )
+            )
         pending.lane.take(pending)
 
     def _check(self, report: Any, count: int) -> None:
-        """Look whether the first reports make sense. If not, everything goes the plain way from now on."""
+        """Check that the first reports are consistent. If not, all later records take the plain path."""
         spans, others = report.read()
         if not others:
             self._is_checked = True
             if (reason := doubt(spans, count, in_order=self._in_order)) is not None:
                 self._is_trusted = False
-                compiled_part.give_up("sending", f"its first reports make no sense: {reason}")
+                compiled_part.give_up("sending", f"its first reports are inconsistent: {reason}")
 
     def ring(self) -> None:
         self._box.ring()
 
 
 class CompiledPending(ABC):
-    """What was handed over together, and the compiled part's report on it."""
+    """Records that were handed over together, and the compiled part's report on them."""
 
     __slots__ = ("lane", "report")
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.report: Any | None = None
-        """None while it is handed over, and if that was interrupted."""
+        """None during the hand-over, and if this was interrupted."""
 
     @property
     def is_complete(self) -> bool:
@@ -204,7 +207,7 @@ Span = tuple[int, int, int, int, int, int]
 
 
 class LazyList(Sequence[T]):
-    """A list that is made when one of its items is wanted. Going through it does not make it."""
+    """A list that is built when one of its items is accessed by index. Iteration does not build it."""
 
     __slots__ = ("_count", "_items", "_made")
 
@@ -230,12 +233,12 @@ class LazyList(Sequence[T]):
 
 
 def coordinates(spans: Sequence[Span], count: int) -> Sequence[Numbers]:
-    """Return the coordinates of messages whose rows are those of the spans, in order."""
+    """Return the coordinates of the messages in the spans, in order."""
     return LazyList(count, lambda: chain.from_iterable(map(_coordinates, spans)))
 
 
 def details(spans: Sequence[Span], count: int) -> Sequence[Numbers]:
-    """Return the details of messages whose rows are those of the spans, in order."""
+    """Return the details of the messages in the spans, in order."""
     return LazyList(count, lambda: chain.from_iterable(map(_details, spans)))
 
 
@@ -255,17 +258,17 @@ def _details(span: Span) -> Iterable[Numbers]:
 
 
 def doubt(spans: Sequence[Span], count: int, *, in_order: bool) -> str | None:
-    """Return what is wrong with the ids of messages that were sent together; None if nothing is."""
+    """Return why the ids of messages that were sent together are inconsistent; None if they are plausible."""
     row = 0
     for first, length, ledger, entry, index, size in spans:
         if first != row or length < 1:
-            return f"row {row} is missing, or there twice"
+            return f"row {row} is missing or duplicated"
         if ledger >= 0 and (entry < 0 or index < -1 or (index >= 0 and index + length > size)):
-            return f"no message is at {ledger}:{entry}:{index} of a batch of {size}"
+            return f"no message can be at {ledger}:{entry}:{index} in a batch of {size}"
         row += length
     if row != count:
-        return f"there are {row} rows, not {count}"
+        return f"expected {count} rows, got {row}"
     places = [span[2:5] for span in spans if span[2] >= 0]
     if len(set(places)) < len(places):
-        return "two messages have one id"
+        return "two messages have the same id"
     return "the ids are not ascending" if in_order and places != sorted(places) else None

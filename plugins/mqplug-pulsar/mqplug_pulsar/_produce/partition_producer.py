@@ -1,7 +1,7 @@
-"""The client's producer of one partition: opened as the settings say, and what is sent with it, in order.
+"""The client's producer of one partition, opened according to the settings, and its unsettled records, in order.
 
-Values are bytes that the application has encoded. With the topic's schema, brokers take them where a namespace enforces
-schemas, and note the schema's version with each message.
+Values are bytes that the application has encoded. The producer uses the topic's schema, so that brokers accept the
+bytes where a namespace enforces schemas, and store the schema's version with each message.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from mqplug_pulsar._settings import PulsarSettings
 
 
 class PartitionProducer:
-    """The native producer of one partition, and what was sent with it and is not settled."""
+    """The client's producer of one partition, and its unsettled records."""
 
     def __init__(self, log: Log, on_settled: Callable[[], None]) -> None:
         self.log = log
         self.failed = False
-        """Whether it can send nothing more: another one is needed."""
+        """Whether it cannot send any more, so that another one is needed."""
         self._on_settled = on_settled
         self._lock = Lock()
         self._native: Any = None
         self._waiting: list[tuple[Any, HandOver[Any]]] = []
         self._unsettled: set[Pending] = set()
-        self._late: list[Pending] = []  # some of their reports came after the last one, or are yet to come
+        self._late: list[Pending] = []  # the last record was reported, but others were not yet
         self._closed = False
         self._ending = False
         self._topic_error: mqplug.Error | None = None
@@ -43,7 +43,7 @@ class PartitionProducer:
     # sending -----------------------------------------------------------------------------------------------
 
     def send(self, records: R, hand_over: HandOver[R]) -> None:
-        """Hand a record or a run over to the client's producer, or keep it until that is open."""
+        """Hand a record or a run over to the client's producer, or keep it until the producer is open."""
         with self._lock:
             if self._native is None:
                 self._waiting.append((records, hand_over))
@@ -51,7 +51,7 @@ class PartitionProducer:
                 hand_over(records, self._native, self)
 
     def opened(self, opening: Future[Any]) -> None:
-        """Hand what waits to the opened native producer, or settle it as failed."""
+        """Hand waiting records over to the opened client's producer, or settle them as failed."""
         error = opening.exception() if not opening.cancelled() else mqplug.Closed("the connection was closed")
         with self._lock:
             waiting, self._waiting = self._waiting, []
@@ -68,22 +68,22 @@ class PartitionProducer:
         self._on_settled()
 
     def begin(self, pending: Pending) -> None:
-        """Note what is about to be handed over."""
+        """Note that these records are about to be handed over."""
         self._unsettled.add(pending)
 
     def withdraw(self, pending: Pending) -> None:
-        """Forget what was not handed over."""
+        """Forget these records: they were not handed over."""
         self._unsettled.discard(pending)
 
     # reports -----------------------------------------------------------------------------------------------
 
     def reported(self, pending: Pending) -> None:
-        """Settle what was sent if all reports are in, and ring. Runs on the native client's thread."""
+        """Settle these records if all reports are in, and ring. Runs on the client's thread."""
         self.take(pending)
         self._on_settled()
 
     def take(self, pending: Pending) -> None:
-        """Settle what was sent if all reports are in. No error must reach the native client's thread."""
+        """Settle these records if all reports are in. No error may reach the client's thread."""
         try:
             if not pending.is_complete:
                 self._late.append(pending)
@@ -93,7 +93,7 @@ class PartitionProducer:
             pending.unknown(mqplug.OutcomeUnknown(f"the report on the message could not be read: {error}"))
 
     def settle_late(self) -> bool:
-        """Settle what had not all its reports when the last one came. Return whether something still has not."""
+        """Settle records that were incomplete when their last one was reported. Return whether some still are."""
         if self._late and not self._ending:
             late, self._late = self._late, []
             for pending in late:
@@ -101,7 +101,7 @@ class PartitionProducer:
         return bool(self._late)
 
     def error_of(self, result: Any) -> tuple[bool, mqplug.Error]:
-        """Return whether this result proves that a message was not stored, and its error."""
+        """Return whether this result proves that a message was not stored, and the error."""
         if self._topic_error is not None and result == _pulsar.Result.AlreadyClosed:
             return True, self._topic_error
         proven, error = error_from_result(result)
@@ -115,22 +115,22 @@ class PartitionProducer:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether something is on its way, but the native producer has no broker for it."""
+        """Whether records are in transit, but the client's producer has no broker for them."""
         return bool(self._unsettled) and not self.failed and not self._native.is_connected()
 
     @property
     def native_topic(self) -> str:
-        """The native topic of its open native producer."""
+        """The Pulsar topic of its open client's producer."""
         topic: str = self._native.topic()
         return topic
 
     def end(self, still_gone: Callable[[], bool]) -> None:
-        """Close the native producer of a topic that was deleted, and settle what is on its way.
+        """Close the client's producer of a deleted topic, and settle the records in transit.
 
-        Only what certainly is not stored has failed: the topic must still be gone when nothing more can be sent to it.
+        They fail only if they are certainly not stored: the topic must still be gone after the producer is closed.
         """
         with self._lock:
-            if not self.is_cut_off:  # there is a topic again
+            if not self.is_cut_off:  # the topic exists again
                 return
             self.failed = self._ending = True
         close_quietly(self._native)
@@ -144,7 +144,7 @@ class PartitionProducer:
         self._on_settled()
 
     def close(self) -> None:
-        """Close the native producer."""
+        """Close the client's producer."""
         with self._lock:
             self._closed = True
         if self._native is not None and not self.failed:
@@ -152,18 +152,18 @@ class PartitionProducer:
 
 
 def close_quietly(native: Any) -> None:
-    """Close a native producer, whatever it says to it."""
+    """Close a client's producer, and ignore its errors."""
     with suppress(_pulsar.PulsarException):
         native.close()
 
 
 def _opening_error(error: BaseException, topic: str) -> mqplug.Error:
-    """Return the error of what was not handed over, and so is not stored."""
+    """Return the error for records that were never handed over, and so are not stored."""
     if isinstance(error, mqplug.Error):
         return error
     if isinstance(error, _pulsar.PulsarException):
         return named(error_from_exception(error, topic), PRODUCE)
-    made = mqplug.Error(f"the native client could not open a producer: {error}", topic=topic)
+    made = mqplug.Error(f"pulsar-client could not open a producer: {error}", topic=topic)
     made.__cause__ = error
     return made
 
@@ -178,11 +178,11 @@ COMPRESSIONS = {
     "snappy": _pulsar.CompressionType.SNAPPY,
 }
 ADOPTED = frozenset({"AVRO", "JSON", "STRING", "PROTOBUF", "PROTOBUF_NATIVE"})
-"""Schemas whose messages the native client takes as bytes. With KEY_VALUE it would crash, the others it leaves out."""
+"""Schemas whose messages the client accepts as bytes. It would crash with KEY_VALUE, and ignores the others."""
 
 
 def open_client_producer(connection: PulsarConnection, log: Log) -> Any:
-    """Open the native producer of a partition. Raise ``ConfigError`` if the topic's schema rules it out."""
+    """Open the client's producer of a partition. Raise ``ConfigError`` if the topic's schema rules it out."""
     topic, client = connection.native_topic(log), connection.client._client
     options = _options(connection.settings)
     schema = _newest_schema(client, topic)
@@ -207,8 +207,8 @@ def _newest_schema(client: Any, topic: str) -> Any:
 def _schema_error(topic: str, kind: str | None) -> mqplug.ConfigError:
     if kind is None or kind in ADOPTED:
         return mqplug.ConfigError(
-            f"the namespace of the topic {topic!r} refuses the schema of this producer as incompatible: "
-            f"{kind or 'none'}, the topic's own",
+            f"the namespace of the topic {topic!r} refuses this producer, which uses the topic's schema "
+            f"({kind or 'none'}), as incompatible",
             topic=topic, fix="Upload a schema that the namespace's compatibility strategy allows",
         )  # fmt: skip
     return mqplug.ConfigError(

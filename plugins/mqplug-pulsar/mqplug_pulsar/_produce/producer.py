@@ -19,8 +19,8 @@ from mqplug_pulsar._produce.compiled_sender import CompiledSender
 from mqplug_pulsar._produce.partition_producer import PartitionProducer, open_client_producer
 from mqplug_pulsar._settings import PulsarSettings
 
-LINGER_S = 0.002  # for which the core collects records
-LATE_S = 0.002  # between two looks at reports that nothing announces
+LINGER_S = 0.002  # how long the core collects records
+LATE_S = 0.002  # between two looks at reports that come without a ring
 LOOK_S = 0.25  # between two looks for deleted topics
 
 
@@ -61,7 +61,7 @@ class PulsarProducer(ProducerDriver):
     def close(self, timeout: float) -> None:
         lanes = tuple(self._lanes.values())
         self._lanes.clear()
-        with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
+        with suppress(mqplug.Error):  # closes that the broker does not answer in time continue by themselves
             self._connection.calls.each({number: each.close for number, each in enumerate(lanes)}, timeout)
 
     def _lane(self, topic: str, partition: int) -> PartitionProducer:
@@ -80,7 +80,7 @@ class PulsarProducer(ProducerDriver):
 
 
 def open_sender(settings: PulsarSettings) -> Sender:
-    """Return what hands records over; ``ConfigError`` if the settings require what cannot be used."""
+    """Return the sender. Raise ``ConfigError`` if the settings require the compiled part and it cannot be used."""
     compiled = compiled_part.find(settings, "sending")
     return ClientSender() if compiled is None else CompiledSender(compiled, in_order=settings.batching != "by_key")
 
@@ -89,11 +89,11 @@ ANSWER_TIMEOUT_S = 5.0
 
 
 def end_deleted(connection: PulsarConnection, lanes: Sequence[PartitionProducer]) -> None:
-    """End those of these producers whose topics are gone.
+    """End the producers whose topics are gone.
 
-    The client tries to reach the broker of a deleted topic forever, and says nothing. So where records wait for their
-    outcome and the client's producer has no broker, this asks whether the topic still exists. While brokers are down or
-    hand a topic over, the answer is that it exists, or none.
+    The client silently tries to reach the broker of a deleted topic forever. So where records wait for their outcome
+    and the client's producer has no broker, this asks whether the topic still exists. While brokers are down or hand a
+    topic over, the answer is yes, or there is none.
     """
     for lane in lanes:
         with suppress(mqplug.Error, _pulsar.PulsarException):  # no answer: the next look asks again
@@ -109,7 +109,7 @@ def _still_gone(connection: PulsarConnection, lane: PartitionProducer) -> bool:
 
 
 def _is_gone(connection: PulsarConnection, lane: PartitionProducer) -> bool:
-    """Return whether there is no topic that holds this log. Raise if no broker answers."""
+    """Return whether no topic holds this log any more. Raise if no broker answers."""
     full = connection.names.full(lane.log.topic)
     try:
         topics = connection.client.get_topic_partitions(full)
