@@ -97,10 +97,10 @@ def test_a_url_has_credentials_and_tls(secured, login):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({}, "requires credentials.*Say token="),
-        ({"token": "garbage"}, "refused the credentials.*Check the token"),
+        ({}, "requires credentials.*Set token="),
+        ({"token": "garbage"}, "refused the credentials.*signed the token"),
         ({"token": "expired"}, "refused the credentials.*expired"),
-        ({"token": "forged"}, "refused the credentials.*Check the token"),
+        ({"token": "forged"}, "refused the credentials.*signed the token"),
         ({"username": "alice", "password": "s3cret-guess"}, "refused the credentials.*Check username= and password="),
         ({"username": "nobody", "password": "s3cret-guess"}, "refused the credentials.*Check username= and password="),
     ],
@@ -129,7 +129,7 @@ def test_a_plain_url_on_a_port_with_tls_is_told_soon(secured):
 def test_a_certificate_that_is_not_trusted_is_told_soon(secured):
     """Neither an authority that the client does not know nor a wrong host name is accepted, unless the settings do."""
     began = time.monotonic()
-    with pytest.raises(mqplug.ConnectError, match=r"certificate .* is not trusted.*Set tls_ca="):
+    with pytest.raises(mqplug.ConnectError, match=r"certificate .* is not trusted.*Check that tls_ca="):
         encrypted(secured, token=secured.admin_token, tls_ca=None)
     other = secured.address("tls").replace("127.0.0.1", "127.1")  # another name of the same host
     with pytest.raises(mqplug.ConnectError, match=r"certificate of 127\.1.* is not trusted: [Hh]ostname mismatch"):

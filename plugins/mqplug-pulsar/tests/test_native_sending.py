@@ -395,7 +395,7 @@ def test_reports_without_sense(given_up, spans):
     sender = sender_over(box)
     (outcome,) = settled(sender)
     assert isinstance(outcome, mqplug.OutcomeUnknown)
-    assert "make no sense" in given_up["sending"]
+    assert "inconsistent" in given_up["sending"]
     client = SimpleNamespace(send_async=lambda message, report: plain.append(message.data()))
     plain = []
     sender.send_run(Rows(), client, Lane())

@@ -31,8 +31,8 @@ _NOT_TLS = f"Use pulsar:// if this port expects no TLS; brokers expect it at ano
 _NO_ANSWER = (
     f"Use pulsar+ssl:// if this port expects TLS, and check that it is a Pulsar broker's ({PORT}, with TLS {TLS_PORT})"
 )
-_TRUST = "Set tls_ca= to the authority that signed the broker's certificate, and write its host as the certificate does"
-_OWN_CERTIFICATE = "Set tls_certificate= and tls_key= to a certificate that is valid now and that the broker trusts"
+_TRUST = "Check that tls_ca= is the authority of the broker's certificate, and write its host as in the certificate"
+_OWN_CERTIFICATE = "Check that tls_certificate= and tls_key= are valid now, and that the broker trusts them"
 
 
 @attrs.frozen
