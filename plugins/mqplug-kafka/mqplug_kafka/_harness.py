@@ -1,4 +1,4 @@
-"""The contract kit's harness over a running broker, which it uses as a client does and does not disturb.
+"""The contract kit's harness over a running broker, which it uses like any client and does not disturb.
 
 ``mqplug test kafka://host:port`` finds ``harness`` here. No other module of the plugin needs this one.
 """

@@ -32,7 +32,7 @@ def part(monkeypatch):
         setattr(made, needed, object)
     monkeypatch.setitem(sys.modules, "mqplug_kafka_native", made)
     monkeypatch.setattr(compiled_part, "version", lambda name: "0.1.0")
-    for name, value in {"_found": None, "_proven": set(), "_refused": {}, "_told": set()}.items():
+    for name, value in {"_found": None, "_proven": set(), "_refused": {}, "_logged": set()}.items():
         monkeypatch.setattr(compiled_part, name, value)
     return made
 
@@ -78,7 +78,7 @@ def test_another_major_version_is_refused(part, monkeypatch):
     """Structures may be others there."""
     part.library_version = lambda: "3.0.0"
     monkeypatch.setattr(confluent_kafka, "libversion", lambda: ("3.0.0", 0))
-    assert "knows librdkafka 2, and this is 3.0.0" in CompiledPart(settings()).notes()[0]
+    assert "supports librdkafka 2, not 3.0.0" in CompiledPart(settings()).notes()[0]
 
 
 def test_a_missing_function_is_named(monkeypatch):

@@ -39,7 +39,7 @@ def unproven(monkeypatch):
     """Begin without what this process found out about the compiled part."""
     monkeypatch.setattr(part, "_proven", set())
     monkeypatch.setattr(part, "_refused", {})
-    monkeypatch.setattr(part, "_told", set())
+    monkeypatch.setattr(part, "_logged", set())
 
 
 @pytest.fixture

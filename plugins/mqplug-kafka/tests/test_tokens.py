@@ -141,8 +141,8 @@ def test_another_process_finds_the_provider(provider, secured):
     ("fault", "says"),
     [
         (RuntimeError("no metadata service"), "'test-cloud' failed: RuntimeError: no metadata service"),
-        (("", 2e9), "returned no token"),
-        (("t", "soon"), "returned no token"),
+        (("", 2e9), r"must return \(token, expires_at\)"),
+        (("t", "soon"), r"must return \(token, expires_at\)"),
         ((), "'test-cloud' failed: TypeError"),
         (("gu3ss", 1.0), "expired"),
         (("gu3ss", 2e9), "invalid_token"),
@@ -176,7 +176,7 @@ def test_a_client_outlives_a_failing_provider(secured):
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("test-clod", "offers 'test-clod'.*offered are:.*test-cloud"), ("broken", "missing"), ("no-function", "function")],
+    [("test-clod", "offers 'test-clod'.*found:.*test-cloud"), ("broken", "missing"), ("no-function", "function")],
 )
 def test_a_provider_that_is_not_there_is_a_config_error(name, says):
     """A name that no distribution offers, or that leads to no function, is refused before any I/O."""

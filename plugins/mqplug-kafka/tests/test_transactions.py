@@ -137,7 +137,7 @@ def test_positions_that_a_transaction_is_storing_are_waited_for(mq, topic, name)
     with Holder(mq, name) as holder:
         holder.begin()
         holder.driver._store_positions([spi.GroupMove(name, {log: at(log, 2)}, None)], spi.Deadline(30))
-        with pytest.raises(mqplug.Timeout, match="a transaction is storing positions"):
+        with pytest.raises(mqplug.Timeout, match="a transaction that stores positions"):
             stored_group_positions(mq._connection, name, [log], 0.5)
         holder.commit()
         assert stored_group_positions(mq._connection, name, [log], 30) == {log: at(log, 2)}

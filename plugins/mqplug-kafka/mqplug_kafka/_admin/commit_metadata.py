@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 MAX_METADATA_BYTES = 4096  # the broker's default for offset.metadata.max.bytes
 MAX_RANGES = 200
-"""Ranges that always fit, whatever their lengths, if all lie within ``MAX_SPAN_OFFSETS`` of the position."""
+"""A number of ranges that always fits if all lie within ``MAX_SPAN_OFFSETS`` of the position, at any lengths."""
 MAX_SPAN_OFFSETS = 2**36
 METADATA_PREFIX = "mqplug1:"
 _RUN = r"\d{1,19}\+[1-9]\d{0,18}"  # offsets have up to 19 digits, and no range is empty
@@ -19,7 +19,7 @@ Ranges = Sequence[tuple[Sequence[int], Sequence[int]]]
 
 
 def pack_acked(offset: int, acked: Ranges) -> str:
-    """Return acked ranges as text, the nearest first. Ranges that do not fit are logged, and are delivered again."""
+    """Return acked ranges as text, nearest first. Ranges that do not fit are logged, and are delivered again."""
     text, separator, position = "", METADATA_PREFIX, offset
     for number, ((first, *_), (last, *_)) in enumerate(acked):
         run = f"{separator}{first - offset}+{last - first + 1}"
@@ -37,12 +37,12 @@ AckedRanges = tuple[tuple[tuple[int], tuple[int]], ...]
 
 
 def cut_acked(acked: AckedRanges, high: int) -> AckedRanges:
-    """Return the parts of the ranges before the end of the log: nothing behind it can have been acked."""
+    """Return the parts of the ranges before the end of the log: nothing after it can have been acked."""
     return tuple((first, (min(last[0], high - 1),)) for first, last in acked if first[0] < high)
 
 
 def unpack_acked(offset: int, metadata: str | None) -> AckedRanges:
-    """Return the acked ranges, or none if another program wrote the metadata."""
+    """Return the acked ranges; none if another program wrote the metadata."""
     found = _RUNS.fullmatch(metadata or "")
     ranges = []
     for run in found[1].split(",") if found else ():

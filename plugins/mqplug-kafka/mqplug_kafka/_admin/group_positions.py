@@ -1,9 +1,9 @@
-"""Reads and stores the positions of groups, and the marks of transactions, which are kept as such.
+"""Reads and stores the positions of groups, and the marks of transactions, which are stored as positions.
 
 The mark of a transaction is the number of its name's last step on a topic, stored in the transaction itself. Kafka has
-no place for it but the offsets of groups. So the mark is the offset ``number`` of partition 0, with the note as its
-metadata, in a group named after the transaction. That has no members, and no other operation of mqplug shows or takes
-it.
+no place for it except the offsets of groups. So the mark is the offset ``number`` of partition 0, with the note as its
+metadata, in a group named after the transaction. This group has no members, and no other operation of mqplug shows or
+accepts it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARK_GROUP_PREFIX = "mqplug-transaction-"
 
 
 def as_committed(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
-    """Return positions as the client commits them."""
+    """Return positions in the form that the client commits."""
     return [
         TopicPartition(
             log.topic, log.partition, to.position.coordinates[0], pack_acked(to.position.coordinates[0], to.acked)
@@ -35,9 +35,9 @@ def as_committed(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]
 def stored_group_positions(
     connection: KafkaConnection, group: str, logs: Iterable[Log], timeout: float, *, settled: bool = True
 ) -> dict[Log, GroupPosition]:
-    """Return the group's stored positions, of those logs where it has one. See ``GroupOffsets.ask`` for ``settled``.
+    """Return the group's stored position for each log that has one. See ``GroupOffsets.ask`` for ``settled``.
 
-    Acked ranges end where the log ends. Another program may have written any, and the log may have lost its end since.
+    Cut acked ranges at the end of the log: another program may have written them, or the log may have lost its end.
     """
     deadline = Deadline(timeout)
     names = {(log.topic, log.partition): log for log in logs}
@@ -60,7 +60,7 @@ def stored_group_positions(
 def move_group_positions(
     connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> None:
-    """Store positions of a group without members. Raise ``ConsumerBusy`` if it has any."""
+    """Store positions of a group without members. Raise ``ConsumerBusy`` if it has members."""
     check_group_name(group)
     wanted = [ConsumerGroupTopicPartitions(group, as_committed(positions))]
     connection.coordinators.ask(
@@ -85,8 +85,8 @@ def begin_group(
 ) -> dict[Log, Position]:
     """Store the start of each log where the group has no position. Added partitions begin at EARLIEST.
 
-    Kafka refuses that while the group has members. Return the starts that are then still missing: the member stores
-    them when a log is assigned to it.
+    Kafka refuses this while the group has members. In that case return the missing starts: the member stores each one
+    when the log is assigned to it.
     """
     check_group_name(group)
     deadline = Deadline(timeout)
@@ -126,7 +126,7 @@ def mark_group(name: str) -> str:
 
 
 def keeps_marks(group: str) -> bool:
-    """Return whether this group keeps marks, and is no group of consumers."""
+    """Return whether this group keeps marks, and is not a group of consumers."""
     return group.startswith(MARK_GROUP_PREFIX)
 
 
@@ -140,14 +140,14 @@ def check_group_name(group: str) -> None:
 
 
 def mark_as_committed(mark: TransactionMark) -> TopicPartition:
-    """Return a mark as the client stores it."""
+    """Return a mark in the form that the client stores."""
     return TopicPartition(mark.topic, 0, mark.number, mark.note)
 
 
 def reached_mark(
     connection: KafkaConnection, name: str, mark: TransactionMark, deadline: Deadline
 ) -> TransactionMark | None:
-    """Return the mark that was committed with this number or a higher one."""
+    """Return the committed mark if its number is this one or higher, otherwise None."""
     group = mark_group(name)
     what = f"the mark of the transaction {name!r} in the group {group!r}"
     (stored,) = connection.stored_offsets(what, group, [TopicPartition(mark.topic, 0)], deadline.remaining())

@@ -1,4 +1,4 @@
-"""Lists the groups of the cluster, describes the topics and members of one, and deletes a group."""
+"""Lists the groups of the cluster, describes the topics and members of a group, and deletes a group."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mqplug_kafka._admin.topics import all_partitions
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, typed_error
 
-DEAD = "Dead"  # what the list says of groups that are not classic
-CONCURRENT_GROUPS = 16  # groups asked about at a time: each takes a connection
+DEAD = "Dead"  # the listed state of groups that are not classic
+CONCURRENT_GROUPS = 16  # how many groups to ask about at a time: each takes a connection
 
 
 def groups(connection: KafkaConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
@@ -31,7 +31,7 @@ def groups(connection: KafkaConnection, topic: str | None, timeout: float) -> li
 
 
 def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
-    """Delete a group. Brokers refuse that while it has members."""
+    """Delete a group. Brokers refuse this while it has members."""
     check_group_name(group)
     connection.coordinators.ask(
         f"group {group!r}",
@@ -41,11 +41,11 @@ def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
 
 
 def _members(connection: KafkaConnection, deadline: Deadline) -> dict[str, int]:
-    """Return the number of members of each group, as each broker lists it.
+    """Return the number of members of each group, from the lists of all brokers.
 
-    The list has groups of the consumer protocol (KIP-848) without their members, as if they were dead: their
-    coordinators are asked. Do not ask them through the connection's admin client: that can abort the process if a
-    connection breaks at that moment (librdkafka issue 4605).
+    The lists have groups of the consumer protocol (KIP-848) without members, as if they were dead, so ask their
+    coordinators. Do not ask through the connection's admin client: it can abort the process if a connection breaks at
+    that moment (librdkafka issue 4605).
     """
 
     def ask(left: float) -> Future[list[Any]]:
@@ -57,26 +57,26 @@ def _members(connection: KafkaConnection, deadline: Deadline) -> dict[str, int]:
     members = {each.id: len(each.members) for each in listed if each.state != DEAD}
     others = [each.id for each in listed if each.state == DEAD]
     for name, group in connection.coordinators.describe(others, _left(deadline)).items():
-        if group.state is not ConsumerGroupState.DEAD:  # a share group, or deleted meanwhile
+        if group.state is not ConsumerGroupState.DEAD:  # a dead one is a share group, or was just deleted
             members[name] = len(group.members)
     return members
 
 
 def _list_groups(admin: Any, timeout: float) -> list[Any]:
-    # Deprecated in favour of the call that can abort.
+    # Deprecated in favour of the call that can abort the process.
     warnings.filterwarnings("ignore", r"list_groups\(\) is deprecated", DeprecationWarning)
     return cast("list[Any]", admin.list_groups(timeout=timeout))
 
 
 def _complete(listed: list[Any]) -> None:
-    """Raise if a coordinator moves or still loads, for its list is then incomplete."""
+    """Raise if a coordinator moves or still loads, because its list is then incomplete."""
     for each in listed:
         if each.error is not None and each.error.code() in TRANSIENT_CODES:
             raise typed_error(each.error, "list groups")
 
 
 def _on(connection: KafkaConnection, topic: str, names: list[str], deadline: Deadline) -> list[str]:
-    """Return the groups that have a position on a topic, asking about each, several at a time."""
+    """Return the groups that have a position on a topic. Ask about each group, several at a time."""
     logs = connection.describe([topic], _left(deadline))[topic].logs
     wanted = [TopicPartition(log.topic, log.partition) for log in logs]
     found: list[str] = []
@@ -97,10 +97,10 @@ Partition = tuple[str, int]
 
 
 def describe(connection: KafkaConnection, group: str, timeout: float) -> GroupDescription:
-    """Return a group's topics and members; ``GroupNotFound`` if it has no position and no member.
+    """Return a group's topics and members. Raise ``GroupNotFound`` if it has no position and no member.
 
-    The members come from the coordinator, by a request of ``Coordinators``, and the positions from a consumer that asks
-    for all partitions: the admin client's own calls for these can end the process.
+    The members come from the coordinator, through ``Coordinators``, and the positions from a consumer that asks for all
+    partitions: the admin client's own calls can end the process.
     """
     if keeps_marks(group):
         raise _not_found(group)
@@ -113,17 +113,17 @@ def describe(connection: KafkaConnection, group: str, timeout: float) -> GroupDe
     topics |= {topic for topic, _ in held}
     if not members and not topics:
         raise _not_found(group)
-    # Of a classic group that rebalances, the coordinator does not tell what its members hold.
-    told = described.state is ConsumerGroupState.STABLE or described.type is ConsumerGroupType.CONSUMER
+    # While a classic group rebalances, the coordinator does not report its members' partitions.
+    is_known = described.state is ConsumerGroupState.STABLE or described.type is ConsumerGroupType.CONSUMER
     found = connection.describe({topic for topic, _ in held}, deadline.remaining())
     logs = {(log.topic, log.partition): log for topic in found.values() for log in topic.logs}
     return GroupDescription(
-        group, tuple(sorted(topics)), tuple(_member(each, logs if told else None) for each in members)
+        group, tuple(sorted(topics)), tuple(_member(each, logs if is_known else None) for each in members)
     )
 
 
 def _not_found(group: str) -> GroupNotFound:
-    return GroupNotFound(f"there is no group {group!r}", fix="List the groups with client.groups()")
+    return GroupNotFound(f"the group {group!r} does not exist", fix="List the groups with client.groups()")
 
 
 def _topics_with_positions(
@@ -141,9 +141,9 @@ def _partitions(member: MemberDescription) -> list[Partition]:
 
 
 def _member(member: MemberDescription, logs: Mapping[Partition, Log] | None) -> GroupMember:
-    """Return a member, with what it holds of these logs.
+    """Return a member, with the logs that it holds out of these.
 
-    The name is its id, which begins with that of its client in classic groups; elsewhere that is put in front.
+    Its name is its id, which in classic groups begins with the client's id. Elsewhere the client's id is prepended.
     """
     named = member.group_instance_id or member.client_id
     name = member.member_id if member.member_id.startswith(named) else f"{named}-{member.member_id}"

@@ -1,8 +1,8 @@
-"""Looks up the offsets of logs: watermarks, bounds, and the position that a start means.
+"""Looks up the offsets of logs: watermarks, bounds, and the positions of symbolic starts.
 
-A log ends behind its last stored message, which may belong to an open transaction. Its committed messages end before
+A log ends after its last stored message, which may belong to an open transaction. Its committed messages end before
 the first open transaction: consumers read that far, and so do the scans that count messages. A scan finds the offsets
-at which messages lie by reading a little of each log.
+of messages by reading a little of each log.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class OffsetScan:
                 raise self._connection.requests.failures.explain("bounds", 0.0)
             for message in self._received():
                 if _is_about_group(message):
-                    continue  # it needs no right on the group that it does not use
+                    continue  # the scan uses no group, so it needs no right on one
                 log = names[message.topic() or "", message.partition() or 0]
                 offset, error = message.offset() or 0, message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -103,7 +103,7 @@ class OffsetScan:
         if messages := self._consumer.consume(1000, 0):
             return messages
         message = self._consumer.poll(0.05)
-        return [] if message is None else [message]  # a client message with an empty value counts as false
+        return [] if message is None else [message]  # a client's message with an empty value is false
 
 
 def _is_about_group(message: Message) -> bool:
@@ -134,7 +134,7 @@ def look_up(
                 futures = list(map(asked[0].__getitem__, wanted)) if wanted else []
                 found = connection.requests.wait_for_all("offsets", futures, deadline.remaining(attempt_s))
                 offsets = {log: each.offset for log, each in zip(wanted.values(), found, strict=True)}
-                # A broker that has just come back may answer -1 for an end that every log has.
+                # A broker that has just come back may answer -1, although every log has both ends.
                 if spec not in (LOG_START, LOG_END) or all(offset >= 0 for offset in offsets.values()):
                     return offsets
             except Error as error:
@@ -142,14 +142,14 @@ def look_up(
                     cause = error
                 elif not isinstance(error, ConnectError | Timeout):
                     raise
-                else:  # as ``AdminRequests.insist`` does
+                else:  # as in ``AdminRequests.insist``
                     if deadline.remaining() <= UNANSWERED_PAUSE_S or connection.requests.is_refused(began):
                         raise
                     attempt_s *= 2
                     time.sleep(UNANSWERED_PAUSE_S)
             if deadline.expired:
                 raise Timeout(
-                    f"look up offsets: {len(wanted)} partitions do not all have a leader, after {timeout:.3g} s",
+                    f"look up offsets: some of {len(wanted)} partitions have no leader after {timeout:.3g} s",
                     fix="Check that all brokers are up",
                 ) from cause
             time.sleep(RETRY_PAUSE_S)
@@ -173,7 +173,7 @@ def wait_until_readable(connection: KafkaConnection, last: Mapping[Log, int], de
 
 
 def readable(connection: KafkaConnection, last: Mapping[Log, int], timeout: float) -> bool | None:
-    """Return whether readers get the messages at these offsets, which are of one transaction; None if unknown."""
+    """Return whether readers get the messages at these offsets of one transaction; None if unknown."""
     deadline = Deadline(timeout)
     for log, offset in last.items():
         with suppress(Error):
@@ -213,10 +213,10 @@ def watermarks(
 def resolve_start(
     connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> dict[Log, Position]:
-    """Return the position that a start means now, for each log.
+    """Return the current position of a start, for each log.
 
-    The last messages are counted from the end of the committed ones. Those of a transaction that is open now come
-    behind them when it is committed.
+    The last messages are counted back from the end of the committed ones. Messages of a transaction that is open now
+    come after them, once it is committed.
     """
     deadline = Deadline(timeout)
     counts = isinstance(start, Last) and start.count > 0
@@ -236,7 +236,7 @@ def resolve_start(
 
 
 def bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
-    """Return the ids of the first and last committed message. Read them: markers and gaps take offsets too."""
+    """Return the ids of the first and last committed message, read from the log: markers and gaps take offsets too."""
     deadline = Deadline(timeout)
     low, high = range_of(connection, logs, deadline, committed=True)
     spans = {log: (low[log], high[log]) for log in logs if low[log] < high[log]}

@@ -1,4 +1,4 @@
-"""A topic's configuration: its retention, where -1 means unlimited, and changes, until every broker shows them."""
+"""A topic's configuration: reads its retention, where -1 means unlimited, and changes it on all brokers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ RETENTION_MS, RETENTION_BYTES, CLEANUP_POLICY = "retention.ms", "retention.bytes
 SEGMENT_MS, SEGMENT_BYTES = "segment.ms", "segment.bytes"
 
 REPLICATION_FACTOR = "replication_factor"
-"""The option that is no configuration."""
-BROKER_ANSWER_S = 2.0  # a broker that does not answer learns of a change before it serves again
-SPREAD_S = 2.0  # by then, brokers that agree have the change, even if they show another value
+"""The only option that is not part of the topic's configuration."""
+BROKER_ANSWER_S = 2.0  # a broker that does not answer in time learns of a change before it serves again
+SPREAD_S = 2.0  # after this time, brokers that agree have the change, even if they show another value
 CHECK_PAUSE_S = 0.02
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def retention_options(seconds: float | None, size: int | None) -> dict[str, str]
 
 
 def segment_options(seconds: float | None, size: int | None) -> dict[str, str]:
-    """Return the configuration of segments for a short retention: Kafka keeps the segment it writes to."""
+    """Return the segment configuration for a short retention: Kafka never deletes the segment that it writes to."""
     options = {}
     if seconds is not None and seconds < DEFAULT_SEGMENT_S:
         options[SEGMENT_MS] = str(max(1000, round(seconds * 1000)))
@@ -65,7 +65,7 @@ def changed_segment_options(
 ) -> dict[str, str | None]:
     """Return the segment settings to change with these new limits; None for the cluster's default.
 
-    A topic keeps segment settings of its own, other than those that its present limits had brought about.
+    A topic keeps its own segment settings, unless they are the ones that its present limits caused.
     """
     wanted = segment_options(seconds, size)
     if not present:
@@ -81,16 +81,16 @@ def changed_segment_options(
 
 
 def fields_from_config(config: Mapping[str, ConfigEntry]) -> dict[str, Any]:
-    """Return the fields of a ``TopicInfo`` that a topic's configuration fills."""
+    """Return the ``TopicInfo`` fields that a topic's configuration defines."""
     options = {name: each.value for name, each in sorted(config.items()) if _is_own(each)}
     if "delete" not in str(config[CLEANUP_POLICY].value):
-        return {"retention": math.inf, "options": options}  # compaction alone removes nothing by age
+        return {"retention": math.inf, "options": options}  # compaction by itself removes nothing by age
     seconds, size = _limits(config)
     return {"retention": seconds, "retention_bytes": size, "options": options}
 
 
 def _is_own(entry: ConfigEntry) -> bool:
-    """Return whether a setting is the topic's own, and no retention."""
+    """Return whether a setting is the topic's own, other than its retention."""
     own = ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
     return own and entry.value is not None and entry.name not in {RETENTION_MS, RETENTION_BYTES}
 
@@ -122,7 +122,7 @@ def change(connection: KafkaConnection, action: AlterTopic, deadline: Deadline) 
 
 
 def _changes(connection: KafkaConnection, action: AlterTopic, deadline: Deadline) -> dict[str, str | None]:
-    """Return the settings to change. Segments follow the retention, as in a new topic."""
+    """Return the settings to change. The segment settings follow the retention, as in a new topic."""
     options = {key: None if value is None else str(value) for key, value in action.options.items()}
     limits = retention_options(action.retention, action.retention_bytes)
     if not limits:
@@ -135,13 +135,13 @@ def _changes(connection: KafkaConnection, action: AlterTopic, deadline: Deadline
             lambda left: connection.admin.describe_configs([wanted], request_timeout=left)[wanted],
             deadline.remaining(),
         )
-    except AccessDenied:  # a client may have the right to change what it must not read
+    except AccessDenied:  # a client may be allowed to change settings that it may not read
         present = {}
     return {**changed_segment_options(present, action.retention, action.retention_bytes), **options, **limits}
 
 
 def _ask(connection: KafkaConnection, topic: str, ask: Callable[[float], Future[T]], timeout: float) -> T:
-    """Return the answer to a request about a topic, which some broker may not know yet."""
+    """Return the answer to a request about a topic, even if some brokers do not know the topic yet."""
     what = f"alter topic {topic!r}"
     return connection.while_new([topic], timeout, lambda left: connection.requests.ask(what, ask, left))
 
@@ -152,13 +152,13 @@ def _entry(name: str, value: str | None) -> ConfigEntry:
 
 
 def _until_described(connection: KafkaConnection, action: AlterTopic, changes: Changes, deadline: Deadline) -> None:
-    """Wait until all brokers that answer describe the change, whichever of them another client asks.
+    """Wait until all brokers that answer describe the change: other clients may ask any of them.
 
-    They may never do so, if they spell an option otherwise, or if another client changed it again meanwhile.
+    They may never do so, if they spell an option differently, or if another client has changed it again.
     """
     wanted = ConfigResource(ConfigResource.Type.TOPIC, action.topic)
     what = f"alter topic {action.topic!r}"
-    # Not by describe_cluster: it ends the process if a broker that is starting knows of no broker.
+    # Not by describe_cluster: it ends the process if a starting broker knows of no broker.
     listed = connection.worker.run(
         lambda: connection.admin.list_topics(action.topic, timeout=max(0.01, deadline.remaining()))
     )
@@ -181,7 +181,7 @@ def _until_described(connection: KafkaConnection, action: AlterTopic, changes: C
 
 
 def _shown(answer: Future[Mapping[str, ConfigEntry]], changes: Changes, timeout: float) -> Changes | None:
-    """Return what a broker shows of the changed settings; None if it does not answer, or must not."""
+    """Return the changed settings as a broker shows them; None if it does not answer, or refuses to."""
     try:
         config = answer.result(timeout)
     except FutureTimeout:
@@ -192,13 +192,13 @@ def _shown(answer: Future[Mapping[str, ConfigEntry]], changes: Changes, timeout:
 
 
 def _value(entry: ConfigEntry, wanted: str | None) -> str | None:
-    """Return the value of a setting, None if it is the cluster's; a secret is taken for the wanted one."""
+    """Return a topic's own value of a setting, or None. A secret value counts as the wanted one."""
     own = ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
     return wanted if entry.is_sensitive else str(entry.value) if own else None
 
 
 def _same(shown: Changes, changes: Changes) -> bool:
-    """Return whether these are the changes, however they are spelled."""
+    """Return whether these are the changes, regardless of spelling."""
     return {name: _spelled(value) for name, value in shown.items()} == {
         name: _spelled(value) for name, value in changes.items()
     }

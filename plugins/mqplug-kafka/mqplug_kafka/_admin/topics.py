@@ -40,7 +40,7 @@ def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> 
     config |= retention_options(action.retention, action.retention_bytes)
     replicas = action.options.get(REPLICATION_FACTOR, -1)
     if not isinstance(replicas, int):
-        raise ConfigError(f"replication_factor is not a whole number: {replicas!r}", fix="Pass a whole number")
+        raise ConfigError(f"replication_factor must be an int, not {replicas!r}", fix="Pass a whole number")
     topic = NewTopic(action.topic, num_partitions=action.partitions, replication_factor=replicas, config=config)
     connection.requests.ask(
         f"create topic {action.topic!r}",
@@ -64,7 +64,7 @@ def grow(connection: KafkaConnection, topic: str, partitions: int, timeout: floa
     deadline = Deadline(timeout)
     there = len(connection.describe([topic], timeout)[topic].logs)
     if partitions <= there:
-        raise ValueError(f"the topic {topic!r} already has {there} partitions: {partitions} would not be more")
+        raise ValueError(f"the topic {topic!r} already has {there} partitions; expected more, not {partitions}")
     wanted = NewPartitions(topic, partitions)
     connection.requests.ask(
         f"add partitions to {topic!r}",
@@ -81,7 +81,7 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, d
     while len(logs) < partitions:
         if deadline.expired:
             raise Timeout(
-                f"the brokers know {len(logs)} of {partitions} partitions of the topic {topic!r} so far",
+                f"the brokers know only {len(logs)} of {partitions} partitions of the topic {topic!r} yet",
                 topic=topic, fix="Allow more time, or check that all brokers are up",
             )  # fmt: skip
         with suppress(TopicNotFound):
@@ -90,7 +90,7 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, d
     while True:
         try:
             look_up(connection, logs, LOG_END)(deadline.remaining())
-        except TopicNotFound:  # the leaders of a cluster may learn of it after the broker that described it
+        except TopicNotFound:  # leaders may learn of the topic after the broker that described it
             if deadline.expired:
                 raise
             time.sleep(TOPIC_CHECK_PAUSE_S)
@@ -99,7 +99,7 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, d
 
 
 def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
-    """Return a topic, with its retention and options if the broker lets this client read its configuration."""
+    """Return a topic, with its retention and options if this client may read its configuration."""
 
     def ask(left: float) -> TopicInfo:
         return connection.requests.insist(lambda some: _describe(connection, topic, some), left)
@@ -142,7 +142,7 @@ def names(connection: KafkaConnection, timeout: float) -> list[str]:
 
 
 def all_partitions(connection: KafkaConnection, timeout: float) -> list[tuple[str, int]]:
-    """Return topic and number of all partitions, except those of Kafka's own topics."""
+    """Return topic and number of all partitions, except for Kafka's own topics."""
     return [(name, number) for name, topic in _listed(connection, timeout).items() for number in topic.partitions]
 
 

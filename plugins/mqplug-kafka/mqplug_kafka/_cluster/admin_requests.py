@@ -1,7 +1,7 @@
-"""Requests to the admin client: bounded, interruptible, repeated while brokers are not ready, errors typed.
+"""Requests to the admin client: bounded, interruptible, repeated while brokers are not ready, with typed errors.
 
-Why the connection fails, the client reports only to its error callback: a request without an answer takes the reason
-from there.
+The client reports the cause of a failing connection only to its error callback, so a request without an answer takes
+the reason from there.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ _FIXES = {
     "mechanism handshake failed": "Choose a mechanism= that the broker supports; if it lists none, leave username out",
     "certificate verify failed": "Set ca_file (or ca_pem) to the authority that signed the broker's certificate, and "
     "write its host as the certificate does",
-    "PLAINTEXT broker listener": "Say tls=False, or use the port at which the broker expects TLS",
+    "PLAINTEXT broker listener": "Set tls=False, or use the port at which the broker expects TLS",
     "alert": "Set cert_file and key_file to a certificate that is valid now and that the broker trusts",
-    "in state SSL_HANDSHAKE": "Say tls=False if the broker expects no TLS at this port, and check the certificates",
+    "in state SSL_HANDSHAKE": "Set tls=False if the broker expects no TLS at this port, and check the certificates",
     "SASL authentication": "Check username, password and mechanism, or the token",
 }
-"""What to do, by what the client says."""
+"""Fixes, by a part of the client's error text."""
 _SILENT = "the brokers closed each connection without giving a reason, or none could be opened"
 _CLOSED = ("Send failed: Broken pipe", "reset by peer")  # the client's words for a connection closed by the broker
 _SILENT_FIX = "Check servers=, and whether this port expects tls=True or username= and password="
 
-REFUSAL_S = 1.0  # so long a refusal is not replaced by what follows from it, which does not say why
+REFUSAL_S = 1.0  # for this long, a refusal is not replaced by errors that follow from it and name no cause
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _OUT_OF_TURN = "Request not valid in current SASL state"
-"""What a broker without SASL says, and also one at which a connection proves itself twice within a second.
+"""The error of a broker without SASL, and of one at which a connection authenticates twice within a second.
 
-That happens now and then when a token is renewed. The client then connects again.
+The latter happens occasionally when a token is renewed. The client then reconnects.
 """
 
 T = TypeVar("T")
 
-WAIT_SLICE_S = 0.05  # between two looks whether waiting still makes sense
+WAIT_SLICE_S = 0.05  # between two checks whether waiting still makes sense
 RETRY_PAUSE_S = 0.02  # before a request is repeated that a broker was not ready for
-UNANSWERED_PAUSE_S = 0.1  # before a question is repeated that got no answer
-FIRST_ATTEMPT_S = 10.0  # for the answer to a question; each further attempt gets twice as long
+UNANSWERED_PAUSE_S = 0.1  # before an unanswered request is repeated
+FIRST_ATTEMPT_S = 10.0  # for the answer to a request; each further attempt gets twice as long
 MIN_TIMEOUT_S = 0.01  # the client refuses a request timeout of 0
-MIN_CLIENT_AGE_S = 10.0  # an outage makes a new admin client no more often than this
+MIN_CLIENT_AGE_S = 10.0  # during an outage, the admin client is replaced at most this often
 REPLACED_CLIENT_S = 90.0  # until a replaced client is released: by then its requests have ended, earlier is unsafe
-OUTAGE_LIMIT_S = 0.9  # a connect gives up when all brokers fail for this long: it is told after a second
+OUTAGE_LIMIT_S = 0.9  # a connect gives up when all brokers fail for this long, and raises after a second
 
 _NO_ANSWER = {
     KafkaError._TIMED_OUT,
@@ -85,7 +85,7 @@ class AdminRequests:
     def admin(self) -> AdminClient:
         """The admin client, a new one after an outage, or if certificates were renewed.
 
-        After all brokers were down, librdkafka 2.16 now and then never answers again.
+        After all brokers were down, librdkafka 2.16 sometimes never answers again.
         """
         if self._unanswered or self._is_outdated() or self.failures.down_at > self._made:
             with self._lock:
@@ -108,18 +108,18 @@ class AdminRequests:
         try:
             admin = self._create()
         except (Error, KafkaException) as error:
-            logger.warning("the native admin client could not be replaced: %s", error)
+            logger.warning("the admin client could not be replaced: %s", error)
         else:
             self._former.append((now, self._admin))
             self._admin, self._unanswered = admin, False
 
     def is_fresh(self) -> bool:
-        """Return whether a broker was in reach ever since the admin client was created."""
+        """Return whether a broker was reachable at all times since the admin client was created."""
         self._admin.poll(0)
         return not self._unanswered and not self._is_outdated() and self.failures.down_at < self._made
 
     def end(self) -> None:
-        """End the admin client, with the requests under way. Does not wait."""
+        """End the admin client and its open requests, without waiting."""
         clients = [self._admin, *(admin for _, admin in self._former)]
         self._former.clear()
         del self._admin
@@ -132,7 +132,7 @@ class AdminRequests:
     def ask(
         self, what: str, ask: Callable[[float], Future[T]], timeout: float, check: Callable[[T], None] | None = None
     ) -> T:
-        """Return the answer to one request; ``ask`` gets the client's request's timeout.
+        """Return the answer to one request; ``ask`` gets the timeout for the client's request.
 
         Repeat the request while a broker is not ready yet. ``check`` raises the refusals inside an answer.
         """
@@ -151,10 +151,10 @@ class AdminRequests:
                 return answer
 
     def insist(self, ask: Callable[[float], T], timeout: float) -> T:
-        """Return the answer to a question, which changes nothing; ``ask`` gets the time that it has, and waits.
+        """Return the answer to a request that changes nothing; ``ask`` gets a timeout, and waits.
 
-        Ask again if the connection broke, which the client does to a broker that is missing in the metadata, and
-        if there is no answer for long: a new client is asked then, for the former may never answer.
+        Ask again if the connection broke, which the client also causes for a broker that is missing in the metadata.
+        Ask through a new client after a long time without an answer, because the old one may never answer.
         """
         deadline, attempt_s = Deadline(max(timeout, MIN_TIMEOUT_S)), FIRST_ATTEMPT_S
         while True:
@@ -168,13 +168,13 @@ class AdminRequests:
             time.sleep(UNANSWERED_PAUSE_S)
 
     def is_refused(self, since: float) -> bool:
-        """Return whether the brokers refused credentials or certificates: asking again is pointless."""
+        """Return whether the brokers refused credentials or certificates, so that asking again is pointless."""
         return self.failures.hopeless(since, math.inf, self._servers)
 
     def wait_for_all(self, what: str, futures: Sequence[Future[T]], timeout: float) -> list[T]:
-        """Return the results of the futures of one request, as ``wait`` does. One answer sets all, usually in order.
+        """Return the results of the futures of one request, as ``wait`` does.
 
-        So only the last is waited for: a wait for each would change between two threads each time.
+        One answer sets them all, usually in order. So wait only for the last: each wait costs two thread switches.
         """
         deadline = Deadline(max(timeout, MIN_TIMEOUT_S))
         for future in futures[-1:]:
@@ -185,9 +185,9 @@ class AdminRequests:
             return [self.wait(what, future, deadline.remaining()) for future in futures]
 
     def wait(self, what: str, future: Future[T], timeout: float, outage_limit: float = math.inf) -> T:
-        """Return a future's result, or raise a typed error that says why none came.
+        """Return a future's result, or raise a typed error with the reason why there is none.
 
-        Give up early when all brokers fail again, ``outage_limit`` seconds after all had failed.
+        Give up early when all brokers fail again ``outage_limit`` seconds after all have failed.
         """
         began = time.monotonic()
         deadline = Deadline(max(timeout, MIN_TIMEOUT_S))
@@ -211,7 +211,7 @@ class AdminRequests:
 
 
 class ConnectionFailures:
-    """The last errors of the connection. Client calls themselves just time out."""
+    """The last errors of the connection. The client's calls themselves only time out."""
 
     def __init__(self) -> None:
         self._last: KafkaError | None = None
@@ -224,7 +224,7 @@ class ConnectionFailures:
         """Whether a broker has answered a request, so that the credentials were once accepted."""
 
     def __call__(self, error: KafkaError) -> None:
-        """Remember an error. Serves as ``error_cb``."""
+        """Remember an error. Used as ``error_cb``."""
         if self.had_answer and _OUT_OF_TURN in error.str():
             return
         now = time.monotonic()
@@ -232,7 +232,7 @@ class ConnectionFailures:
             self.down_at = now
             self._down_since = self._down_since or self.down_at
             if self._last is not None:
-                return  # it says less than the error before it
+                return  # the previous error is more precise
         else:
             self._failed_at[error.str().partition(": ")[0]] = now
         if error.code() in _REFUSED or not self._was_refused(now - REFUSAL_S):
@@ -248,9 +248,9 @@ class ConnectionFailures:
         return self._last.code() in _REFUSED or self._failed_again(outage_limit, servers)
 
     def _failed_again(self, after: float, servers: int) -> bool:
-        """Return whether each of so many servers failed again, ``after`` seconds after all had failed.
+        """Return whether all ``servers`` failed again, ``after`` seconds after all had failed.
 
-        One that is silent since then may be slow, and about to answer.
+        A server that has been silent since then may be slow, and about to answer.
         """
         if self._down_since is None:
             return False
@@ -258,7 +258,7 @@ class ConnectionFailures:
         return self.down_at > end or sum(moment > end for moment in self._failed_at.values()) >= servers
 
     def explain(self, what: str, since: float, cause: BaseException | None = None) -> Error:
-        """Return the error for an operation that got no answer."""
+        """Return the error for an unanswered operation."""
         if self._last is None or self._moment < since:
             silent = Timeout(f"{what}: no answer in time", fix="Allow more time, or check that the brokers are up")
             silent.__cause__ = cause

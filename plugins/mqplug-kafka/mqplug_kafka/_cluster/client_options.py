@@ -1,4 +1,4 @@
-"""The client's options for each kind of client, from the settings. Imports no client library."""
+"""The options of each kind of client, from the settings. Imports no client library."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from typing import Any
 
 from mqplug_kafka._settings import KafkaSettings
 
-# Keys, headers and framing may add this to a value. Broker and client count them, message_max_bytes does not.
+# Keys, headers and framing may add this to a value. Broker and client count them; message_max_bytes does not.
 MESSAGE_OVERHEAD_BYTES = 48_576
 
 TRANSACTION_BATCH_BYTES = 131_072
-"""The size of batches in a transaction: a batch that is too large for its topic would fail the whole transaction."""
+"""The batch size in a transaction: a batch that is too large for its topic would fail the whole transaction."""
 
 DEFAULT_SESSION_TIMEOUT_S = 10.0
 DEFAULT_ASSIGNOR = "cooperative-sticky"
 EAGER = frozenset({"range", "roundrobin"})
-"""Assignors of the classic protocol with which all members give all partitions away at each rebalance."""
+"""Assignors of the classic protocol that revoke all partitions of all members at each rebalance."""
 
 WITHIN_TRANSACTION = {"message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms"}
-"""Native options that a transaction's timeout bounds."""
+"""Client options that a transaction's timeout bounds."""
 
 LEARNING_PARTITIONS = {"topic.metadata.refresh.interval.ms": 60_000}
-"""Makes the client, which places messages by their keys, learn of added partitions; its default is 5 minutes."""
+"""Makes the client, which partitions messages by key, learn of added partitions; its default is 5 minutes."""
 
 LOOKING_AGAIN = {"connections.max.idle.ms": 6_000, "topic.metadata.refresh.interval.ms": 2_000}
-"""Makes a transaction name look for the coordinator of a group again, if the one that it knew is away.
+"""Makes a transactional client look up a group's coordinator again if the known one is gone.
 
-To store positions, librdkafka 2.16 waits for the group coordinator that it knew before, even if that has been away, and
-beyond any timeout. It looks for the present one only when the state of a connection changes (librdkafka issue 5511). So
-idle connections are closed, the one to the transaction's coordinator among them. Another one is needed to look, so it
-is kept busy: some broker is asked for metadata more often than that.
+To store positions, librdkafka 2.16 waits for the last known group coordinator, even if it is gone, and beyond any
+timeout. It looks for the present one only when the state of a connection changes (librdkafka issue 5511). So idle
+connections are closed, including the one to the transaction's coordinator. The lookup needs another connection, which
+is kept busy: some broker is asked for metadata at shorter intervals.
 """
 
 IN_FLIGHT = "max.in.flight"
 """With 1, a producer waits for the answer to each request before it sends the next one to the same broker.
 
-With several on their way, librdkafka 2.16 may store records twice when a broker comes back (librdkafka issue 4953): the
-first requests are refused while the broker does not lead the partition yet, a later one reaches it as the leader, and
-is out of order. Then all are sent again with a new epoch, and the broker does not know those that it had stored before.
+With several in flight, librdkafka 2.16 may store records twice when a broker comes back (librdkafka issue 4953): the
+first requests are refused while the broker does not lead the partition yet; a later one reaches it as the leader, and
+is out of order. Then all are sent again with a new epoch, and the broker does not recognize the already stored ones.
 """
 
 ALONE = 1
-"""The batch size with which each record is alone in its batch."""
+"""The batch size that gives each record a batch of its own."""
 
 
 def common(settings: KafkaSettings) -> dict[str, Any]:
@@ -67,12 +67,12 @@ def administering(settings: KafkaSettings) -> dict[str, Any]:
 
 def coordinating(settings: KafkaSettings) -> dict[str, Any]:
     """Return the client options of the admin clients that ask the coordinators of groups."""
-    # Without it librdkafka 2.16, after all brokers were down, waits forever for the group coordinator it knew before.
+    # Without it, after an outage of all brokers, librdkafka 2.16 waits forever for the last known group coordinator.
     return {"metadata.recovery.strategy": "none", **administering(settings)}
 
 
 def producing(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the client options of the producer. Its queue has no limits, for the core's producers have theirs."""
+    """Return the client options of the producer. Its queue is unlimited, because the core's producers have limits."""
     largest = settings.message_max_bytes + MESSAGE_OVERHEAD_BYTES
     return {
         # A batch larger than the topic's limit fails as a whole: the client does not split it.
@@ -93,7 +93,7 @@ def batching(batch_bytes: int) -> dict[str, int]:
     """Return the client options of a producer whose batches are not larger than this."""
     if batch_bytes > ALONE:
         return {"batch.size": batch_bytes}
-    # Some of these records are refused, and those behind them wait this long before they are sent again.
+    # Some of these records are refused, and later ones wait this long before they are sent again.
     return {"batch.size": ALONE, "batch.num.messages": 1, "retry.backoff.ms": 1}
 
 
@@ -107,7 +107,7 @@ def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = No
         "transaction.timeout.ms": limit,
     }
     if IN_FLIGHT not in settings.librdkafka:
-        del options[IN_FLIGHT]  # a new epoch aborts the transaction, so nothing is there twice
+        del options[IN_FLIGHT]  # a new epoch aborts the transaction, so nothing is stored twice
     if batch_bytes is not None:
         options |= batching(batch_bytes)
     elif "batch.size" not in settings.librdkafka:
@@ -124,7 +124,7 @@ def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[
         "fetch.wait.max.ms": 100,
         # The fetcher of a full queue sleeps this long; the default is a second, but Python empties the queue faster.
         "fetch.queue.backoff.ms": 10,
-        # Topics that a broker does not know yet, and added partitions, are found within this time.
+        # Added partitions, and topics that a broker does not know yet, are found within this time.
         "topic.metadata.refresh.interval.ms": 10_000,
         **common(settings),
         "group.id": group,
@@ -138,7 +138,7 @@ def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[
 
 
 def membership(settings: KafkaSettings, instance: str | None = None) -> dict[str, Any]:
-    """Return the client options of a group's member, a static one if it has the name of an instance."""
+    """Return the client options of a group's member; a static one if ``instance`` is given."""
     if settings.group_protocol == "consumer":
         chosen = {} if settings.assignor is None else {"group.remote.assignor": settings.assignor}
         return {"group.protocol": "consumer", **chosen}
@@ -146,7 +146,7 @@ def membership(settings: KafkaSettings, instance: str | None = None) -> dict[str
     static = {} if instance is None else {"group.instance.id": instance}
     return {
         **static,
-        "group.protocol": "classic",  # the default of coming clients is another one
+        "group.protocol": "classic",  # future clients will have another default
         "partition.assignment.strategy": settings.assignor or DEFAULT_ASSIGNOR,
         "session.timeout.ms": session,
         "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # members learn of a rebalance within this time
@@ -154,17 +154,17 @@ def membership(settings: KafkaSettings, instance: str | None = None) -> dict[str
 
 
 def rebalances_eagerly(settings: KafkaSettings) -> bool:
-    """Return whether members give all their partitions away at each rebalance, not only those that move."""
+    """Return whether each rebalance revokes all partitions of all members, and not only the moving ones."""
     return settings.group_protocol == "classic" and settings.assignor in EAGER
 
 
 def inquiring(settings: KafkaSettings) -> dict[str, Any]:
     """Return the client options of a consumer that only asks for its group's stored offsets."""
-    # Classic, for a consumer of the other protocol shows itself to the coordinator as a member when it asks.
+    # Classic, because a consumer of the other protocol appears to the coordinator as a member when it asks.
     session = round(DEFAULT_SESSION_TIMEOUT_S * 1000)
     classic = {"group.protocol": "classic", "session.timeout.ms": session, "max.poll.interval.ms": 300_000}
     options = common(settings)
-    # There may be several, and while no broker is in reach each tries some broker twice within this time.
+    # There may be several, and while no broker is reachable, each tries some broker twice within this time.
     pause = min(400, int(options["reconnect.backoff.max.ms"]))
     return {"reconnect.backoff.ms": pause, **options, **classic, "log_level": 0, "enable.auto.commit": False}
 

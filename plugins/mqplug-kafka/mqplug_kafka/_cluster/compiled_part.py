@@ -1,7 +1,7 @@
 """The compiled part, mqplug-kafka-native: whether it reads and sends for a connection, and if not, why.
 
-Only this module imports it. What stands against it is kept for reading and for sending apart. Some of that holds for
-one connection, as its settings do; what a check against the plain client found holds for the whole process.
+Only this module imports it. Reasons against it are kept separately for reading and for sending. Reasons in the settings
+hold for one connection; reasons that a comparison with the plain client found hold for the whole process.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ NAME = "mqplug-kafka-native"
 Use = Literal["reads", "sends"]
 USES: tuple[Use, ...] = ("reads", "sends")
 NEEDED = {"reads": "Reader", "sends": "Sender"}
-"""What the compiled part has for each use."""
+"""The class of the compiled part for each use."""
 
 CLIENT_ONLY = {"default.topic.config", "plugin.library.paths", "sasl.oauthbearer.metadata.authentication.type"}
-"""Options that confluent-kafka itself understands, not its library."""
+"""Options that confluent-kafka itself understands, and not librdkafka."""
 
 MAJOR_VERSION = 2
-"""Of librdkafka, whose functions and structures the compiled part was written for."""
+"""The major version of librdkafka for whose functions and structures the compiled part was written."""
 
 _lock = Lock()
-_found: tuple[ModuleType | None, str] | None = None  # the compiled part, or why there is none
+_found: tuple[ModuleType | None, str] | None = None  # the compiled part, or the reason why it is missing
 _proven: set[Use] = set()
-_refused: dict[Use, str] = {}  # why the plain client does it in this process, whatever a connection says
-_told: set[str] = set()  # reasons that were logged
+_refused: dict[Use, str] = {}  # reasons for the plain client in the whole process, whatever the settings are
+_logged: set[str] = set()
 
 
 class CompiledPart:
-    """What one connection uses of the compiled part."""
+    """One connection's use of the compiled part."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._is_required = settings.native == "required"
@@ -45,10 +45,10 @@ class CompiledPart:
         self._module = None if self._unfit else _module()
         for use in USES:
             if (reason := self._reason(use)) is not None:
-                self._tell(use, reason)
+                self._log_once(use, reason)
 
     def usable(self, use: Use) -> bool:
-        """Return whether the compiled part does it. Raise ``ConfigError`` if it must, but cannot."""
+        """Return whether the compiled part is used. Raise ``ConfigError`` if it is required but cannot be used."""
         reason = self._reason(use)
         if reason is not None and self._is_required:
             raise _missing(use, reason)
@@ -56,30 +56,30 @@ class CompiledPart:
 
     @property
     def module(self) -> Any:
-        """The compiled part, for a use that is usable."""
+        """The compiled part. Only for a use that ``usable`` allows."""
         return self._module
 
     @property
     def is_required(self) -> bool:
-        """Whether the plain client must not take its place."""
+        """Whether the plain client may not replace it."""
         return self._is_required
 
     def is_proven(self, use: Use) -> bool:
-        """Return whether its first results were as those of the plain client."""
+        """Return whether its first results were equal to those of the plain client."""
         return use in _proven
 
     def prove(self, use: Use) -> None:
-        """Note that its first results were as those of the plain client."""
+        """Note that its first results were equal to those of the plain client."""
         _proven.add(use)
 
     def refuse(self, use: Use, reason: str) -> None:
-        """Leave it to the plain client from now on, in this process."""
+        """Use the plain client from now on, in this whole process."""
         with _lock:
             _refused.setdefault(use, reason)
-        self._tell(use, reason)
+        self._log_once(use, reason)
 
     def notes(self) -> list[str]:
-        """Return sentences that say what reads and what sends."""
+        """Return which part reads and which part sends, as sentences for an operator."""
         reasons = {use: self._reason(use) for use in USES}
         here = f"{NAME} {version(NAME)} over librdkafka {_library()}" if None in reasons.values() else ""
         said = {use: here if why is None else f"confluent-kafka: {why}" for use, why in reasons.items()}
@@ -91,20 +91,20 @@ class CompiledPart:
         if self._unfit:
             return self._unfit
         if self._module is None:
-            return _found[1] if _found else "it was not looked for"
+            return _found[1] if _found else "it was never imported"
         if not hasattr(self._module, NEEDED[use]):
             return f"{NAME} {version(NAME)} does not do that"
         return _refused.get(use)
 
-    def _tell(self, use: Use, reason: str) -> None:
-        """Log once why the plain client does it, unless that was chosen. Raise if it must not."""
+    def _log_once(self, use: Use, reason: str) -> None:
+        """Log once why the plain client is used, unless by choice. Raise if the compiled part is required."""
         if self._is_required:
             raise _missing(use, reason)
         with _lock:
-            is_new = reason not in _told
-            _told.add(reason)
+            is_new = reason not in _logged
+            _logged.add(reason)
         if is_new and reason not in _CHOSEN:
-            logger.warning("confluent-kafka %s, not %s: %s", use, NAME, reason)
+            logger.warning("confluent-kafka %s instead of %s: %s", use, NAME, reason)
 
 
 _OFF = "native is 'off'"
@@ -113,7 +113,7 @@ _CHOSEN = {_OFF, _NOT_INSTALLED}
 
 
 def _unfit(settings: KafkaSettings) -> str:
-    """Return why these settings leave all to the plain client, or nothing."""
+    """Return why these settings need the plain client; empty if they do not."""
     if settings.native == "off":
         return _OFF
     alien = sorted(CLIENT_ONLY & settings.librdkafka.keys())
@@ -130,7 +130,7 @@ def _module() -> ModuleType | None:
 
 
 def _look() -> tuple[ModuleType | None, str]:
-    """Return the compiled part, or why there is none."""
+    """Return the compiled part, or the reason why it is missing."""
     try:
         import mqplug_kafka_native
     except ModuleNotFoundError as error:
@@ -141,9 +141,9 @@ def _look() -> tuple[ModuleType | None, str]:
         return None, f"{NAME} cannot be used: {error}"
     taken, own = mqplug_kafka_native.library_version(), _library()
     if taken != own:
-        return None, f"{NAME} found librdkafka {taken}, and confluent-kafka has {own}"
+        return None, f"{NAME} found librdkafka {taken}, but confluent-kafka has {own}"
     if int(own.partition(".")[0]) != MAJOR_VERSION:
-        return None, f"{NAME} knows librdkafka {MAJOR_VERSION}, and this is {own}"
+        return None, f"{NAME} supports librdkafka {MAJOR_VERSION}, not {own}"
     return mqplug_kafka_native, ""
 
 
@@ -154,5 +154,5 @@ def _library() -> str:
 def _missing(use: Use, reason: str) -> ConfigError:
     return ConfigError(
         f"native is 'required', but confluent-kafka {use}: {reason}",
-        fix=f"Run pip install 'mqplug-kafka[native]' where {NAME} can be built, or say native='auto'",
+        fix=f"Run pip install 'mqplug-kafka[native]' where {NAME} can be built, or set native='auto'",
     )

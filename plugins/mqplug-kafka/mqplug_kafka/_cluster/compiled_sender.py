@@ -1,4 +1,4 @@
-"""Sends through the compiled part, which takes whole runs with all their columns, and gives back one report on each."""
+"""Sends through the compiled part, which takes whole runs with all their columns, and returns one report for each."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class CompiledSender:
         )
 
     def send_run(self, run: Run, reports: RunReports, future_max: float) -> bool:
-        """As ``Sender.send_run``: one by one if a record could not be stored as it is.
+        """As ``Sender.send_run``. Refuse the run if a record cannot be stored unchanged.
 
-        Then its header has NUL in its name, or its timestamp is 0 or too far in the future.
+        Such a record has a header with NUL in its name, or a timestamp that is 0 or too far in the future.
         """
         columns = _columns(run)
         latest = ANY_TIME if columns[3] is None else int((time.time() + future_max) * 1000)
@@ -52,14 +52,14 @@ class CompiledSender:
         return taken
 
     def poll(self, timeout: float) -> None:
-        """Wait for reports, and pass on those that came."""
+        """Wait for reports, and pass on the arrived ones."""
         try:
             self._sender.poll(timeout, self._reports)
         finally:
             self._pass_on()
 
     def flush(self, timeout: float) -> int:
-        """Wait for all reports, while nothing lingers, and pass them on. Return how many are missing."""
+        """Wait for all reports without lingering, and pass them on. Return how many are missing."""
         try:
             missing: int = self._sender.flush(timeout, self._reports)
         finally:
@@ -76,11 +76,11 @@ class CompiledSender:
     def _next_report(self) -> Report | None:
         try:
             return self._reports.pop(0)
-        except IndexError:  # there is none, or another thread was quicker
+        except IndexError:  # there is none, or another thread was faster
             return None
 
     def purge(self) -> None:
-        """Drop what is on its way. It is reported as dropped."""
+        """Drop the records in flight. They are reported as dropped."""
         self._sender.purge()
 
     def list_topics(self, topic: str, timeout: float) -> None:
@@ -110,7 +110,7 @@ class CompiledSender:
 
 
 def _columns(run: Run) -> Sequence[Any]:
-    """Return values, keys, headers and timestamps, as Arrow arrays if they were sent as such."""
+    """Return values, keys, headers and timestamps, as Arrow arrays if the run has arrays."""
     arrow = run.arrow(COLUMNS)
     if arrow:
         return [arrow.get(name) for name in COLUMNS]

@@ -1,4 +1,4 @@
-"""The connection to a cluster: its identity, admin requests, shared producers, and the topics that are known."""
+"""The connection to a cluster: its identity, admin requests, shared producers, and the known topics."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ T = TypeVar("T")
 
 MAX_LOG_OFFSET = 2**63 - 1
 DESCRIBE_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 0.5  # for a look whether a coordinator answers, after the time is over
+ANSWER_TIMEOUT_S = 0.5  # for a check whether a coordinator answers, after the timeout
 NEW_TOPIC_S = 3.0  # within this time all brokers know of a new topic
 NEW_TOPIC_PAUSE_S = 0.02
 
-ASKED_TOPIC = "__consumer_offsets"  # metadata of one topic are asked for, whether or not it exists: all may be many
-ASK_SLICE_S = 1.0  # after each, a client that was closed meanwhile asks no more
+ASKED_TOPIC = "__consumer_offsets"  # requests for metadata name one topic, existing or not: all may be many
+ASK_SLICE_S = 1.0  # of one request; a closed client makes no further one
 ASK_PAUSE_S = 0.02
 
 
@@ -88,7 +88,7 @@ class KafkaConnection(Connection):
             raise
 
     def _cluster_id(self, timeout: float) -> str:
-        """Return the cluster's id, with the first request."""
+        """Return the cluster's id, from the connection's first request."""
         found = self._identity.ask(timeout)
         try:
             return self.requests.wait("connect", found, timeout, OUTAGE_LIMIT_S)
@@ -97,9 +97,9 @@ class KafkaConnection(Connection):
             raise ConnectError(f"no Kafka broker answered at {servers}: {error.message}", fix=error.fix) from error
 
     def brokers(self, timeout: float) -> ClusterInfo:
-        """Return the brokers that run, by number. With KRaft they name any of theirs as the controller: it is left out.
+        """Return the running brokers, by number. With KRaft they name an arbitrary broker as the controller: omit it.
 
-        See ``ClusterIdentity`` for why this reads the metadata.
+        See ``ClusterIdentity`` for the reason why this reads the metadata.
         """
         asked = self.worker.run(lambda: self.admin.list_topics(ASKED_TOPIC, timeout=max(0.01, timeout)))
         found = self.requests.wait("describe cluster", asked, timeout)
@@ -114,41 +114,41 @@ class KafkaConnection(Connection):
         return self.requests.admin
 
     def after(self, message_id: MessageId) -> Position:
-        """Return the position behind a message: its offset plus 1, at or behind which the next message lies."""
+        """Return the position after a message: its offset plus 1. The next message lies there or later."""
         return Position(message_id.log, (message_id.coordinates[0] + 1,))
 
     def is_possible(self, coordinates: Numbers) -> bool:
-        """Return whether this is one offset of 64 bits that another offset can follow."""
+        """Return whether this is a single offset of 64 bits that another offset can follow."""
         return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_LOG_OFFSET
 
     def owns(self, log: Log) -> bool:
-        """Return whether a log is one of this cluster."""
+        """Return whether a log belongs to this cluster."""
         return (log.backend, log.cluster) == ("kafka", self.cluster)
 
     def advance(self, position: Position, count: int) -> Position:
-        """Return the position this many offsets further along. No more messages than offsets lie between."""
+        """Return the position ``count`` offsets later. At most as many messages lie between."""
         return Position(position.log, (min(position.coordinates[0] + count, MAX_LOG_OFFSET - 1),))
 
     def distance(self, start: Position, until: Position) -> int:
-        """Return the number of offsets between two positions, some of which may be no messages."""
+        """Return the number of offsets between two positions. Some may have no message."""
         return until.coordinates[0] - start.coordinates[0]
 
     def health(self, timeout: float) -> None:
-        """Return if the cluster answers, else raise why not."""
+        """Check that the cluster answers. Raise the reason if it does not."""
         deadline = Deadline(timeout)
         self.requests.ask("health", self._identity.ask, timeout)
         if not self._missing_ids.looked:
-            with suppress(Error):  # the cluster answers, which was the question
+            with suppress(Error):  # the cluster answers, so it is healthy
                 self._look_at_any_topic(deadline)
 
     def _look_at_any_topic(self, deadline: Deadline) -> None:
-        """Describe some topic, so that it is known, and told once, if the broker reports no topic ids."""
+        """Describe any topic, so that a broker without topic ids is detected and reported once."""
         listed = self.worker.run(lambda: self.admin.list_topics(timeout=max(deadline.remaining(), 0.01)))
         topics = self.requests.wait("list topics", listed, deadline.remaining()).topics
         self.describe(sorted(topics)[:1], deadline.remaining())
 
     def notes(self) -> list[str]:
-        """Return what reads and sends: the compiled part or the plain client."""
+        """Return whether the compiled part or the plain client reads and sends."""
         return self.compiled.notes()
 
     def unwrap(self, kind: type[Any]) -> Any | None:
@@ -158,7 +158,7 @@ class KafkaConnection(Connection):
         return self.shared_producers.unwrapped() if issubclass(Producer, kind) else None
 
     def close(self, timeout: float) -> None:
-        """End what belongs to the connection. The admin client ends when it is released."""
+        """End the connection's threads and clients. The admin client ends when it is released."""
         self.worker.stop()
         self._identity.end()
         self.group_offsets.close()
@@ -168,22 +168,22 @@ class KafkaConnection(Connection):
         self, what: str, group: str, partitions: Sequence[TopicPartition], timeout: float, *, settled: bool = True
     ) -> list[TopicPartition]:
         """Return a group's stored offsets. See ``GroupOffsets.ask`` for ``settled``."""
-        # In a second after the time, it is found out why there is no answer.
+        # A second after the timeout serves to find out why there is no answer.
         asked = self.group_offsets.ask(group, partitions, timeout + 2 * ANSWER_TIMEOUT_S, settled=settled)
         try:
             return self.requests.wait(what, asked, timeout)
         except (Timeout, ConnectError) as error:
             if not settled or not self._answers(group, partitions):
                 raise
-            with suppress(Timeout, ConnectError):  # it may have come back just now
+            with suppress(Timeout, ConnectError):  # the coordinator may just have come back
                 return self.requests.wait(what, asked, ANSWER_TIMEOUT_S / 2)
             raise Timeout(
-                f"{what}: a transaction is storing positions of the group {group!r}, and has not ended in time",
+                f"{what}: a transaction that stores positions of the group {group!r} did not end in time",
                 fix="Begin the next transaction of its name, which ends it, or find it with kafka-transactions.sh",
             ) from error
 
     def _answers(self, group: str, partitions: Sequence[TopicPartition]) -> bool:
-        """Return whether the group's coordinator answers, if not with what transactions are storing."""
+        """Return whether the group's coordinator answers a request that does not wait for transactions."""
         asked = self.group_offsets.ask(group, partitions, ANSWER_TIMEOUT_S, settled=False)
         try:
             self.requests.wait(f"group {group!r}", asked, ANSWER_TIMEOUT_S)
@@ -194,14 +194,14 @@ class KafkaConnection(Connection):
     # topics ------------------------------------------------------------------------------------------------
 
     def describe(self, names: Iterable[str], timeout: float) -> dict[str, TopicInfo]:
-        """Return these topics as the cluster describes them now. Raise ``TopicNotFound`` if one is missing."""
+        """Return the cluster's present descriptions of these topics. Raise ``TopicNotFound`` if one is missing."""
         wanted = sorted(set(names))
         if not wanted:
             return {}
         return self.while_new(wanted, timeout, lambda left: self._describe(wanted, left))
 
     def while_new(self, topics: Iterable[str], timeout: float, ask: Callable[[float], T]) -> T:
-        """Ask about topics, and again while one is missing that this client just created: some brokers learn late."""
+        """Ask about topics. Repeat it while one is missing that this client just created: some brokers learn late."""
         deadline, topics = Deadline(timeout), list(topics)
         while True:
             try:
@@ -224,7 +224,7 @@ class KafkaConnection(Connection):
         return self.admin.describe_topics(TopicCollection([topic]), request_timeout=DESCRIBE_TIMEOUT_S)[topic]
 
     def remember(self, topic: TopicDescription) -> TopicInfo:
-        """Remember and return a topic as it was described."""
+        """Remember a described topic, and return it."""
         self._missing_ids.look(topic)
         its_id = incarnation(topic)
         logs = [self.log(topic.name, each.id, its_id) for each in topic.partitions]
@@ -232,7 +232,7 @@ class KafkaConnection(Connection):
         return info
 
     def check(self, logs: Iterable[Log], timeout: float) -> None:
-        """Raise ``TopicNotFound`` unless each log still exists, and not another one of the same name."""
+        """Raise ``TopicNotFound`` unless each log still exists. A recreated topic of the same name does not count."""
         logs = list(logs)
         found = self.describe({log.topic for log in logs}, timeout)
         same = {log for topic in found.values() for log in topic.logs}
@@ -241,7 +241,7 @@ class KafkaConnection(Connection):
                 raise TopicNotFound(f"the topic {log.topic!r} was deleted and created again", topic=log.topic)
 
     def known(self, topic: str) -> TopicInfo | None:
-        """Return a topic as it was last described, or None. No I/O."""
+        """Return the last description of a topic, or None, without I/O."""
         return self._topics.get(topic)
 
     def created(self, topic: str) -> None:
@@ -264,11 +264,11 @@ def _continues(found: Log, log: Log) -> bool:
 
 
 class ClusterIdentity:
-    """Asks for the cluster's id, which any broker tells, on a thread of its own.
+    """Asks any broker for the cluster's id, on its own thread.
 
-    It is asked for by a plain request for metadata. The client's ``describe_cluster`` ends the process if a controller
-    that was just restarted knows of no broker yet: then its answer names no broker and no topic, which librdkafka 2.16
-    does not expect.
+    It sends a plain request for metadata. The client's ``describe_cluster`` ends the process if a controller that was
+    just restarted knows of no broker yet: then its answer names no broker and no topic, which librdkafka 2.16 does not
+    expect.
     """
 
     def __init__(self, admin: Callable[[], AdminClient]) -> None:
@@ -277,7 +277,7 @@ class ClusterIdentity:
         self._ended = Event()
 
     def ask(self, timeout: float) -> Future[str]:
-        """Begin to ask, again and again until a broker answers, for this long at most."""
+        """Begin to ask, repeatedly until a broker answers or the timeout ends."""
         return self._worker.run(lambda: self._ask(Deadline(timeout)))
 
     def _ask(self, deadline: Deadline) -> str:
@@ -291,13 +291,13 @@ class ClusterIdentity:
                 return str(metadata.cluster_id)
 
     def end(self) -> None:
-        """End the thread, with the question under way. Does not wait."""
+        """End the thread and its open request, without waiting."""
         self._ended.set()
         self._worker.stop()
 
 
 class Instances:
-    """Names consumers after the client's ``instance_id``: the first of a group has it, the second ``NAME-2``.
+    """Names consumers after the client's ``instance_id``: the first of a group gets it, the second ``NAME-2``.
 
     A client that opens its consumers in the same order after a restart gives them the same names. Kafka would fence the
     older one of two that share a name.
@@ -321,7 +321,7 @@ class Instances:
             return name
 
     def release(self, group: str, name: str | None) -> None:
-        """Let the next consumer of the group have the name."""
+        """Free the name for the next consumer of the group."""
         if name is not None:
             with self._lock:
                 self._taken.discard((group, name))

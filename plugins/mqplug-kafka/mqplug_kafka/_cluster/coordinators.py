@@ -1,10 +1,10 @@
-"""Requests to the coordinators of groups: to change, delete or describe a group, and for its stored offsets.
+"""Requests to the coordinators of groups: to change, delete or describe a group, and to read its stored offsets.
 
 A request that times out inside librdkafka while its coordinator is down is resumed when the coordinator comes back. Its
-state is gone by then, and the process is aborted (librdkafka issue 4605). So no request times out inside librdkafka:
-the caller stops waiting, and the client is ended. A request that was not sent by then is never sent.
+state is gone by then, and the process aborts (librdkafka issue 4605). So no request times out inside librdkafka: the
+caller stops waiting, and the client is ended. A request that was not sent by then is never sent.
 
-Stored offsets are asked for by consumers that have the group's id and never join it. Do not use the admin client's
+Stored offsets are read by consumers that have the group's id and never join it. Do not use the admin client's
 ``list_consumer_group_offsets``: when a broker answers NOT_COORDINATOR, as it does for a moment after a restart,
 librdkafka follows a null pointer and the process crashes (librdkafka issue 5040).
 """
@@ -48,11 +48,11 @@ _RETRIED_CODES = TRANSIENT_CODES | {
 }
 
 Key = tuple[str, bool]
-"""A group, and whether its consumer waits for transactions."""
+"""A group, and whether its consumer waits for open transactions."""
 
 
 class Coordinators:
-    """Admin clients for such requests. A client is used again only if all of its requests were answered."""
+    """Admin clients for these requests. A client is reused only if all of its requests were answered."""
 
     def __init__(self, options: Mapping[str, Any], credentials: Credentials) -> None:
         self._options = options
@@ -74,9 +74,9 @@ class Coordinators:
             requests.ask(what, lambda _: ask(requests.admin, CLIENT_TIMEOUT_S), min(timeout, MAX_WAIT_S), check)
 
     def describe(self, groups: Sequence[str], timeout: float) -> dict[str, ConsumerGroupDescription]:
-        """Return these groups as their coordinators describe them. A group that does not exist is described as dead.
+        """Return the coordinators' descriptions of these groups. A group that does not exist is described as dead.
 
-        Groups whose coordinator moves, or still loads, are asked about again.
+        The request for a group is repeated while its coordinator moves or still loads.
         """
         if not groups:
             return {}
@@ -103,7 +103,7 @@ class Coordinators:
                 requests.end()
 
     def _take(self) -> AdminRequests:
-        """Return a client that never lost all brokers, for one that did may never answer again."""
+        """Return a client that never lost all brokers, because one that did may never answer again."""
         while True:
             try:
                 requests = self._idle.pop()
@@ -121,7 +121,7 @@ def _describe(requests: AdminRequests, groups: Sequence[str]) -> dict[str, Futur
 def _described(
     requests: AdminRequests, group: str, asked: Future[ConsumerGroupDescription], deadline: Deadline
 ) -> ConsumerGroupDescription:
-    """Return the answer about one group, of several that were asked about at once."""
+    """Return the description of one group out of a request for several."""
     what = f"group {group!r}"
     try:
         return requests.wait(what, asked, deadline.remaining())
@@ -132,7 +132,7 @@ def _described(
 
 
 class GroupOffsets:
-    """Consumers that ask for stored offsets, each request on a thread of its own.
+    """Consumers that read stored offsets, each request on its own thread.
 
     The first request about a group costs a connection to its coordinator, about 60 ms; later ones a round trip.
     """
@@ -149,10 +149,10 @@ class GroupOffsets:
     def ask(
         self, group: str, partitions: Sequence[TopicPartition], timeout: float, *, settled: bool = True
     ) -> Future[list[TopicPartition]]:
-        """Begin to ask for a group's stored offsets. An offset below 0 means that none is stored.
+        """Begin to read a group's stored offsets. An offset below 0 means that none is stored.
 
-        An answer that is ``settled`` comes when no transaction is storing one of these offsets. Without that it has the
-        offsets from before.
+        A ``settled`` answer waits until no open transaction stores one of these offsets. Otherwise the answer has the
+        offsets from before such a transaction.
         """
         future: Future[list[TopicPartition]] = Future()
 
@@ -178,7 +178,7 @@ class GroupOffsets:
         with self._lock:
             idle = self._idle.pop(key, None)
         if idle is not None:
-            with suppress(KafkaException):  # its connection may be outdated: ask a new one
+            with suppress(KafkaException):  # its connection may be stale: ask a new consumer
                 return self._attempt(key, idle, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
         group, settled = key
         isolation = "read_committed" if settled else "read_uncommitted"
@@ -199,7 +199,7 @@ class GroupOffsets:
     def _attempt(
         self, key: Key, consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline
     ) -> list[TopicPartition]:
-        """Ask one consumer until it answers. Keep it for the next request if it does, else close it."""
+        """Ask one consumer until it answers. If it does, keep it for the next request, otherwise close it."""
         answered = False
         try:
             found = _insist(consumer, partitions, deadline)
@@ -220,7 +220,7 @@ class GroupOffsets:
 
 
 def _insist(consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
-    """Ask until there is an answer or the time is up: a coordinator may be moving, or still loading."""
+    """Ask until an answer or the deadline: a coordinator may be moving, or still loading."""
     while True:
         try:
             return _committed(consumer, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
@@ -231,7 +231,7 @@ def _insist(consumer: Consumer, partitions: Sequence[TopicPartition], deadline: 
 
 
 def _committed(consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
-    """Ask once. If access to the group is refused, the call only times out: the reason arrives as an event."""
+    """Ask once. If access to the group is denied, the call only times out: the reason arrives as an event."""
     wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
     try:
         found = consumer.committed(wanted, timeout=max(MIN_TIMEOUT_S, deadline.remaining()))

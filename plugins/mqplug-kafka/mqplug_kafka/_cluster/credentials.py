@@ -1,7 +1,7 @@
-"""What clients prove themselves with: certificates, which may be renewed, and tokens for OAUTHBEARER.
+"""The credentials of clients: certificates, which may be renewed, and tokens for OAUTHBEARER.
 
-Tokens come from a provider, a function that another distribution offers under a name. Settings name the provider and do
-not hold it, so they reach other processes as they are.
+Tokens come from a provider, a function that another distribution offers under a name. Settings hold only the name, so
+they reach other processes unchanged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Provider = Callable[[KafkaSettings], Token]
 
 
 class TokenSource:
-    """The tokens of a provider for all clients of a connection, which share one until it gets old."""
+    """The tokens of a provider for all clients of a connection. They share each token for 75 % of its life."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._name = settings.token_provider or ""
@@ -47,7 +47,7 @@ class TokenSource:
         self._renew_at = 0.0
 
     def token(self) -> Token:
-        """Return a token that is valid for a while. Raise ``AuthError`` if the provider has none."""
+        """Return a token that is not about to expire. Raise ``AuthError`` if the provider has none."""
         with self._lock:
             if self._token is None or time.time() >= self._renew_at:
                 self._token = self._fetch()
@@ -56,30 +56,30 @@ class TokenSource:
             return self._token
 
     def __call__(self, _: str) -> tuple[str, float, str, dict[str, str]]:
-        """Return a token as confluent-kafka wants it. Serves as ``oauth_cb``, on a thread of the client."""
+        """Return a token in confluent-kafka's form. Used as ``oauth_cb``, on a thread of the client."""
         value, expires_at, principal, extensions = self.token()
         return value, float(expires_at), principal, dict(extensions)
 
     def _fetch(self) -> Token:
-        fix = "Check its settings, and what it needs in its environment"
+        fix = "Check its settings and its environment"
         try:
             token = Token(*self._provider(self._settings))
         except Exception as error:
             raise AuthError(f"the token provider {self._name!r} failed: {_said(error)}", fix=fix) from error
         value, expires_at = _parts(token)
         if not isinstance(value, str) or not value or not isinstance(expires_at, int | float):
-            raise AuthError(f"the token provider {self._name!r} returned no token with the time of its end", fix=fix)
+            raise AuthError(f"the token provider {self._name!r} must return (token, expires_at)", fix=fix)
         if token.expires_at <= time.time():
             raise AuthError(
                 f"the token provider {self._name!r} returned a token that expired "
                 f"{time.time() - token.expires_at:.0f} s ago",
-                fix="Return the time of its end in seconds since 1970, and check the clocks",
+                fix="Return its expiry time in seconds since 1970, and check the clocks",
             )
         return token
 
 
 def _parts(token: Token) -> tuple[Any, Any]:
-    """Return a token's text and end, whose types nothing has checked yet."""
+    """Return a token's text and expiry time, with unchecked types."""
     return token.value, token.expires_at
 
 
@@ -88,13 +88,13 @@ def _said(error: Exception) -> str:
 
 
 def find_provider(name: str) -> Provider:
-    """Return the provider of this name, among those that installed distributions offer."""
+    """Return the provider of this name from the installed distributions."""
     found = entry_points(group=ENTRY_POINTS)
     if name not in found.names:
         known = ", ".join(sorted(found.names)) or "none"
         raise ConfigError(
             f"token_provider: no installed distribution offers {name!r}",
-            fix=f"Install the one that offers it in the entry points {ENTRY_POINTS}; offered are: {known}",
+            fix=f"Install the distribution with this entry point of {ENTRY_POINTS}; found: {known}",
         )
     try:
         provider: Any = found[name].load()
@@ -107,7 +107,7 @@ def find_provider(name: str) -> Provider:
     return provider  # type: ignore[no-any-return]
 
 
-LOOK_EVERY_S = 1.0  # at the files, for renewed ones
+LOOK_EVERY_S = 1.0  # between two looks for renewed files
 
 Look = tuple[tuple[int, int, int] | None, ...]
 
@@ -138,7 +138,7 @@ class Credentials:
     def prepared(self, options: Mapping[str, Any], on_error: Callable[[KafkaError], None]) -> dict[str, Any]:
         """Return the options for a client that is created now.
 
-        Raise what the client would report late or without a reason: unreadable files, a provider without token.
+        Raise errors that the client would report late or without a reason: unreadable files, a provider without token.
         """
         for name, path in self._files.items():
             _check_readable(name, path)

@@ -1,4 +1,4 @@
-"""Maps the client's errors to mqplug's, with their fixes and the rights that operations need."""
+"""Maps the client's errors to mqplug errors, with their fixes and the rights that operations need."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TRANSIENT_CODES = {
     K.REPLICA_NOT_AVAILABLE,
     K.UNKNOWN_LEADER_EPOCH,
 }
-"""Refusals of a broker that is not ready yet, or is no longer the right one. They are raised when time is over."""
+"""Refusals of a broker that is not ready yet, or no longer the right one. They are raised only after the timeout."""
 
 _KINDS: dict[int, type[Error]] = {
     **dict.fromkeys(TRANSIENT_CODES, Timeout),
@@ -117,20 +117,20 @@ _KINDS: dict[int, type[Error]] = {
 }
 
 _CODE_FIXES: dict[int, str] = {
-    K.INCONSISTENT_GROUP_PROTOCOL: "Set assignor= to the one that all members of the group have",
+    K.INCONSISTENT_GROUP_PROTOCOL: "Choose the assignor= of the group's other members",
     K.FENCED_INSTANCE_ID: "Another member has this instance_id=: give each process a name of its own",
-    K.INVALID_SESSION_TIMEOUT: "Set session_timeout= within what the broker allows, by default 6 to 1800 seconds",
+    K.INVALID_SESSION_TIMEOUT: "Choose a session_timeout= that the broker allows, by default 6 to 1800 seconds",
 }
-"""Fixes that a single code tells more exactly than its kind."""
+"""Fixes of single codes, which are more exact than the fix of their kind."""
 
 _FATAL_FIXES: dict[int, str] = {
     K.GROUP_ID_NOT_FOUND: "The group has classic members, with another assignor than range or roundrobin: close them "
-    "first, or say group_protocol='classic'",
-    K.UNSUPPORTED_VERSION: "Say group_protocol='classic', or let group.coordinator.rebalance.protocols of the brokers "
-    "have consumer",
-    K.UNSUPPORTED_ASSIGNOR: "Say an assignor= that group.consumer.assignors of the brokers has",
+    "first, or set group_protocol='classic'",
+    K.UNSUPPORTED_VERSION: "Set group_protocol='classic', or add consumer to the brokers' "
+    "group.coordinator.rebalance.protocols",
+    K.UNSUPPORTED_ASSIGNOR: "Choose an assignor= that group.consumer.assignors of the brokers lists",
 }
-"""Fixes of what ends a member of the consumer protocol."""
+"""Fixes of errors that end a member of the consumer protocol."""
 
 _FIXES: dict[type[Error], str] = {
     AuthError: "Check username, password and mechanism",
@@ -145,17 +145,17 @@ _FIXES: dict[type[Error], str] = {
 _RIGHTS: dict[int, str] = {
     K.TOPIC_AUTHORIZATION_FAILED: "Describe on the topic, with Read to receive from it and Write to send to it",
     K.GROUP_AUTHORIZATION_FAILED: "Read on the group",
-    K.CLUSTER_AUTHORIZATION_FAILED: "Write on the topic",  # it stands for the right to send idempotently
+    K.CLUSTER_AUTHORIZATION_FAILED: "Write on the topic",  # brokers use it for the right to send idempotently
     K.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
 }
 
 FENCED_CODES = {K._FENCED, K.PRODUCER_FENCED, K.INVALID_PRODUCER_EPOCH}
-"""Codes with which a producer learns that another one took over its transaction name."""
+"""Codes that report that another producer took over the transaction name."""
 
 BATCH_TOO_LARGE_CODES = {K.MSG_SIZE_TOO_LARGE, K.RECORD_LIST_TOO_LARGE}
 INVALID_RECORD_CODES = {K.INVALID_RECORD, K.INVALID_TIMESTAMP, K._INVALID_DIFFERENT_RECORD}
 BATCH_REFUSED_CODES = BATCH_TOO_LARGE_CODES | INVALID_RECORD_CODES
-"""Codes with which a broker refuses a batch as a whole: its records may be stored if they are sent in other batches."""
+"""Codes of a refused whole batch: its records may be stored if they are sent in other batches."""
 
 NOT_STORED_CODES = BATCH_REFUSED_CODES | {
     K.POLICY_VIOLATION,
@@ -168,7 +168,7 @@ NOT_STORED_CODES = BATCH_REFUSED_CODES | {
     K._UNKNOWN_PARTITION,
     K._PURGE_QUEUE,
 }
-"""Codes that prove that a record was not stored: each attempt is refused alike, so no earlier one succeeded."""
+"""Codes that prove that a record was not stored: every attempt gets the same refusal, so no earlier one succeeded."""
 
 _NEEDED_RIGHTS: dict[type[Action], str] = {
     CreateTopic: "Create on the topic, or on the cluster, and Describe on the topic",
@@ -186,12 +186,12 @@ _NEEDED_RIGHTS: dict[type[Action], str] = {
 
 
 def client_error(error: KafkaError | KafkaException) -> KafkaError:
-    """Return the client error, which exceptions only wrap."""
+    """Return the client's error, which an exception wraps."""
     return error.args[0] if isinstance(error, KafkaException) else error
 
 
 def code_of(error: Error) -> int | None:
-    """Return the client's code behind a typed error, or None."""
+    """Return the client's code in the cause of a typed error, or None."""
     cause = error.__cause__
     return client_error(cause).code() if isinstance(cause, KafkaException) else None
 
@@ -199,13 +199,13 @@ def code_of(error: Error) -> int | None:
 def is_transient(error: Error) -> bool:
     """Return whether a broker refused a request because it is not ready yet, or no longer the right one."""
     code = code_of(error)
-    if code == K.INVALID_REPLICATION_FACTOR:  # also while the brokers, which are starting or slow, are no candidates
+    if code == K.INVALID_REPLICATION_FACTOR:  # also while brokers that are starting or slow are not eligible
         return "currently fenced" in error.message
     return code in TRANSIENT_CODES
 
 
 def typed_error(error: KafkaError | KafkaException, what: str, kind: type[Error] | None = None) -> Error:
-    """Return the typed error for the client's; ``kind`` overrides the table."""
+    """Return the typed error for a client's error; ``kind`` overrides the table."""
     inner = client_error(error)
     kind = kind or _KINDS.get(inner.code(), Error)
     fix = needed(_RIGHTS[inner.code()]) if inner.code() in _RIGHTS else _CODE_FIXES.get(inner.code(), _FIXES.get(kind))
@@ -217,7 +217,7 @@ def typed_error(error: KafkaError | KafkaException, what: str, kind: type[Error]
 
 
 def ended(error: KafkaError) -> Error:
-    """Return the error of a member whose client ended for good. Only the text says the cause."""
+    """Return the error of a member whose client ended for good. Only the error's text contains the cause."""
     for code, fix in _FATAL_FIXES.items():
         if KafkaError(code).str() in error.str():
             made = typed_error(error, "receive", ConfigError)
@@ -232,22 +232,22 @@ def not_stored(error: KafkaError | KafkaException) -> Error:
 
 
 def refused_with_batch(error: KafkaError) -> Error:
-    """Return the error of a record that was in a refused batch, and could not be sent again."""
-    made = typed_error(error, "the broker refused the batch that the record was in", Error)
-    made.fix = "Send it again: later records of its partition may be stored, so mqplug does not"
+    """Return the error of a record of a refused batch that could not be sent again."""
+    made = typed_error(error, "the broker refused the record's batch", Error)
+    made.fix = "Send it again: mqplug does not, because later records of its partition may be stored"
     made.retryable = True
     return made
 
 
 def invalid_record(error: KafkaError, sending: Sending, compacted: bool | None) -> Error:
-    """Return the error of a record that the broker finds invalid, with what is likely wrong with it."""
+    """Return the error of a record that the broker finds invalid, with the likely cause."""
     made = typed_error(error, "the broker finds the record invalid")
     if sending.key is None and compacted is not False:
         made.fix = "Give it a key: " + ("the topic is compacted" if compacted else "compacted topics need one")
     elif sending.timestamp is not None:
         made.fix = "Check its timestamp against the topic's message.timestamp.before.max.ms and after.max.ms"
     else:
-        made.fix = "Ask the broker's log why: a validation of the topic or of a broker plugin refuses it"
+        made.fix = "Look up the reason in the broker's log: a validation of the topic or of a broker plugin refuses it"
     return made
 
 
@@ -262,7 +262,7 @@ def maybe_stored(error: KafkaError) -> OutcomeUnknown:
 
 
 def bad_time(milliseconds: int, why: str) -> Unsupported:
-    """Return the error of a record whose timestamp Kafka cannot store as it is."""
+    """Return the error of a record whose timestamp Kafka cannot store unchanged."""
     return Unsupported("timestamps_producer", f"a record with the timestamp {milliseconds} ms cannot be stored: {why}")
 
 
@@ -273,7 +273,7 @@ def needed(rights: str) -> str:
 
 @contextmanager
 def naming_rights(action: Action) -> Iterator[None]:
-    """Make a refusal of this action name the rights that it needs."""
+    """Make an ``AccessDenied`` of this action name the rights that it needs."""
     try:
         yield
     except AccessDenied as error:

@@ -32,4 +32,4 @@ class LogThrottle(logging.Filter):
 logger = logging.getLogger("mqplug.kafka")
 logger.addHandler(logging.NullHandler())
 logger.addFilter(LogThrottle())
-"""The client logs here instead of to stderr."""
+"""The client's logger, instead of stderr."""

@@ -1,8 +1,8 @@
 """Sends through confluent-kafka's producer, and matches its delivery reports to the records of a run.
 
 The client calls back for each record, but does not say for which one. It keeps the order inside a partition,
-and a key has one partition. So the sorted offsets belong to the stored records in the order in which they were sent.
-Reports on failed records usually come in that order, too. If their content says otherwise, it tells which ones failed.
+and a key has one partition. So the sorted offsets belong to the stored records in their send order.
+Reports on failed records usually come in this order, too. Where their content differs, it identifies the failed ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PlainSender(Producer):
         )  # fmt: skip
 
     def send_run(self, run: Run, reports: RunReports, future_max: float) -> bool:
-        """As ``Sender.send_run``: together, values and keys take a third of the time; other fields it does not take."""
+        """As ``Sender.send_run``, for values and keys: a run takes a third of the time. Refuse other fields."""
         if run.headers is not None or run.timestamps is not None:
             return False
         DeliveryReports(run, reports).produce(self)
@@ -43,14 +43,14 @@ class PlainSender(Producer):
 
 
 class DeliveryReports:
-    """Collects the reports on a run, and settles it when all have come."""
+    """Collects the reports on a run, and settles it when all have arrived."""
 
     __slots__ = ("_expected", "_failing", "_outcome", "_records", "_refused", "_reports", "_unsettled")
 
     def __init__(self, records: Run, outcome: RunReports) -> None:
         self._records = records
         self._outcome = outcome
-        self._reports: list[Any] = []  # an offset or, where that does not say enough, the message
+        self._reports: list[Any] = []  # an offset or, where an offset is not enough, the message
         self._failing = False  # whether a report had an error
         self._expected = len(records)  # reports, once it is known which records the client accepted
         self._refused: dict[int, KafkaError] | None = None  # not accepted, by row; None: not known yet
@@ -70,7 +70,7 @@ class DeliveryReports:
         self._settle_if_complete()
 
     def _callback(self) -> Callable[[KafkaError | None, Message], None]:
-        """Return the function that takes the reports. It is called for each record, so it does little."""
+        """Return the function that takes the reports. It runs for each record, so it does little."""
         reports, expected = self._reports, self._expected
         take, known_partition = reports.append, self._records.partition >= 0
 
@@ -96,7 +96,7 @@ class DeliveryReports:
             return
         try:
             self._unsettled.pop()
-        except IndexError:  # another thread was quicker
+        except IndexError:  # another thread was faster
             return
         if self._failing or self._refused:
             self._outcome.settle_each(self._results())
@@ -125,7 +125,7 @@ class DeliveryReports:
 
 
 def _in_order(reports: Sequence[int | Message], contents: Sequence[Content], partition: int) -> list[Result]:
-    """Return the results of the records of one partition. If a failed one is not in its place, find it by content."""
+    """Return the results of the records of one partition. Find a failed one by its content if it is out of order."""
     failed: dict[int, KafkaError | None] = {}
     by_content: dict[Content, list[int]] = {}
     for place, report in enumerate(reports):

@@ -1,8 +1,7 @@
-"""What a shared producer sends through: confluent-kafka's producer, or the compiled part's sender. Both do the same.
+"""The interface through which a shared producer sends: to confluent-kafka's producer or the compiled part's sender.
 
 This is the only seam between the two. ``PlainSender`` and ``CompiledSender`` implement it, and ``new_sender`` of the
-shared producers chooses. What is handed over comes with an outcome, which takes the reports on it in a thread that
-polls.
+shared producers chooses. Each hand-over has an object that takes the reports, in a polling thread.
 """
 
 from __future__ import annotations
@@ -18,48 +17,48 @@ if TYPE_CHECKING:
     from mqplug_kafka_native import Report
 
 Result = tuple[int, int | None, KafkaError | None]
-"""The partition, the offset of a stored record, the error of another. Stored at an unknown offset, it has neither."""
+"""The partition, the offset of a stored record, the error of a failed one. A stored record may have no known offset."""
 
 
 class RecordReports(Protocol):
-    """Takes the report on a record that was handed over alone."""
+    """Takes the report on a record that was handed over by itself."""
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         """Take the report of confluent-kafka's producer."""
 
     def take_report(self, report: Report) -> None:
-        """Take the report of the compiled part, or the code of a failure before all is known."""
+        """Take the report of the compiled part, or an early one that has only the code of a failure."""
 
 
 class RunReports(Protocol):
     """Takes the reports on a run: the compiled part's as one, confluent-kafka's when they are matched to the rows."""
 
     def take_report(self, report: Report) -> None:
-        """Take the report of the compiled part, or the code of a failure before all is known."""
+        """Take the report of the compiled part, or an early one that has only the code of a failure."""
 
     def note_failure(self, code: int) -> None:
-        """Take note that a record failed, while other reports may still come."""
+        """Note that a record failed, while other reports may still come."""
 
     def settle_stored(self, coordinates: Sequence[tuple[int]]) -> None:
         """Settle a run that is stored in its partition, at these offsets."""
 
     def settle_each(self, results: Iterable[tuple[int, Sending, Result]]) -> None:
-        """Settle each record, of which the row is given."""
+        """Settle each record by its own result. The results come with the record's row."""
 
 
 class Sender(Protocol):
-    """What both producers of the client have. A record or a run that is not accepted raises ``KafkaException``."""
+    """The common interface of both senders. A record or a run that is not accepted raises ``KafkaException``."""
 
     @property
     def is_unsound(self) -> bool:
-        """Whether a report contradicted itself. Then another sender should send what comes next."""
+        """Whether a report contradicted itself, so that another sender should send the next records."""
         ...
 
     def send(self, record: Sending, reports: RecordReports) -> None:
-        """Hand over a record that can be stored as it is."""
+        """Hand over a record that can be stored unchanged."""
 
     def send_run(self, run: Run, reports: RunReports, future_max: float) -> bool:
-        """Hand over a run. Return False, with nothing sent, if its records have to go one by one."""
+        """Hand over a run. Return False, with nothing sent, if its records must be sent one by one."""
         ...
 
     def __len__(self) -> int: ...

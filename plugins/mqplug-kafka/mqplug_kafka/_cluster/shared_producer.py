@@ -1,9 +1,9 @@
 """The client's producers, which all producers of one connection share.
 
-A client's producer has threads and connections of its own, so one is better than many. The core bounds the records that
-a producer has on their way, and each record has its partition or gets it by murmur2. Only the size of batches differs:
-for topics that accept only small batches there is one that makes small ones. A flush of one producer hastens the
-records of all. Nothing is purged before the last producer has closed.
+A client's producer has its own threads and connections, so one is better than many. The core bounds the records that a
+producer has in flight, and each record has its partition or gets it by murmur2. Only the batch size differs: topics
+that accept only small batches get a producer with small ones. A flush of one producer hastens the records of all.
+Nothing is purged before the last producer has closed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mqplug_kafka._cluster.plain_sender import PlainSender
 from mqplug_kafka._cluster.sender import Sender
 
 METADATA_TIMEOUT_S = 5.0
-FLUSH_SLICE_S = 0.02  # within this time the client's threads have seen that records shall not linger
+FLUSH_SLICE_S = 0.02  # within this time the client's threads have seen that records must not linger
 
-SLICE_S = 0.005  # how long the reports of one are waited for, while others have records on their way, too
+SLICE_S = 0.005  # how long to wait for the reports of one producer while others have records in flight, too
 
 
 class SharedProducer:
@@ -46,7 +46,7 @@ class SharedProducer:
         self.generation = credentials.generation
         self._on_error = on_error
         self.batch_bytes = int(options["batch.size"])
-        """The client adds no record to a batch that has more than this with it."""
+        """The client adds no record that would make a batch larger than this."""
         try:
             self._sender: Sender | None = new_sender(part, credentials.prepared(options, on_error))
         except KafkaException as error:
@@ -58,40 +58,40 @@ class SharedProducer:
 
     @property
     def outdated(self) -> bool:
-        """Whether another one should send what comes next: certificates were renewed, or this one is unsound."""
+        """Whether another one should send the next records: certificates were renewed, or this one is unsound."""
         return self._credentials.generation != self.generation or self.is_unsound
 
     @property
     def is_unsound(self) -> bool:
-        """Whether its reports made no sense."""
+        """Whether its reports contradicted each other."""
         return self._sender is not None and self._sender.is_unsound
 
     @property
     def busy(self) -> bool:
-        """Whether it has records on their way, or reports on them."""
+        """Whether it has records in flight, or reports on them."""
         return self._sender is not None and len(self._sender) > 0
 
     @property
     def sender(self) -> Sender:
         """The client's producer. Raises ``Closed`` after its last user has released it."""
         if self._sender is None:
-            raise Closed("the native producer was closed")
+            raise Closed("the client's producer was closed")
         return self._sender
 
     def learn(self, topic: str, partition: int, count: int) -> None:
-        """Make the client learn of added partitions. By itself it asks every five minutes."""
+        """Make the client learn of added partitions. By default it asks every five minutes."""
         if not self._counts:
             Thread(
                 target=_request_producer_id, args=(self.sender, topic), name="mqplug-kafka-producer-id", daemon=True
             ).start()
         known = self._counts.setdefault(topic, count)
         if count > known or partition >= known:
-            with suppress(KafkaException):  # then the client refuses the record
+            with suppress(KafkaException):  # the client then refuses the record
                 self.sender.list_topics(topic, METADATA_TIMEOUT_S)
             self._counts[topic] = count
 
     def pump(self, timeout: float) -> None:
-        """Serve delivery reports. One thread does it for all; the others sleep until it has served some."""
+        """Serve delivery reports. One thread does so for all; the others sleep until it has served some."""
         sender = self._sender
         if sender is None or not len(sender):
             return
@@ -111,12 +111,12 @@ class SharedProducer:
     def _sleep(self, timeout: float) -> None:
         woken = Event()
         self._sleepers.add(woken)
-        if self._serving.locked():  # else it is our turn
+        if self._serving.locked():  # otherwise it is our turn
             woken.wait(timeout)
         self._sleepers.discard(woken)
 
     def hasten(self, timeout: float) -> None:
-        """Make the client send the records that linger there."""
+        """Make the client send its lingering records."""
         sender = self._sender
         if sender is not None and len(sender):
             sender.flush(min(timeout, FLUSH_SLICE_S))
@@ -131,24 +131,23 @@ class SharedProducer:
 
 
 def _request_producer_id(sender: Sender, topic: str) -> None:
-    """Save the first records half a second.
+    """Save the first records half a second of waiting for a producer id.
 
-    They wait for a producer id. The client asks for one when it starts, before any broker is connected, then
-    every half a second, and whenever it receives metadata. The bootstrap connection ends with its first metadata, so
-    metadata are requested twice.
+    The client asks for an id when it starts, before any broker is connected, then every half a second, and whenever it
+    receives metadata. The bootstrap connection ends with its first metadata, so metadata are requested twice.
     """
-    with suppress(KafkaException):  # no broker answers, so records have to wait anyway
+    with suppress(KafkaException):  # no broker answers, so records must wait anyway
         for _ in range(2):
             sender.list_topics(topic, METADATA_TIMEOUT_S)
 
 
 def new_sender(part: CompiledPart, options: dict[str, Any]) -> Sender:
-    """Return a sender, the compiled part's if that is usable."""
+    """Return a sender: the compiled part's if it is usable, otherwise the plain one."""
     return CompiledSender(part, options) if part.usable("sends") else PlainSender(options)
 
 
 class SharedProducers:
-    """The shared producers of one client, by the size of their batches; a new one after a fatal error."""
+    """The shared producers of one client, by batch size. A fatal error makes a new one."""
 
     def __init__(
         self,
@@ -164,12 +163,12 @@ class SharedProducers:
         self._lock = Lock()
         self._current: dict[int, SharedProducer] = {}
         self._users = 0
-        self._unwrapped: Producer | None = None  # made for those who ask, where the others are compiled
+        self._unwrapped: Producer | None = None  # made on demand if all others are compiled
         self.batch_bytes = int(options["batch.size"])
-        """The largest batches."""
+        """The largest batch size."""
 
     def unwrapped(self) -> Producer | None:
-        """Return confluent-kafka's producer while there are producers: theirs, or one made for it."""
+        """Return confluent-kafka's producer while producers are open: one of theirs, or a separate one."""
         with self._lock:
             if not self._users:
                 return None
@@ -180,7 +179,7 @@ class SharedProducers:
             return plain
 
     def acquire(self, batch_bytes: int | None = None) -> SharedProducer:
-        """Return a shared producer whose batches are not larger than this, for one more user."""
+        """Return a shared producer whose batches are at most this large, for one more user."""
         wanted = min(self.batch_bytes, batch_bytes or self.batch_bytes)
         with self._lock:
             shared = self._current.get(wanted)
@@ -197,18 +196,18 @@ class SharedProducers:
         return SharedProducer(options, self._credentials, partial(self._on_error, batch_bytes), self._part)
 
     def _renewed(self, batch_bytes: int, former: SharedProducer) -> SharedProducer:
-        """Return a new one with the renewed certificates; the former, until they change again, if they are no good."""
+        """Return a new one with the renewed certificates. If they cannot be used, keep the former until they change."""
         try:
             return self._create(batch_bytes)
         except Error as error:
             if former.is_unsound:
                 raise
-            logger.warning("the native producer could not be renewed: %s", error)
+            logger.warning("the client's producer could not be renewed: %s", error)
             former.generation = self._credentials.generation
             return former
 
     def release(self, shared: SharedProducer, timeout: float) -> None:
-        """Release it for one user; the last one closes it."""
+        """Release it for one user. The last release closes it."""
         with self._lock:
             shared.users -= 1
             self._users -= 1
@@ -227,7 +226,7 @@ class SharedProducers:
 
 
 class ProducersBySize:
-    """The shared producers that one producer uses, by the size of their batches; each is acquired when first needed."""
+    """The shared producers that one producer uses, by batch size. Each is acquired at its first use."""
 
     def __init__(self, shared_producers: SharedProducers) -> None:
         self._shared_producers = shared_producers
@@ -238,11 +237,11 @@ class ProducersBySize:
 
     @property
     def largest(self) -> SharedProducer:
-        """The one whose batches are the largest."""
+        """The one with the largest batches."""
         return self.of(None)
 
     def of(self, batch_bytes: int | None) -> SharedProducer:
-        """Return the one whose batches are not larger than this."""
+        """Return the one whose batches are at most this large."""
         most = self._shared_producers.batch_bytes
         wanted = min(most, batch_bytes or most)
         found = self._acquired.get(wanted)
@@ -261,7 +260,7 @@ class ProducersBySize:
         try:
             self._pump(timeout)
         except KafkaException as error:
-            raise typed_error(error, "the brokers refuse all that this client sends") from error
+            raise typed_error(error, "the brokers refuse everything that this client sends") from error
 
     def _pump(self, timeout: float) -> None:
         all_of_them = self._all()
@@ -277,7 +276,7 @@ class ProducersBySize:
         return [*self._acquired.values(), *self._former]
 
     def _release_former(self) -> None:
-        """Release those with outdated certificates that have nothing on the way."""
+        """Release producers with outdated certificates that have nothing in flight."""
         if not self._former:
             return
         with self._lock:
@@ -287,7 +286,7 @@ class ProducersBySize:
             self._shared_producers.release(each, 0)
 
     def flush(self, timeout: float) -> None:
-        """Make the clients send what lingers there."""
+        """Make the clients send their lingering records."""
         for each in self._all():
             each.hasten(timeout)
 

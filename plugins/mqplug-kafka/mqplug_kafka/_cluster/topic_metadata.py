@@ -1,11 +1,11 @@
-"""What brokers say about a topic: its id, which tells it from another one of the same name, and what it accepts.
+"""The brokers' data about a topic: its id, which distinguishes recreated topics of one name, and its limits.
 
 Kafka has topic ids since 2.8; old brokers and some cloud services have none. Without them all topics have the id zero:
-their incarnation is empty, and never taken for another one.
+their incarnation is empty, and never counts as a different one.
 
-A topic accepts batches up to a size, perhaps no records without a key, and no times too far from its own. Its
-configuration is read when it is first sent to, and again when the broker refused something. A client that may not read
-it finds the size by smaller and smaller batches.
+A topic limits the size of batches, may refuse records without a key, and refuses times too far from the broker's. Its
+configuration is read at the first send to it, and again after a refusal. A client that may not read it finds the size
+with smaller and smaller batches.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from confluent_kafka.admin import (
 from mqplug_kafka._cluster.log_throttle import logger
 
 NO_IDS = (
-    "the broker reports no topic ids, so a topic that was deleted and created again cannot be told from the old one: "
-    "old message ids and positions would be taken for the new topic's. Kafka has topic ids since 2.8; before, do not "
-    "reuse the names of deleted topics"
+    "the broker reports no topic ids, so a topic that was deleted and recreated cannot be detected: old message ids "
+    "and positions would be used for the new topic. Kafka has topic ids since 2.8; on older brokers, do not reuse the "
+    "names of deleted topics"
 )
 
 READ_TIMEOUT_S = 5.0
@@ -37,13 +37,13 @@ TIME_BEFORE, TIME_AFTER = "message.timestamp.before.max.ms", "message.timestamp.
 
 
 def incarnation(topic: TopicDescription) -> str:
-    """Return the topic's UUID, as Kafka's own tools write it, or "" if it has none."""
+    """Return the topic's UUID in the form of Kafka's own tools, or "" if it has none."""
     text = str(topic.topic_id).rstrip("=").replace("/", "_").replace("+", "-")
     return text if text.strip("A") else ""  # A is the digit 0
 
 
 def is_other(found: str, known: str) -> bool:
-    """Return whether two incarnations are proven to differ. Brokers may get topic ids while a topic is in use."""
+    """Return whether two incarnations certainly differ. Brokers may get topic ids while a topic is in use."""
     return bool(found and known) and found != known
 
 
@@ -55,7 +55,7 @@ class MissingIds:
         self._warned = False
 
     def look(self, topic: TopicDescription) -> None:
-        """Look at a topic that was described."""
+        """Check a described topic for its id."""
         self.looked = True
         if not self._warned and not incarnation(topic):
             self._warned = True
@@ -64,7 +64,7 @@ class MissingIds:
 
 @attrs.frozen
 class TopicLimits:
-    """The limits of a topic, as far as they are known."""
+    """The known limits of a topic."""
 
     batch_bytes: int | None = None
     guessed: bool = False
@@ -90,11 +90,11 @@ class LimitsOfTopics:
                 self._pending[topic] = self._admin().describe_configs([wanted], request_timeout=READ_TIMEOUT_S)[wanted]
 
     def is_known(self, topic: str) -> bool:
-        """Return whether the limits of a topic have been asked for, and the answer is in."""
+        """Return whether the limits of a topic were requested and the answer is in."""
         return topic in self._known and topic not in self._pending
 
     def await_answer(self, topic: str, timeout: float) -> bool:
-        """Return whether the answer about a topic is in, even if it is that this client may not know."""
+        """Return whether the answer about a topic is in, even if it is a refusal."""
         pending = self._pending.get(topic)
         known = self._known.get(topic, TopicLimits())
         if pending is not None:

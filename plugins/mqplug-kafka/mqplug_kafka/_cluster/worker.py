@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """Runs client calls on a thread of its own, one after the other."""
+    """Runs client calls on its own thread, one after the other."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -29,7 +29,7 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """End the thread after the queued jobs. Does not wait."""
+        """End the thread after the queued jobs, without waiting for it."""
         if self._thread is not None:
             self._jobs.put(None)
 
