@@ -1,1 +1,1 @@
-"""Consumers, in a group and without one."""
+"""Consumers, with and without a group."""

@@ -1,4 +1,4 @@
-"""Arrow arrays over the memory of a run. Imported when first asked for; needs pyarrow."""
+"""Arrow arrays over the memory of a run. Imported on first use; needs pyarrow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HEADERS = pa.list_(_HEADER)
 
 
 def views(run: Run, names: Sequence[str]) -> Mapping[str, pa.Array]:
-    """Return those of the named columns that a run has."""
+    """Return the named columns that a run has, as arrays."""
     memory = _Memory(run)
     rows = len(run)
     arrays: dict[str, pa.Array] = {}
@@ -56,7 +56,7 @@ def views(run: Run, names: Sequence[str]) -> Mapping[str, pa.Array]:
                 arrays[name] = memory.array(
                     pa.binary(), rows, Section.VALUE_BITS, Section.VALUE_ENDS, Section.VALUE_BYTES
                 )
-            case "headers" if memory.has_plain_names:  # other names may be no UTF-8: then the core makes the column
+            case "headers" if memory.has_plain_names:  # else names may not be UTF-8, and the core makes the column
                 arrays[name] = memory.headers(rows)
     return arrays
 

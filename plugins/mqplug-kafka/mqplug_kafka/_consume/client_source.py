@@ -1,7 +1,7 @@
 """Reads through confluent-kafka's consumer: the plain source of readers, and the source of all members of groups.
 
-Partitions are assigned to that consumer one by one, or all at once, as the rebalance protocol demands. Only this module
-reads the fields of its messages that are delivered: a column is made when it is asked for.
+Partitions are assigned to the consumer one by one, or all at once, as the rebalance protocol demands. Only this module
+reads the fields of delivered messages: it makes each column on demand.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ClientRows:
         return len(self._messages)
 
     def next_offset(self) -> int:
-        """Return the offset behind the last of them."""
+        """Return the offset after the last message."""
         return (self._messages[-1].offset() or 0) + 1
 
     def coordinates(self) -> Sequence[Numbers]:
@@ -79,20 +79,20 @@ class ClientRows:
         return [tuple(cast(Headers, each)) if each else () for each in found]
 
     def timestamps(self) -> Sequence[int]:
-        """Return creation or arrival times, as the topic is configured, whatever number the producer gave."""
+        """Return creation or arrival times, depending on the topic's configuration."""
         return list(map(_SECOND, map(Message.timestamp, self._messages)))
 
     def log_times(self) -> Sequence[int]:
-        """Return the timestamps: Kafka keeps one time of each message, and searches by it."""
+        """Return the timestamps: Kafka keeps one time for each message, and searches by it."""
         return self.timestamps()
 
     def attempts(self) -> None:
         """Return None: Kafka does not count deliveries."""
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Return the columns of numbers as arrays: no tuple is made for an offset, and both times are one array.
+        """Return the columns of numbers as arrays: without a tuple for each offset, and with one array for both times.
 
-        The client counts the types of timestamps from 1, and Kafka itself from 0.
+        The client numbers the types of timestamps from 1, Kafka itself from 0.
         """
         import pyarrow as pa
 
@@ -110,7 +110,7 @@ class ClientRows:
 
 
 class IncrementalAssignment:
-    """For cooperative rebalancing, and without a group."""
+    """An assignment for cooperative rebalancing, and for readers without a group."""
 
     restarts_all = False
 
@@ -128,7 +128,7 @@ class IncrementalAssignment:
 
 
 class WholeAssignment:
-    """For eager rebalancing, whose client refuses incremental changes."""
+    """An assignment for eager rebalancing, with which the client refuses incremental changes."""
 
     restarts_all = True
 
@@ -145,7 +145,7 @@ class WholeAssignment:
         if held:
             self._consumer.assign(_places(held))
         else:
-            self._consumer.unassign()  # a revoke waits for this call
+            self._consumer.unassign()  # a revocation waits for this call
 
 
 def _places(offsets: Offsets) -> list[TopicPartition]:
@@ -153,7 +153,7 @@ def _places(offsets: Offsets) -> list[TopicPartition]:
 
 
 class ClientSource:
-    """A client consumer as a source of messages."""
+    """A client's consumer as a source of messages."""
 
     def __init__(self, consumer: Consumer, *, eager: bool = False) -> None:
         self.consumer = consumer
@@ -161,7 +161,7 @@ class ClientSource:
 
     @classmethod
     def opened(cls, connection: KafkaConnection, options: Mapping[str, Any], *, eager: bool = False) -> ClientSource:
-        """Return one over a new client consumer."""
+        """Return a source with a new client's consumer."""
         try:
             consumer = Consumer(connection.credentials.prepared(options, connection.requests.failures))
         except KafkaException as error:
@@ -169,7 +169,7 @@ class ClientSource:
         return cls(consumer, eager=eager)
 
     def fetch(self, most: int, timeout: float, only: Callable[[], Name | None]) -> Fetched:
-        """Wait for one message and take the others that are there: the client call for many waits for all of them."""
+        """Wait for one message, then take the others that have arrived: the client's call for many waits for all."""
         first = self.consumer.poll(timeout)
         if first is None:
             return NOTHING
@@ -177,12 +177,12 @@ class ClientSource:
         return _sorted([first, *rest], only())
 
     def serve(self) -> Fetched:
-        """Serve callbacks. Return a message that arrived meanwhile."""
+        """Serve callbacks. Return a message if one has arrived."""
         message = self.consumer.poll(0)
         return NOTHING if message is None else _sorted([message], None)
 
     def is_verified(self, fetched: Fetched, timeout: float) -> bool:
-        """Return True: other sources are measured by this one."""
+        """Return True: this is the reference source."""
         return True
 
     def pause(self, names: Iterable[Name]) -> None:
@@ -199,9 +199,9 @@ class ClientSource:
 
 
 def _sorted(messages: list[Message], only: Name | None) -> Fetched:
-    """Return messages by partition, and the errors among them apart."""
+    """Return messages by partition, and separately the errors among them."""
     errors = []
-    if any(map(Message.error, messages)):  # an error compares with nothing, not even None, but is true
+    if any(map(Message.error, messages)):  # an error cannot be compared, not even with None, but is true
         errors = [
             PartitionError(name_of(each), each.offset() or 0, error)
             for each in messages

@@ -1,18 +1,18 @@
 """Commits of a member's positions: bounded, and never while the client polls.
 
-In confluent-kafka 2.16 a client call of one thread waits until that of another has returned, such as a poll that runs a
-rebalance callback. The callback waits for the commits under way, and a commit that waited inside the client could store
-an old position late. So commits and polls take turns here, where a wait can be ended.
+In confluent-kafka 2.16 a client call of one thread waits until the call of another thread returns, such as a poll that
+runs a rebalance callback. The callback waits for the running commits, and a commit that waited inside the client could
+store an old position late. So commits and polls take turns here, where a wait can be ended.
 
-The client's synchronous commit waits as long as no coordinator answers, up to a minute, and keeps all polls waiting.
-So commits are asynchronous, and the group is asked in short slices, with polls in between, until it has the positions:
-a coordinator answers requests in order, so its answer also means that it has answered the commit. A worker thread asks,
-so that Ctrl-C ends the wait. Only a callback asks on its own thread, for its poll lets no other thread through.
+The client's synchronous commit waits as long as no coordinator answers, up to a minute, and blocks all polls. So
+commits are asynchronous, and the group is asked in short slices, with polls in between, until it has the positions: a
+coordinator answers requests in order, so its answer also means that it has answered the commit. A worker thread asks,
+so that Ctrl-C ends the wait. Only a callback asks on its own thread, because its poll blocks every other thread.
 
-After a broken connection the client sends a commit again, up to a moment after it has a new one. A later commit
-could overtake it, and the group would go back. So a commit is sent only when no earlier one can still be on its way:
-its outcome was reported to a poll, or the answer to the question came as fast as over a connection that did not break,
-or that answer lies back for a while.
+After a broken connection the client sends a commit again, until shortly after it has a new one. A later commit could
+overtake it, and the group would go back. So a commit is sent only when no earlier one can still be in flight: its
+outcome was reported to a poll, or the answer to the request came as fast as over an unbroken connection, or some time
+has passed since that answer.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from mqplug_kafka._cluster.worker import Worker
 T = TypeVar("T")
 
 COMMIT_RETRY_PAUSE_S = 0.05
-TURN_SLICE_S = 0.02  # between two looks whether the poll under way runs a callback
-COMMIT_RETRY_LIMIT_S = 2.0  # a commit is repeated for this long that only a member's own polls may make valid
-CONFIRM_SLICE_S = 0.1  # the first question after a commit waits this long for its answer, each further one for twice
-CONFIRM_SLICE_MAX_S = 1.0  # polls wait no longer
-CALLBACK_SLICE_MAX_S = 0.2  # Ctrl-C waits no longer
+TURN_SLICE_S = 0.02  # between two checks whether the running poll is in a callback
+COMMIT_RETRY_LIMIT_S = 2.0  # how long to repeat a commit that only the member's own polls may make valid
+CONFIRM_SLICE_S = 0.1  # how long the first request after a commit waits for its answer; each further one doubles it
+CONFIRM_SLICE_MAX_S = 1.0  # at most this long, because polls wait
+CALLBACK_SLICE_MAX_S = 0.2  # at most this long, because Ctrl-C waits
 SETTLE_S = 1.5  # after a coordinator answers again: the client repeats requests within 0.3 s
-FAST_S = 0.05  # an answer within this time, or within some times the usual one, came over an unbroken connection
+FAST_S = 0.05  # an answer within this time, or FAST_FACTOR times the usual one, came over an unbroken connection
 FAST_FACTOR = 3
 
 _RETRIED_CODES = TRANSIENT_CODES | {
@@ -63,30 +63,30 @@ _UNANSWERED_CODES = TRANSIENT_CODES | {
 
 
 class Committer:
-    """Commits for one client consumer, one after the other."""
+    """Commits for one client's consumer, one after the other."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._worker = Worker("mqplug-kafka-commit")
         self._turn = Lock()
-        self._no_commit_waits = Event()  # a poll lets waiting commits go first
+        self._no_commit_waits = Event()  # a poll waits for it, so that waiting commits go first
         self._no_commit_waits.set()
-        self._refusal: Callable[[], Error] | None = None  # raised by other threads' commits while partitions go away
+        self._refusal: Callable[[], Error] | None = None  # raised by other threads' commits during a revocation
         self._in_callback = False
-        self._poller: int | None = None  # the thread that has the turn for a poll now
-        self._settled_at = 0.0  # from when on no earlier commit can be on its way
-        self._unreported = 0  # commits whose outcome no poll has learnt
-        self._usual_s = 0.0  # how long the answer to a question takes
-        self._error: KafkaError | None = None  # why the group refused a commit, which only a poll learns
+        self._poller: int | None = None  # the thread that now has the turn for a poll
+        self._settled_at = 0.0  # from this time on, no earlier commit can be in flight
+        self._unreported = 0  # commits whose outcome was not yet reported to a poll
+        self._usual_s = 0.0  # how long an answer takes
+        self._error: KafkaError | None = None  # why the group refused a commit, as reported to a poll
 
     def move_to(self, consumer: Consumer) -> None:
-        """Commit through another client consumer. The caller has the turn."""
+        """Commit through another client's consumer. The caller has the turn."""
         self._consumer = consumer
         self._settled_at = 0.0
         self._unreported = 0
 
     def note_answer(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        """Note the answer to a commit. Serves as ``on_commit``."""
+        """Note the answer to a commit. Used as ``on_commit``."""
         self._unreported = max(0, self._unreported - 1)
         if not self._unreported:
             self._settled_at = 0.0
@@ -94,7 +94,7 @@ class Committer:
 
     @contextmanager
     def polling(self, timeout: float) -> Iterator[bool]:
-        """Take the turn for a poll. Yields False if a commit did not end in time."""
+        """Take the turn for a poll. Yield False if a commit did not end in time."""
         end = time.monotonic() + timeout
         self._no_commit_waits.wait(timeout)
         mine = self._turn.acquire(timeout=max(0.0, end - time.monotonic()))
@@ -133,8 +133,8 @@ class Committer:
     def between_polls(self, call: Callable[[], T]) -> T:
         """Make a short client call. Raise ``NotAssigned`` while a rebalance callback runs.
 
-        In confluent-kafka 2.16 such a call keeps the interpreter's lock, and waits for the end of the callback: the
-        process would stand still for ever.
+        In confluent-kafka 2.16 such a call holds the interpreter's lock and waits for the end of the callback: the
+        process would hang forever.
         """
         self._no_commit_waits.clear()
         try:
@@ -149,11 +149,11 @@ class Committer:
             self._no_commit_waits.set()
 
     def stop(self) -> None:
-        """End the thread after the commits under way."""
+        """End the thread after the running commits."""
         self._worker.stop()
 
     def _repeat(self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float) -> None:
-        """Attempt the commit until it succeeds, or its refusals have lasted for too long."""
+        """Attempt the commit until it succeeds, or until refusals have lasted for too long."""
         self._error = None
         retries: Deadline | None = None
         while (refusal := self._attempt(offsets, deadline, slice_max_s)) is not None:
@@ -167,13 +167,13 @@ class Committer:
         return None if self._error is None else _refusal(KafkaException(self._error))
 
     def _passes(self, refusal: Error) -> bool:
-        """Return whether a refusal passes by itself. A rebalance does not while its callback commits."""
+        """Return whether a refusal is only temporary. A rebalance cannot end while its callback commits."""
         code = code_of(refusal)
         return code in TRANSIENT_CODES or (code == KafkaError.REBALANCE_IN_PROGRESS and self._poller != get_ident())
 
     @contextmanager
     def _committing(self, deadline: Deadline) -> Iterator[None]:
-        """Take the turn for a commit. A callback has it already, inside the poll of this thread."""
+        """Take the turn for a commit. A callback already has it, inside the poll of this thread."""
         if self._poller == get_ident():
             yield
             return
@@ -192,9 +192,9 @@ class Committer:
             self._no_commit_waits.set()
 
     def _attempt(self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float) -> Error | None:
-        """Commit once, and wait until the group has these positions. Return a refusal that may pass, raise any other.
+        """Commit once, and wait until the group has these positions. Return a temporary refusal, raise any other.
 
-        While an earlier commit may be on its way, send nothing.
+        While an earlier commit may be in flight, send nothing.
         """
         sent, slice_s = False, CONFIRM_SLICE_S
         while True:
@@ -219,7 +219,7 @@ class Committer:
             time.sleep(COMMIT_RETRY_PAUSE_S)
 
     def _stored_and_fast(self, offsets: list[TopicPartition], timeout: float) -> tuple[bool | None, bool]:
-        """Return whether the group has these positions, None without an answer; and whether it answered fast."""
+        """Return whether the group has these positions, or None without an answer, and whether the answer was fast."""
         began = time.monotonic()
         stored = self._stored(offsets, timeout)
         took = time.monotonic() - began
@@ -249,14 +249,14 @@ def _committed(consumer: Consumer, partitions: list[TopicPartition], timeout: fl
 
 
 def revoking() -> Error:
-    """Return the error of a commit while partitions are handed over: the callback stores the acked positions."""
+    """Return the error of a commit during a hand-over. The callback stores the acked positions."""
     return Timeout("partitions are being handed over: this commit stored nothing", fix="Commit again")
 
 
 def excluded() -> Error:
     """Return the error of a commit after the partitions were lost: other members may have them."""
     return NotAssigned(
-        "the group went on without this member: this commit stored nothing",
+        "the group has continued without this member: this commit stored nothing",
         fix="Receive again: messages without a stored ack are delivered again",
     )
 
@@ -270,7 +270,7 @@ def _unconfirmed(offsets: list[TopicPartition], timeout: float | None) -> Error:
 
 
 def _refusal(error: KafkaException) -> Error:
-    """Return the refusal of a commit that may pass. Raise any other."""
+    """Return the temporary refusal of a commit. Raise any other."""
     refusal = typed_error(error, "commit")
     if client_error(error).code() in _RETRIED_CODES:
         return refusal

@@ -1,7 +1,7 @@
 """Reads through the compiled part, without a Python object for each message.
 
-The first messages that it reads in a process are compared with those that the plain client reads, and are delivered
-only when both have read the same. That takes as many polls as it takes, so that none lasts longer than it may.
+The first messages that it reads in a process are compared with the plain client's, and are delivered only if both have
+read the same. The comparison may take several polls, so that each stays within its timeout.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from mqplug_kafka_native import Reader, Run
 
 
-FIRST_MESSAGES = 100  # at most, where they are compared with those of the plain client before they are delivered
+FIRST_MESSAGES = 100  # at most, until they are compared with the plain client's
 
-ANSWER_S = 2.0  # until the plain client must have read them
+ANSWER_S = 2.0  # within this time the plain client must have read them
 COLUMNS = ("coordinates", "keys", "values", "headers", "timestamps", "log_times")
 
 
 class CompiledSource:
-    """The compiled part's reader as a source of messages. Until a process has checked it once, it has a check."""
+    """The compiled part's reader as a source of messages. It has a check until one has succeeded in this process."""
 
     def __init__(self, reader: Reader, check: FirstMessagesCheck | None) -> None:
         self._reader = reader
@@ -40,11 +40,11 @@ class CompiledSource:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether another source should take its place, because the check failed or found no answer."""
+        """Whether another source should replace it, because the check failed or got no answer."""
         return self._check is not None and self._check.has_failed
 
     def fetch(self, most: int, timeout: float, only: Callable[[], Name | None]) -> Fetched:
-        """Wait for one message and take the others that are there."""
+        """Wait for one message, and take the others that have arrived."""
         runs, errors = self._reader.poll(most if self._check is None else min(most, FIRST_MESSAGES), timeout)
         return Fetched(
             [((topic, partition), CompiledRows(run)) for topic, partition, run in runs],
@@ -52,7 +52,7 @@ class CompiledSource:
         )
 
     def is_verified(self, fetched: Fetched, timeout: float) -> bool:
-        """Return whether these are what the plain client reads. Always true once that was shown."""
+        """Return whether the plain client reads the same. Always true after the first success."""
         if self._check is None or not fetched.runs:
             return True
         if not self._check.confirms(fetched, timeout):
@@ -96,7 +96,7 @@ class CompiledAssignment:
 
 
 class CompiledRows:
-    """A run of the compiled part. Lists are made when they are asked for; Arrow arrays are views of its memory."""
+    """A run of the compiled part. Lists are made on demand; Arrow arrays are views of its memory."""
 
     __slots__ = ("_run",)
 
@@ -107,7 +107,7 @@ class CompiledRows:
         return len(self._run)
 
     def next_offset(self) -> int:
-        """Return the offset behind the last of them."""
+        """Return the offset after the last message."""
         return self._run.next_offset()
 
     def coordinates(self) -> Sequence[Numbers]:
@@ -130,11 +130,11 @@ class CompiledRows:
         return self._run.headers()
 
     def timestamps(self) -> Sequence[int]:
-        """Return creation or arrival times, as the topic is configured, whatever number the producer gave."""
+        """Return creation or arrival times, depending on the topic's configuration."""
         return self._run.times()
 
     def log_times(self) -> Sequence[int]:
-        """Return the timestamps: Kafka keeps one time of each message, and searches by it."""
+        """Return the timestamps: Kafka keeps one time for each message, and searches by it."""
         return self._run.times()
 
     def attempts(self) -> None:
@@ -148,7 +148,7 @@ class CompiledRows:
 
 
 class FirstMessagesCheck:
-    """Reads what was fetched once more, by another client."""
+    """Reads the fetched messages again with another client, and compares."""
 
     def __init__(self, create: Callable[[], ClientSource], part: CompiledPart) -> None:
         self._create = create
@@ -158,12 +158,12 @@ class FirstMessagesCheck:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the plain client reads something else, or did not answer in time."""
+        """Whether the plain client reads something different, or did not answer in time."""
         return self._is_late or not self._part.usable("reads")
 
     def confirms(self, fetched: Fetched, timeout: float) -> bool:
-        """Return whether the plain client reads the same, as far as that is known within the timeout."""
-        if self._part.is_proven("reads"):  # by another reader
+        """Return whether the plain client is known to read the same, within the timeout."""
+        if self._part.is_proven("reads"):  # by another reader's check
             self.end()
             return True
         if self._reading is None or not self._reading.covers(fetched):
@@ -175,7 +175,7 @@ class FirstMessagesCheck:
         difference = self._reading.difference(fetched)
         self.end()
         if difference is not None:
-            self._part.refuse("reads", f"it read something else than confluent-kafka: {difference}")
+            self._part.refuse("reads", f"it did not read the same as confluent-kafka: {difference}")
             return False
         self._part.prove("reads")
         return True
@@ -207,11 +207,11 @@ class _SecondReading:
         return time.monotonic() > self._end
 
     def covers(self, fetched: Fetched) -> bool:
-        """Return whether it is about these, and perhaps more."""
+        """Return whether it includes all of these messages."""
         return all(self._until.get(name, 0) >= rows.next_offset() for name, rows in fetched.runs)
 
     def is_done(self, timeout: float) -> bool:
-        """Read on. Return whether it has all."""
+        """Continue to read. Return whether it has all messages."""
         end = time.monotonic() + timeout
         while self._left:
             for name, rows in self.source.fetch(1000, max(0.0, end - time.monotonic()), lambda: None).runs:
@@ -223,7 +223,7 @@ class _SecondReading:
         return not self._left
 
     def difference(self, fetched: Fetched) -> str | None:
-        """Return what differs, or None."""
+        """Return the name of a column that differs, or None."""
         for name in fetched.names:
             ours = [rows for at, rows in fetched.runs if at == name]
             if ours and (found := _difference(name, ours, self._found[name])) is not None:
@@ -232,7 +232,7 @@ class _SecondReading:
 
 
 def _difference(name: Name, ours: list[Rows], theirs: list[Rows]) -> str | None:
-    """Return the first column that differs, up to the end of ours."""
+    """Return the first column that differs within our messages, or None."""
     count = sum(map(len, ours))
     for column in COLUMNS:
         left = [cell for rows in ours for cell in getattr(rows, column)()]

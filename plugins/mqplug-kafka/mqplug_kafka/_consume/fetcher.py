@@ -1,4 +1,4 @@
-"""Fetches the messages of the partitions that a reader or a group member holds, except those that are paused."""
+"""Fetches the messages of the partitions that a reader or a group member holds, except for paused ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ S = TypeVar("S", bound=MessageSource)
 
 END_CHECK_S = 0.5  # between two checks whether the log has reached a position beyond its end
 LOOKUP_TIMEOUT_S = 5.0
-FETCH_MESSAGES = 1000  # at a time at most: where they have to wait for the next poll, that may ask for no more
+FETCH_MESSAGES = 1000  # at most at a time: if they must wait for the next poll, it may not ask for more
 
 _IGNORED_CODES = {
     KafkaError._ALL_BROKERS_DOWN,
@@ -32,7 +32,7 @@ _IGNORED_CODES = {
     KafkaError._MAX_POLL_EXCEEDED,
     KafkaError._WAIT_COORD,
 }
-"""Events that the client recovers from by itself, or that a callback reports in more detail."""
+"""Events from which the client recovers by itself, or that a callback reports in more detail."""
 
 
 class PartitionFetcher(Generic[S]):
@@ -47,7 +47,7 @@ class PartitionFetcher(Generic[S]):
         self._connection = connection
         self._logs: dict[Name, Log] = {}
         self._pauses = PausedPartitions(self.source)
-        self._changed = False  # the assignment, since the last batches: messages may be of a log no longer held
+        self._changed = False  # whether the assignment changed since the last batches: their logs may no longer be held
         self._next: dict[Name, int] = {}
         self._beyond: dict[Name, int] = {}
         self._looked = 0.0
@@ -57,7 +57,7 @@ class PartitionFetcher(Generic[S]):
     # renewed certificates -------------------------------------------------------------------------------------
 
     def renewed(self) -> S | None:
-        """Return a new source if certificates were renewed, once for each time, and None if none can be made."""
+        """Return a new source after each renewal of certificates, once; otherwise None, also if it cannot be made."""
         credentials = self._connection.credentials
         if credentials.generation == self._generation:
             return None
@@ -65,15 +65,15 @@ class PartitionFetcher(Generic[S]):
         return self.another()
 
     def another(self) -> S | None:
-        """Return a new source, and None if none can be made."""
+        """Return a new source; None if it cannot be made."""
         try:
             return self._create()
         except Error as error:
-            logger.warning("a native consumer could not be renewed: %s", error)
+            logger.warning("a client's consumer could not be renewed: %s", error)
             return None
 
     def move_to(self, source: S) -> None:
-        """Read on from another source, each log from its first message that was not delivered. End the former."""
+        """Continue with another source, each log from its first undelivered message. End the former source."""
         former, self.source = self.source, source
         self._kept = NOTHING
         self._changed = True
@@ -89,7 +89,7 @@ class PartitionFetcher(Generic[S]):
 
     @property
     def logs(self) -> list[Log]:
-        """The logs that are read."""
+        """The logs that this fetcher reads."""
         return list(self._logs.values())
 
     def take(self, positions: Mapping[Log, Position]) -> None:
@@ -116,7 +116,7 @@ class PartitionFetcher(Generic[S]):
                 self._kept = self._kept.without({name})
 
     def move(self, positions: Mapping[Log, Position]) -> None:
-        """Read on from these positions. Unassigning drops fetched messages, and works after any error."""
+        """Continue from these positions. Unassigning drops fetched messages, and works after any error."""
         for log in positions:
             if log not in self:
                 raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek logs that assignment() lists")
@@ -130,9 +130,9 @@ class PartitionFetcher(Generic[S]):
         self._pauses.pause(paused)
 
     def _assigned(self, added: Collection[Name]) -> None:
-        """Bring pauses and kept messages into agreement with a change of the client's assignment."""
+        """Adapt pauses and kept messages to a change of the client's assignment."""
         if self.source.assignment.restarts_all:
-            self._kept = NOTHING  # they are fetched again
+            self._kept = NOTHING  # the messages are fetched again
             self._pauses.restarted(self._logs)
         else:
             self._pauses.taken(added)
@@ -148,7 +148,7 @@ class PartitionFetcher(Generic[S]):
     # pausing -----------------------------------------------------------------------------------------------
 
     def pause(self, logs: Iterable[Log]) -> None:
-        """Stop fetching these logs. Messages fetched already are fetched again after ``resume``."""
+        """Stop fetching these logs. Already fetched messages are fetched again after ``resume``."""
         names = {name for log in logs if (name := _name(log)) in self._logs}
         if kept := names & self._kept.names:
             self.move({self._logs[name]: Position(self._logs[name], (self._next[name],)) for name in kept})
@@ -170,7 +170,7 @@ class PartitionFetcher(Generic[S]):
             return self._poll(most, timeout)
         except Error:
             raise
-        except BaseException:  # Ctrl-C, or a failed callback: the messages of the client call are gone
+        except BaseException:  # Ctrl-C, or a failed callback: the messages of the client's call are lost
             self._rewind()
             raise
 
@@ -186,31 +186,31 @@ class PartitionFetcher(Generic[S]):
             return []
         fetched, self._kept = self._kept, NOTHING
         batches = self._batches(fetched)
-        behind = {_name(each.log): each.next_position.coordinates[0] for each in batches}
-        self.topics.note_activity(behind)
-        self._next.update(behind)
+        following = {_name(each.log): each.next_position.coordinates[0] for each in batches}
+        self.topics.note_activity(following)
+        self._next.update(following)
         return batches
 
     def _only_log(self) -> Name | None:
-        """Return the name of the only log that what was fetched can be of; None if there are others, or were."""
+        """Return the name of the only log of fetched messages; None if this fetcher has or recently had others."""
         if len(self._logs) == 1 and not self._changed:
             return next(iter(self._logs))
         self._changed = False
         return None
 
     def _is_sure(self, end: float) -> bool:
-        """Return whether what is kept may be delivered: it is of the topics that were opened, and right."""
+        """Return whether the kept messages may be delivered: they are verified, and the topics were not replaced."""
         doubted = self._kept.runs and self.topics.silent(self._kept.names)
         if doubted and not self.topics.confirm(self._fetched, _until(end)):
             return False
         return self.source.is_verified(self._kept, _until(end))
 
     def _rewind(self) -> None:
-        """Read again from the first message of each log that was not delivered."""
+        """Read each log again from its first undelivered message."""
         self.move({log: Position(log, (self._next[name],)) for name, log in self._logs.items()})
 
     def keep(self, fetched: Fetched) -> None:
-        """Keep what was fetched for the next poll."""
+        """Keep fetched messages and errors for the next poll."""
         if fetched:
             self._kept = self._kept.and_then(fetched)
             self._fetched = time.monotonic()
@@ -224,12 +224,12 @@ class PartitionFetcher(Generic[S]):
 
     def _batch(self, name: Name, rows: Rows) -> Batch | None:
         log = self._logs.get(name)
-        if log is None:  # it was revoked while these came
+        if log is None:  # it was revoked during the fetch
             return None
         return Batch(log, Position(log, (rows.next_offset(),)), len(rows), rows)
 
     def _end_reached(self, name: Name, end: int, batches: list[Batch]) -> list[Batch]:
-        """Move the position behind what came of a log to its end. Return an empty batch if nothing came."""
+        """Move the next position of a log's last batch to the log's end. Return an empty batch if there is none."""
         log = self._logs.get(name)
         if log is None:
             return []
@@ -244,7 +244,7 @@ class PartitionFetcher(Generic[S]):
     # events ------------------------------------------------------------------------------------------------
 
     def _events(self, fetched: Fetched) -> dict[Name, int]:
-        """Return the log ends that were reached. Raise an error event, keeping the rest for the next poll."""
+        """Return the reached ends of logs. Raise the error of an event, and keep the rest for the next poll."""
         ends: dict[Name, int] = {}
         errors = list(fetched.errors)
         for index, event in enumerate(errors):
@@ -278,7 +278,7 @@ class PartitionFetcher(Generic[S]):
         return typed_error(error, "receive")
 
     def _out_of_range(self, name: Name) -> Error | None:
-        """Return ``PositionLost`` for a position below the first message. Wait for one beyond the end."""
+        """Return ``PositionLost`` for a position below the first message. For one beyond the end, begin to wait."""
         log = self._logs.get(name)
         if log is None:
             return None
@@ -294,7 +294,7 @@ class PartitionFetcher(Generic[S]):
         )  # fmt: skip
 
     def _look_beyond(self) -> None:
-        """Read on in logs that have grown to a position that was beyond their end."""
+        """Continue in logs that have grown to a position that was beyond their end."""
         if not self._beyond or time.monotonic() - self._looked < END_CHECK_S:
             return
         self._looked = time.monotonic()
@@ -309,7 +309,7 @@ def _empty(position: Position) -> Batch:
 
 
 def _until(end: float) -> float:
-    """Return the seconds until then, and a little if that is over: no check may go without time for good."""
+    """Return the seconds until ``end``, and at least a few milliseconds, so that every check gets some time."""
     return max(0.005, end - time.monotonic())
 
 
@@ -318,7 +318,7 @@ def _name(log: Log) -> Name:
 
 
 class PausedPartitions:
-    """Single pauses and the pause of all partitions, kept apart: ending one does not end the other."""
+    """Single pauses and the pause of all partitions, which are independent: ending one does not end the other."""
 
     def __init__(self, source: MessageSource) -> None:
         self._source = source
@@ -326,16 +326,16 @@ class PausedPartitions:
         self.paused: set[Name] = set()
 
     def move_to(self, source: MessageSource, held: Collection[Name]) -> None:
-        """Keep the pauses in another source, which holds these partitions."""
+        """Apply the pauses to another source, which holds these partitions."""
         self._source = source
         self._source.pause(held if self._all_paused else self.paused)
 
     def taken(self, names: Collection[Name]) -> None:
-        """Pause or resume partitions assigned just now: the client remembers pauses of earlier assignments."""
+        """Pause or resume just assigned partitions: the client remembers pauses of earlier assignments."""
         (self._source.pause if self._all_paused else self._source.resume)(names)
 
     def restarted(self, held: Collection[Name]) -> None:
-        """Pause or resume all partitions, after the client was told anew to fetch them."""
+        """Pause or resume all partitions, after the client was assigned all of them again."""
         self.taken(set(held) - self.paused)
         self._source.pause(self.paused & set(held))
 
@@ -358,7 +358,7 @@ class PausedPartitions:
             self._source.pause(set(held) - self.paused)
 
     def resume_all(self, held: Collection[Name]) -> None:
-        """Fetch all partitions again that are not paused singly."""
+        """Fetch all partitions again that have no single pause."""
         if self._all_paused:
             self._all_paused = False
             self._source.resume(set(held) - self.paused)

@@ -1,4 +1,4 @@
-"""The consumer of a group: a member, with its admission, its rebalances and its commits."""
+"""The consumer of a group: a member, with its admission, rebalances and commits."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.committer import Committer, excluded, revoking
 from mqplug_kafka._consume.fetcher import PartitionFetcher
 
-ADMISSION_S = 5.0  # without a first assignment, before the group is looked at
+ADMISSION_S = 5.0  # without a first assignment, the group is checked after this time
 LOOK_TIMEOUT_S = 2.0
 
 LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
-REBALANCE_IO_TIMEOUT_S = 10.0  # for reading the positions of what a rebalance assigned
+REBALANCE_IO_TIMEOUT_S = 10.0  # to read the positions of newly assigned partitions
 PLACE_SLICE_S = 0.8  # a poll waits this long for them; the next one looks again
-REJOIN_LIMIT_S = 15.0  # with brokers that answer; then a new client joins in place of one that cannot
-REVOKE_TIMEOUT_S = 5.0  # for storing positions before partitions are handed over
+REJOIN_LIMIT_S = 15.0  # while brokers answer; then a new client joins instead of one that cannot
+REVOKE_TIMEOUT_S = 5.0  # to store positions before partitions are handed over
 
 
 class KafkaGroupMember(ConsumerDriver):
@@ -56,7 +56,7 @@ class KafkaGroupMember(ConsumerDriver):
         self._fault: Exception | None = None
         self._lost_at: float | None = None  # when the partitions were lost, until the group assigns some again
         self._unplaced: list[Log] = []  # assigned, but their positions are not known yet
-        self._asked: Future[tuple[dict[Log, GroupPosition], dict[Log, int]]] | None = None  # for these positions
+        self._asked: Future[tuple[dict[Log, GroupPosition], dict[Log, int]]] | None = None  # the request for them
         self._subscribed = sorted({log.topic for log in options.logs})
         self._subscribe()
 
@@ -93,7 +93,7 @@ class KafkaGroupMember(ConsumerDriver):
         self._fetcher.resume(logs)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Store the new positions, then read on from them."""
+        """Store the new positions, then continue from them."""
         for log in positions:
             if log not in self._fetcher:
                 raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek logs that assignment() lists")
@@ -101,7 +101,7 @@ class KafkaGroupMember(ConsumerDriver):
         self._fetcher.move(positions)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Store positions. Those in a topic that was deleted or replaced are left out, and raise ``TopicNotFound``."""
+        """Store positions. Raise ``TopicNotFound`` if a topic was deleted or replaced, after storing all others."""
         deadline = Deadline(timeout)
         lost = self._fetcher.topics.lost({log.topic for log in positions}, timeout)
         if kept := {log: at for log, at in positions.items() if log.topic not in lost}:
@@ -110,7 +110,7 @@ class KafkaGroupMember(ConsumerDriver):
             raise error
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        """Read these topics as a member from now on. The partitions of one that was made again are placed anew."""
+        """Read exactly these topics from now on, as a member. Look up the positions of a recreated topic again."""
         self._fetcher.topics.follow(options.logs)
         wanted = {(log.topic, log.partition): log for log in options.logs}
         replaced = [log for log in self._fetcher.logs if wanted.get((log.topic, log.partition), log) is not log]
@@ -123,34 +123,34 @@ class KafkaGroupMember(ConsumerDriver):
             self._subscribe()
 
     def membership(self) -> bytes:
-        """Return the client's proof of this member and its generation, which the group's coordinator checks."""
+        """Return the client's proof of this membership and its generation, which the group's coordinator checks."""
         consumer = self._consumer
         proof: bytes | None = self._committer.between_polls(
             lambda: consumer.consumer_group_metadata() if consumer.memberid() else None
         )
         if proof is None:
-            raise NotAssigned("the consumer is no member of its group now", fix="Receive again, then repeat the step")
+            raise NotAssigned("the consumer is not a member of its group", fix="Receive again, then repeat the step")
         return proof
 
     def close(self, timeout: float) -> None:
         """Leave the group, so that other members need not wait for the session to expire.
 
         A broker handles one request of a connection at a time: while it delays the answer to a join, it does not see
-        the leave, and the client's close does not wait for that. A static member does not leave.
+        the leave, and the client's close does not wait for it. A static member does not leave.
         """
         self._closing = True
         consumer = self._consumer
-        with suppress(KafkaException):  # after a fatal error: another member took this one's place
+        with suppress(KafkaException):  # after a fatal error: another member has replaced this one
             consumer.unsubscribe()
         self._poll_until_left(consumer, Deadline(min(timeout / 2, LEAVE_TIMEOUT_S)))
         consumer.close()
         self._committer.stop()
         self._connection.instances.release(self._group, self._instance)
         fault, self._fault = self._fault, None
-        if isinstance(fault, Error):  # of a hand-over since the last poll
+        if isinstance(fault, Error):  # from a hand-over since the last poll
             raise CloseIncomplete(
                 f"positions could not be stored when partitions were handed over: {fault.message}",
-                fix="What was acked just before may come again",
+                fix="Messages acked just before may come again",
             ) from fault
 
     def _subscribe(self) -> None:
@@ -163,20 +163,20 @@ class KafkaGroupMember(ConsumerDriver):
         return self._fetcher.source.consumer
 
     def _renew(self) -> None:
-        """Leave the group and join it again if certificates were renewed: a hand-over stores the positions."""
+        """Leave the group and rejoin it if certificates were renewed. A hand-over stores the positions."""
         source = self._fetcher.renewed()
         if source is None and self._is_forgotten():
-            logger.warning("group %r: rejoining with a new native client, for the last one found no way back to its"
-                           " coordinator in %g s", self._group, REJOIN_LIMIT_S)  # fmt: skip
+            logger.warning("group %r: rejoining with a new client, because the last one did not find its coordinator"
+                           " again within %g s", self._group, REJOIN_LIMIT_S)  # fmt: skip
             source = self._fetcher.another()
         if source is None:
             return
         self._lost_at = None
         former = self._consumer
-        with suppress(KafkaException):  # after a fatal error: another member took this one's place
+        with suppress(KafkaException):  # after a fatal error: another member has replaced this one
             former.unsubscribe()
         self._poll_until_left(former, Deadline(LEAVE_TIMEOUT_S))
-        if logs := self._fetcher.logs:  # the group did not take them back in time, so it will by itself
+        if logs := self._fetcher.logs:  # the group did not revoke them in time, so the session will expire
             self._on_lost(former, [TopicPartition(log.topic, log.partition) for log in logs])
         self._unplaced, self._asked = [], None
         self._fetcher.move_to(source)
@@ -184,18 +184,18 @@ class KafkaGroupMember(ConsumerDriver):
         self._subscribe()
 
     def _is_forgotten(self) -> bool:
-        """Return whether the group has not answered since the partitions were lost, though brokers have for long.
+        """Return whether the group has not answered since the partitions were lost, although brokers answer.
 
-        After all brokers were down, librdkafka 2.16 now and then waits forever for the coordinator that it knew.
+        After all brokers were down, librdkafka 2.16 sometimes waits forever for the last known coordinator.
         """
         lost_at = self._lost_at
         return lost_at is not None and self._fetcher.topics.answered_for(lost_at) > REJOIN_LIMIT_S
 
     def _poll_until_left(self, consumer: Consumer, left_by: Deadline) -> None:
-        """Poll until the group has released this member. A static member does not leave, but hands its logs back.
+        """Poll until the group has released this member. A static member does not leave, but gives back its logs.
 
-        A member of the consumer protocol chose its id and keeps it. It polls before and after, for a rebalance that
-        consumer.close() would find waiting can hang it (librdkafka issue 4884).
+        A member of the consumer protocol keeps the id that it chose. It polls before and after, because a pending
+        rebalance can hang consumer.close() (librdkafka issue 4884).
         """
         if not self._is_classic:
             self._poll_shortly(consumer)
@@ -205,8 +205,7 @@ class KafkaGroupMember(ConsumerDriver):
             self._poll_shortly(consumer)
 
     def _poll_shortly(self, consumer: Consumer) -> None:
-        # The client cannot revoke partitions that it never got, and raises its KafkaError itself: it is no Exception.
-        with suppress(KafkaException, KafkaError, SystemError):  # type: ignore[arg-type]
+        with suppress(KafkaException, SystemError):  # partitions that the client never got assigned cannot be revoked
             consumer.poll(0.02)
 
     def _is_member(self, consumer: Consumer) -> bool:
@@ -218,7 +217,7 @@ class KafkaGroupMember(ConsumerDriver):
         return bool(self._fetcher.logs) and not self._closing
 
     def _check(self) -> None:
-        """Raise, once, the error of a failed callback."""
+        """Raise the error of a failed callback, once."""
         fault, self._fault = self._fault, None
         if fault is not None:
             raise fault
@@ -263,7 +262,7 @@ class KafkaGroupMember(ConsumerDriver):
 
     @contextmanager
     def _noting_faults(self) -> Iterator[None]:
-        """Keep the error of a callback, for the poll around it to raise. Raised here, it would lose messages."""
+        """Keep the error of a callback, for the surrounding poll to raise. Raised here, it would lose messages."""
         try:
             yield
         except Exception as error:  # noqa: BLE001  # the listener calls the user's code
@@ -274,7 +273,7 @@ class KafkaGroupMember(ConsumerDriver):
         self._fetcher.drop(logs)
 
     def _place(self) -> None:
-        """Begin to read the assigned logs, or leave it to the next poll: brokers may be silent."""
+        """Begin to read the assigned logs. If the brokers do not answer soon, leave it to the next poll."""
         if not self._unplaced:
             return
         deadline = Deadline(PLACE_SLICE_S)
@@ -282,7 +281,7 @@ class KafkaGroupMember(ConsumerDriver):
         try:
             found, low = asked.result(deadline.remaining())
         except FutureTimeout as error:
-            if isinstance(error, Timeout):  # the question's own
+            if isinstance(error, Timeout):  # raised by the request itself
                 self._asked = None
                 raise
             return
@@ -290,7 +289,7 @@ class KafkaGroupMember(ConsumerDriver):
             self._asked = None
             raise
         begun = {log: GroupPosition(self._starts[log]) for log in low if log in self._starts}
-        # Partitions added since the group began are read from their first message.
+        # Partitions that were added since the group began are read from their first message.
         begun |= {log: GroupPosition(Position(log, (offset,))) for log, offset in low.items() if log not in begun}
         if begun:
             self.commit(begun, deadline.remaining())
@@ -300,7 +299,7 @@ class KafkaGroupMember(ConsumerDriver):
         self._listener.assigned(positions)
 
     def _ask_positions(self, logs: Sequence[Log]) -> Future[tuple[dict[Log, GroupPosition], dict[Log, int]]]:
-        """Ask for the group's positions, and where the logs begin in which it has none."""
+        """Ask for the group's positions, and for the first offsets of the logs where it has none."""
         connection, group = self._connection, self._group
 
         def ask() -> tuple[dict[Log, GroupPosition], dict[Log, int]]:
@@ -319,7 +318,7 @@ class KafkaGroupMember(ConsumerDriver):
 
 
 class Admission:
-    """Whether a group has admitted its member of the consumer protocol."""
+    """Watches whether a group admits its member of the consumer protocol."""
 
     def __init__(self, connection: KafkaConnection, group: str) -> None:
         self._connection = connection
@@ -332,17 +331,17 @@ class Admission:
         self._look_at = None
 
     def check(self) -> None:
-        """Raise ``ConfigError`` if the group is still none of the consumer protocol. Looks every few seconds."""
+        """Raise ``ConfigError`` if the group still does not use the consumer protocol. Check every few seconds."""
         if self._look_at is None or time.monotonic() < self._look_at:
             return
         try:
             found = self._connection.coordinators.describe([self._group], LOOK_TIMEOUT_S)[self._group]
-        except Error:  # no coordinator answers: the client waits for one, too
+        except Error:  # no coordinator answers, and the client waits for one as well
             return
         finally:
             self._look_at = time.monotonic() + ADMISSION_S
         if found.type is not ConsumerGroupType.CONSUMER:
             raise ConfigError(
-                f"the group {self._group!r} admits no member of the consumer protocol",
-                fix="Say group_protocol='classic': the consumer protocol needs Kafka 4.0 or newer",
+                f"the group {self._group!r} does not admit members of the consumer protocol",
+                fix="Set group_protocol='classic': the consumer protocol needs Kafka 4.0 or newer",
             )

@@ -1,6 +1,6 @@
-"""What a fetcher reads from: confluent-kafka's consumer, or the compiled part's reader. Both do the same.
+"""The interface from which a fetcher reads: confluent-kafka's consumer or the compiled part's reader.
 
-This is the only seam between the two: ``ClientSource`` and ``CompiledSource``, of which ``KafkaReader`` chooses.
+This is the only seam between the two. ``ClientSource`` and ``CompiledSource`` implement it; ``KafkaReader`` chooses.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Rows(Columns, Protocol):
     def __len__(self) -> int: ...
 
     def next_offset(self) -> int:
-        """Return the offset behind the last of them."""
+        """Return the offset after the last message."""
         ...
 
 
 class PartitionError(NamedTuple):
-    """An error that came among the messages of a partition; its end counts as one."""
+    """An error among the messages of a partition. The end of the partition counts as one."""
 
     name: Name
     offset: int
@@ -39,7 +39,7 @@ class PartitionError(NamedTuple):
 
 @attrs.frozen
 class Fetched:
-    """What came at once: messages in runs of one partition, in their order, and errors."""
+    """Messages and errors of one fetch. The messages are runs of one partition each, in order."""
 
     runs: Collection[tuple[Name, Rows]] = ()
     errors: Collection[PartitionError] = ()
@@ -49,17 +49,17 @@ class Fetched:
 
     @property
     def names(self) -> set[Name]:
-        """The partitions that it is about."""
+        """The partitions of its messages and errors."""
         return {name for name, _ in self.runs} | {each.name for each in self.errors}
 
     def without(self, names: Collection[Name]) -> Fetched:
-        """Return the rest, without what is about these partitions."""
+        """Return it without the messages and errors of these partitions."""
         return Fetched(
             [run for run in self.runs if run[0] not in names], [each for each in self.errors if each.name not in names]
         )
 
     def and_then(self, later: Fetched) -> Fetched:
-        """Return both together."""
+        """Return this and a later fetch together."""
         return Fetched([*self.runs, *later.runs], [*self.errors, *later.errors])
 
 
@@ -67,7 +67,7 @@ NOTHING = Fetched()
 
 
 class Assignment(Protocol):
-    """Adds partitions to what a source fetches, and removes them."""
+    """Adds partitions to a source, and removes them."""
 
     @property
     def restarts_all(self) -> bool:
@@ -75,25 +75,28 @@ class Assignment(Protocol):
         ...
 
     def accept(self) -> None:
-        """Acknowledge a rebalance before its partitions are added, or the client assigns by itself."""
+        """Acknowledge a rebalance before its partitions are added, or the client assigns them itself."""
 
     def add(self, added: Offsets, held: Offsets) -> None:
-        """Fetch more partitions; ``held`` has the next offsets of all, with those."""
+        """Fetch more partitions; ``held`` has the next offsets of all, including the new ones."""
 
     def remove(self, removed: Collection[Name], held: Offsets) -> None:
         """Stop fetching partitions; ``held`` has the next offsets of the others."""
 
 
 class MessageSource(Protocol):
-    """A client of Kafka's that fetches the partitions that it is told."""
+    """A Kafka client that fetches the assigned partitions."""
 
     @property
     def assignment(self) -> Assignment:
-        """What it fetches."""
+        """The partitions that it fetches."""
         ...
 
     def fetch(self, most: int, timeout: float, only: Callable[[], Name | None]) -> Fetched:
-        """Wait for a message and return it with others that are there. ``only`` tells if all are of one partition."""
+        """Wait for a message, and return it with the others that have arrived.
+
+        ``only`` returns the partition of all of them, or None if they may be of several.
+        """
         ...
 
     def is_verified(self, fetched: Fetched, timeout: float) -> bool:
@@ -109,5 +112,5 @@ class MessageSource(Protocol):
         ...
 
     def close(self) -> None:
-        """End it."""
+        """End the client."""
         ...

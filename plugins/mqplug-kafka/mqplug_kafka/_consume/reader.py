@@ -19,7 +19,7 @@ from mqplug_kafka._consume.compiled_source import CompiledSource, FirstMessagesC
 from mqplug_kafka._consume.fetcher import PartitionFetcher
 from mqplug_kafka._consume.message_source import MessageSource
 
-FETCH_BYTES = 16 * 1024 * 1024  # that a client fetch copies at a time, and one message more
+FETCH_BYTES = 16 * 1024 * 1024  # copied at a time by a fetch, plus at most one message
 
 
 class KafkaReader(ConsumerDriver):
@@ -47,14 +47,14 @@ class KafkaReader(ConsumerDriver):
         self._fetcher.resume(logs)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
-        """Read these logs from now on."""
+        """Read exactly these logs from now on."""
         start = options.start if isinstance(options.start, Mapping) else {}
         self._fetcher.topics.follow(options.logs)
         self._fetcher.drop(set(self._fetcher.logs).difference(options.logs))
         self._fetcher.take({log: start[log] for log in options.logs if log not in self._fetcher})
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Read on from these positions."""
+        """Continue from these positions."""
         self._fetcher.move(positions)
 
     def close(self, timeout: float) -> None:
@@ -63,7 +63,7 @@ class KafkaReader(ConsumerDriver):
 
 
 class _Sources:
-    """Chooses where a reader reads from: the compiled part where it can be used, else the plain client."""
+    """Chooses the source of a reader: the compiled part if it can be used, otherwise the plain client."""
 
     def __init__(self, connection: KafkaConnection, options: ConsumerOptions) -> None:
         self._connection = connection
@@ -82,14 +82,14 @@ class _Sources:
             raise typed_error(error, "the settings were refused") from error
 
     def instead_of(self, source: MessageSource) -> MessageSource | None:
-        """Return another source in place of one that reads wrongly, or whose check found no answer in time."""
+        """Return another source to replace one whose check failed or got no answer in time; otherwise None."""
         if not isinstance(source, CompiledSource) or not source.is_refuted:
             return None
         part = self._connection.compiled
         if part.usable("reads") and part.is_required:
             return self.best()  # which begins another check
         if part.usable("reads"):
-            logger.info("confluent-kafka reads for a reader: what the compiled part read was not confirmed in time")
+            logger.info("confluent-kafka reads for a reader: the compiled part's messages were not confirmed in time")
         return self._plain()
 
     def _plain(self) -> ClientSource:

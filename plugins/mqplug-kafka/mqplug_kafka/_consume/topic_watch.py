@@ -1,9 +1,9 @@
-"""Notices that a topic was deleted, or deleted and created again with the same name.
+"""Detects that a topic was deleted, or deleted and recreated under the same name.
 
-The client silently reads on in the new topic at the old offset, and so skips messages below it. So the topics'
-ids are checked at intervals, also while messages keep coming, and always before messages of a log are delivered that
-come after a silence of it: no topic is replaced without one. Kafka stores offsets by name, so the ids are also checked
-before a commit.
+The client silently continues in the new topic at the old offset, and so skips messages below it. So the topics' ids are
+checked at intervals, even while messages keep coming, and always before delivery of messages that end a silence of
+their log: no topic is replaced without a silence. Kafka stores offsets by name, so the ids are also checked before a
+commit.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mqplug_kafka._cluster.errors import client_error, typed_error
 from mqplug_kafka._cluster.topic_metadata import incarnation, is_other
 from mqplug_kafka._consume.message_source import Name
 
-SILENCE_S = 0.4  # below the half second after which a failed fetch is repeated
+SILENCE_S = 0.4  # less than the half second after which a failed fetch is repeated
 TOPIC_CHECK_S = 1.5  # between two checks, so that a deletion is reported within two seconds
-MISSES_UNTIL_GONE = 2  # in a row: the broker that is asked may be the last to learn of a new topic
-CONFIRMED_FOR_S = 0.1  # after a check, positions are stored without another: no topic is created again faster
+MISSES_UNTIL_GONE = 2  # in a row: the asked broker may be the last to learn of a new topic
+CONFIRMED_FOR_S = 0.1  # after a check, positions are stored without another one: no topic is recreated faster
 
 
 class TopicWatch:
-    """The topics of one consumer, checked to be the same as when it was opened."""
+    """The topics of one consumer. Checks that they are still the ones that it began to read."""
 
     def __init__(self, connection: KafkaConnection, logs: Iterable[Log]) -> None:
         self._ids = {log.topic: log.incarnation for log in logs}
@@ -47,7 +47,7 @@ class TopicWatch:
         self._sure: dict[str, float] = {}  # when each topic was last confirmed
 
     def follow(self, logs: Iterable[Log]) -> None:
-        """Watch the topics of these logs from now on. The ids of earlier ones are kept: they may yet be revoked."""
+        """Watch the topics of these logs from now on. Keep the ids of earlier ones: their logs may be revoked later."""
         ids = {log.topic: log.incarnation for log in logs}
         self._ids |= ids
         self._names = sorted(ids)
@@ -63,7 +63,7 @@ class TopicWatch:
         self._active_at.update(dict.fromkeys(names, time.monotonic()))
 
     def answered_for(self, since: float) -> float:
-        """Return for how many seconds brokers have answered all checks, at most those after that moment."""
+        """Return for how many seconds since ``since`` the brokers have answered all checks."""
         return self._answered - max(since, self._answering_since)
 
     def check_soon(self) -> None:
@@ -89,7 +89,7 @@ class TopicWatch:
         return not self._under_way and self._begun >= since and not self._missed
 
     def lost(self, topics: Iterable[str], timeout: float) -> dict[str, TopicNotFound]:
-        """Check these topics now, except those confirmed just before. Return the errors of those that are gone.
+        """Check these topics now, except recently confirmed ones. Return the errors of the topics that are gone.
 
         Any thread may call it. Raise an error if the brokers do not answer.
         """
@@ -127,11 +127,11 @@ class TopicWatch:
 
     def _begin(self) -> None:
         self._begun = time.monotonic()
-        # No function of its own for this: it would hold the watch, and so the connection until a garbage collection.
+        # Not in a nested function: it would hold the watch, and so the connection, until a garbage collection.
         self._under_way = self._connection.admin.describe_topics(TopicCollection(self._names), request_timeout=5)
 
     def _judge(self, timeout: float) -> None:
-        """Evaluate the answers to the check under way, waiting up to ``timeout`` seconds for each."""
+        """Evaluate the answers to the running check, waiting up to ``timeout`` seconds for each."""
         if self._gone is not None:
             raise self._gone.with_traceback(None)
         if not self._under_way:
@@ -141,7 +141,7 @@ class TopicWatch:
             for name, future in self._under_way.items():
                 missing = missing or self._missing(name, future, timeout)
         except FutureTimeout:
-            return  # later
+            return  # the next call looks again
         except KafkaException:
             self._begun = 0.0  # no answer: ask again
             self._answering_since = math.inf

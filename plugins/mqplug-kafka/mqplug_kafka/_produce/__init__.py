@@ -1,1 +1,1 @@
-"""The producer, and the delivery reports that settle its records."""
+"""Producers and transactions, and the delivery reports that settle their records."""

@@ -1,9 +1,9 @@
 """The current logs of the topics that a producer sends to, for the ids of its messages.
 
-A topic may be deleted and created again while a producer is open. The client silently goes on, and ids of the
-new topic have another incarnation. So each topic is described once a second while it is sent to. Records stored in the
-meantime get their ids when the answer arrives: usually no later than their delivery report, for both are requested at
-the same time.
+A topic may be deleted and recreated while a producer is open. The client silently continues, and ids of the new topic
+have another incarnation. So each topic is described once a second while records are sent to it. Records stored during
+such a request get their ids when its answer arrives: usually no later than their delivery report, because both are
+requested at the same time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DESCRIBE_EVERY_S = 1.0
 
 
 class _Stored(Protocol):
-    """A record that is stored at an offset, or a run with one for each record."""
+    """A record that is stored at an offset, or a run with an offset for each record."""
 
     topic: str
 
@@ -38,11 +38,11 @@ class CurrentLogs:
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
         self._due: dict[str, float] = {}  # when to describe each topic again
-        self._pending: dict[str, Future[TopicDescription]] = {}  # requests under way
+        self._pending: dict[str, Future[TopicDescription]] = {}  # running requests
         self._waiting: deque[tuple[_Stored, int, Any]] = deque()  # stored records whose log is not known yet
 
     def prepare(self, producer: SharedProducer, topic: str, partition: int) -> None:
-        """Describe the topic of a record again if that is due, and make the client learn of its partition."""
+        """Describe the topic of a record again if due, and make the client learn of its partition."""
         now = time.monotonic()
         if now >= self._due.get(topic, 0.0):
             self._refresh(topic, now)
@@ -51,14 +51,14 @@ class CurrentLogs:
             producer.learn(topic, partition, len(known.logs))
 
     def _refresh(self, topic: str, now: float) -> None:
-        """Begin to describe a topic that is due. The first time, the core has described it just before."""
+        """Begin to describe a due topic. The first time, the core has just described it."""
         if topic in self._due and topic not in self._pending:
             with suppress(KafkaException):  # no broker answers: keep the last description
                 self._pending[topic] = self._connection.begin_to_describe(topic)
         self._due[topic] = now + DESCRIBE_EVERY_S
 
     def stored(self, records: _Stored, partition: int, coordinates: Any) -> None:
-        """Settle a stored record or run now, or when the logs of its topic are known again; always in order."""
+        """Settle a stored record or run now, or once the logs of its topic are known again; always in order."""
         if self._waiting or self._pending:
             self._waiting.append((records, partition, coordinates))
         else:
@@ -70,7 +70,7 @@ class CurrentLogs:
         while waiting and self._known(waiting[0][0].topic, timeout):
             try:
                 records, partition, coordinates = waiting.popleft()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread was faster
                 return
             records.stored(self._log(records.topic, partition), coordinates)
 

@@ -1,7 +1,7 @@
-"""The outcomes of what was handed to a sender: each record is stored, failed or unknown, as the reports on it say.
+"""The outcomes of records that were handed to a sender: stored, failed or unknown, depending on the reports.
 
-A record goes alone, or in a run with others of its partition. What a broker refused with its batch goes to ``again``;
-without it, these records have failed.
+A record is handed over by itself, or in a run with others of its partition. Records that a broker refused with their
+batch go to ``again``; without it, they have failed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Refused:
     """A record that the broker refused together with its batch."""
 
     number: int
-    """That of its hand-over."""
+    """The number of its hand-over."""
     row: int
     partition: int
     batch_bytes: int
-    """The size of the batches of the producer that sent it."""
+    """The batch size of the producer that sent it."""
     sending: Sending
     error: KafkaError
 
@@ -40,7 +40,7 @@ class SendsAgain(Protocol):
     """Takes the records that were refused with their batch, to send them again."""
 
     def refused_one(self) -> None:
-        """Hear that a record was refused, while other reports may still come."""
+        """Note that a record was refused, while other reports may still come."""
         ...
 
     def reported(self, number: int, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
@@ -49,7 +49,7 @@ class SendsAgain(Protocol):
 
 
 class RecordOutcome:
-    """The outcome of a record that is handed over alone."""
+    """The outcome of a record that is handed over by itself."""
 
     __slots__ = ("_again", "_batch_bytes", "_current_logs", "_number", "_sending")
 
@@ -68,7 +68,7 @@ class RecordOutcome:
         self._batch_bytes = batch_bytes
 
     def hand_to(self, sender: Sender) -> None:
-        """Hand over the record. That it can be stored as it is was checked."""
+        """Hand over the record, which the caller has checked with ``unstorable``."""
         try:
             sender.send(self._sending, self)
         except KafkaException as error:
@@ -137,23 +137,23 @@ class RunOutcome:
         self._batch_bytes = batch_bytes
 
     def hand_to(self, sender: Sender, future_max: float) -> bool:
-        """Hand over the run. Return False, with nothing sent, if its records have to go one by one."""
+        """Hand over the run. Return False, with nothing sent, if its records must be sent one by one."""
         try:
             return sender.send_run(self._records, self, future_max)
         except KafkaException as error:  # the client did not accept it
             self._records.failed(not_stored(error))
-            self._tell({}, ())
+            self._report({}, ())
             return True
 
     def take_report(self, report: Report) -> None:
-        """Take the report of the compiled part: settle the run, or take note of a failure."""
+        """Take the report of the compiled part: settle the run, or note a failure."""
         if report.error:
             self.note_failure(report.error)
         if not report.is_complete:
             return
         if not report.is_sound:
             self._records.unknown(OutcomeUnknown("the reports on these records contradict each other"))
-            self._tell({max(self._records.partition, 0): len(self._records)}, ())
+            self._report({max(self._records.partition, 0): len(self._records)}, ())
         elif report.coordinates is not None:
             self.settle_stored(report.coordinates)
         else:
@@ -175,17 +175,17 @@ class RunOutcome:
                 yield row, sending, (partitions[row], offset if offset >= 0 else None, None)
 
     def note_failure(self, code: int) -> None:
-        """Take note that a record failed, while other reports may still come."""
+        """Note that a record failed, while other reports may still come."""
         if self._again is not None and code in BATCH_REFUSED_CODES:
             self._again.refused_one()
 
     def settle_stored(self, coordinates: Sequence[tuple[int]]) -> None:
         """Settle a run that is stored in its partition, at these offsets."""
-        self._tell({self._records.partition: len(coordinates)}, ())
+        self._report({self._records.partition: len(coordinates)}, ())
         self._current_logs.stored(self._records, self._records.partition, coordinates)
 
     def settle_each(self, results: Iterable[tuple[int, Sending, Result]]) -> None:
-        """Settle each record, of which the row is given."""
+        """Settle each record by its own result. The results come with the record's row."""
         stored: list[tuple[Sending, int, int]] = []
         last: dict[int, int] = {}
         refused: list[Refused] = []
@@ -198,17 +198,17 @@ class RunOutcome:
                 _settle_failure(sending, error)
             if error is None or error.code() not in NOT_STORED_CODES:
                 last[partition] = row
-        self._tell(last, refused)
+        self._report(last, refused)
         for sending, partition, offset in stored:
             self._current_logs.stored(sending, partition, (offset,))
 
-    def _tell(self, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
+    def _report(self, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
         if self._again is not None:
             self._again.reported(self._number, stored, refused)
 
 
 def _settle_failure(sending: Sending, error: KafkaError | None) -> None:
-    """Settle a record as failed if the error proves that it is not stored, else as unknown."""
+    """Settle a record as failed if the error proves that it is not stored, otherwise as unknown."""
     if error is None:
         sending.unknown(OutcomeUnknown("the record is stored, but the broker did not report its offset"))
     elif error.code() in NOT_STORED_CODES:
@@ -218,6 +218,6 @@ def _settle_failure(sending: Sending, error: KafkaError | None) -> None:
 
 
 def _refusal(code: int, *, alone: bool) -> KafkaError:
-    """Return the error of a record that the library did not accept, in confluent-kafka's words."""
+    """Return the error of a record that librdkafka did not accept, in confluent-kafka's words."""
     error = KafkaError(code)
     return KafkaError(code, f"Unable to produce message: {error.str()}") if alone else error

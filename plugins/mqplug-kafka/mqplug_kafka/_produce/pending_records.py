@@ -1,6 +1,6 @@
 """The records of an open transaction: handed to the producer of its name, and pending until the transaction has ended.
 
-Unlike a usual producer it never sends a refused record again: a transaction that loses one cannot be committed.
+Unlike an ordinary producer, it never sends a refused record again: a transaction that loses one cannot be committed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TransactionalSends:
                 self._send(each)
 
     def settle(self, timeout: float) -> None:
-        """Learn of the logs to which records went."""
+        """Look up the logs to which records were sent."""
         self._current_logs.settle(timeout)
 
     def _send(self, sending: Sending) -> None:
@@ -64,16 +64,16 @@ class TransactionalSends:
 
 
 class PendingRecords:
-    """What was sent in one transaction, until it is settled."""
+    """The sent records of one transaction, until they are settled."""
 
     def __init__(self, reason: Callable[[], Error | None]) -> None:
         self._reason = reason
         self._outcomes: list[PendingOutcome] = []
         self._over = False
         self.failure: Error | None = None
-        """Why the transaction cannot be committed: the first record that was refused."""
+        """Why the transaction cannot be committed: the error of the first refused record."""
         self.doubt: Error | None = None
-        """Why it cannot be committed, if no broker gave a reason: the first record that was not confirmed."""
+        """Why it cannot be committed, if no broker gave a reason: the error of the first unconfirmed record."""
         self.topics: set[str] = set()
         self.last: dict[Log, int] = {}
         """The offset of the last stored record in each log."""
@@ -91,12 +91,12 @@ class PendingRecords:
         return self.failure is not None or self.doubt is not None
 
     def refused(self, error: Error) -> Error | None:
-        """Note that a record was refused. Return the error to settle it with; None if it has to wait for the end."""
+        """Note that a record was refused. Return the error to settle it with; None if it must wait for the end."""
         if self._over:
             return None
         if (broken := self._reason()) is not None:
             error = broken
-        elif code_of(error) in PURGED_CODES:  # because of another one
+        elif code_of(error) in PURGED_CODES:  # because of another record
             self.doubt = self.doubt or error
             return None
         self.failure = self.failure or error
@@ -107,15 +107,15 @@ class PendingRecords:
         self.doubt = self.doubt or error
 
     def delivered(self) -> None:
-        """Settle those that are reported as stored, though the transaction may still be aborted."""
+        """Settle the records reported as stored, although the transaction may still be aborted."""
         self._outcomes = [each for each in self._outcomes if not each.deliver()]
 
     def committed(self, missing: Error) -> None:
-        """Settle all as they were reported; ``missing`` is for a record without a report."""
+        """Settle all according to their reports; ``missing`` is for a record without a report."""
         self._end(None, missing)
 
     def failed(self, error: Error) -> None:
-        """Settle all as not stored, whatever was reported."""
+        """Settle all as not stored, whatever their reports are."""
         self._end(lambda inner: inner.failed(error), error)
 
     def unknown(self, error: Error) -> None:
@@ -141,20 +141,20 @@ class PendingOutcome:
         self.settled = False
 
     def keep(self, report: Callable[[], None], log: Log, last: int) -> None:
-        """Keep the report that it is stored, up to this offset: that counts once the transaction is committed."""
+        """Keep the report that it is stored, up to this offset, until the transaction is committed."""
         self._report = report
         ends = self._records.last
         ends[log] = max(ends.get(log, 0), last)
 
     def failed(self, error: Error) -> None:
         """Settle it as not stored, at once: a transaction that loses a record is never committed."""
-        told = self._records.refused(error)
-        if told is not None and not self.settled:
+        final = self._records.refused(error)
+        if final is not None and not self.settled:
             self.settled = True
-            self._inner.failed(told)
+            self._inner.failed(final)
 
     def unknown(self, error: Error) -> None:
-        """Take note that it may be stored; the transaction will be aborted."""
+        """Note that it may be stored. The transaction will be aborted."""
         self._records.doubted(error)
 
     def deliver(self) -> bool:
@@ -237,7 +237,7 @@ class PendingRun:
         return self._inner.arrow(names)
 
     def sendings(self) -> Sequence[Sending]:
-        """Return each record by itself: from now on each is settled by itself."""
+        """Return the single records. From now on each is settled by itself."""
         if self._sendings is None:
             self._outcome.settled = True
             self._sendings = [PendingRecord(each, self._records) for each in self._inner.sendings()]

@@ -1,10 +1,10 @@
-"""The producer: hands records to the client topic by topic, in order, and sends again those refused with their batch.
+"""The producer: hands records to the client topic by topic, in order, and resends records refused with their batch.
 
-A broker refuses a batch as a whole, if it is too large for the topic or if one of its records is invalid. None of its
-records is stored then, so they may be sent again in smaller batches. To keep the order inside each partition, nothing
-more of the topic is handed to the client until all reports are in. Refused records that a later one of their partition
-has overtaken have failed: as invalid if they are so by themselves, else as part of a refused batch. The others are sent
-again, and when they are settled, the held ones follow.
+A broker refuses a whole batch if it is too large for the topic or if one of its records is invalid. None of its
+records is stored then, so they may be sent again in smaller batches. To keep the order inside each partition, no more
+records of the topic are handed to the client until all reports are in. A refused record fails if a later record of its
+partition has overtaken it: as invalid if it is invalid itself, otherwise as part of a refused batch. The others are
+sent again, and once they are settled, the held records follow.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from mqplug_kafka._produce.outcomes import RecordOutcome, Refused, RunOutcome
 LINGER_S = 0.002
 
 
-class KafkaProducer(ProducerDriver):
-    """A producer that hands records to the client's, whose delivery reports settle them."""
+class KafkaProducer:
+    """A producer that hands records to the client's producers, whose delivery reports settle them."""
 
     linger_s = LINGER_S
 
@@ -52,7 +52,7 @@ class KafkaProducer(ProducerDriver):
         self._sends_to(run.topic).send_run(run)
 
     def pump(self, timeout: float) -> None:
-        """Serve delivery reports, and go on with what was held or refused."""
+        """Serve delivery reports, and continue with held or refused records."""
         self._producers.pump(timeout)
         self._current_logs.settle(timeout)
         for sends in tuple(self._topics.values()):
@@ -60,7 +60,7 @@ class KafkaProducer(ProducerDriver):
                 sends.retry(timeout)
 
     def flush(self, timeout: float) -> None:
-        """Make the client send what lingers there."""
+        """Make the client send its lingering records."""
         self._producers.flush(timeout)
 
     def close(self, timeout: float) -> None:
@@ -80,7 +80,7 @@ class KafkaProducer(ProducerDriver):
         return found
 
 
-SMALLEST_GUESS_BYTES = 1024  # where the limit is not known and this is too large, each record goes alone
+SMALLEST_GUESS_BYTES = 1024  # if the limit is unknown and this is too large, each record gets its own batch
 NOTHING = (0, 0)
 
 
@@ -98,7 +98,7 @@ class TopicSends:
         self._producer = producers.largest
         self._lock = RLock()
         self._last = 0  # the number of the last hand-over
-        self._on_the_way: set[int] = set()  # the numbers of the hand-overs without an outcome
+        self._in_flight: set[int] = set()  # the numbers of the hand-overs without an outcome
         self._stored: dict[int, tuple[int, int]] = {}  # by partition, the hand-over and row of the last stored record
         self._in_doubt = NOTHING  # the last hand-over that failed midway
         self._refused: list[Refused] = []
@@ -108,7 +108,7 @@ class TopicSends:
         self._asked = self.holds
         if self.holds:
             self._limits.ask(topic)
-            current_logs.prepare(self._producer, topic, 0)  # connects in the meantime
+            current_logs.prepare(self._producer, topic, 0)  # connects while it waits for the limits
         else:
             self._producer = producers.of(self._limits.of(topic).batch_bytes)
 
@@ -135,8 +135,8 @@ class TopicSends:
                 self._send_run(run)
 
     def _renew(self) -> None:
-        """Use a client with the renewed certificates, as soon as the former has reported on all records."""
-        if self._on_the_way or self.holds:
+        """Use a client with the renewed certificates, as soon as the former one has reported on all records."""
+        if self._in_flight or self.holds:
             self.holds = True
         else:
             self._producer = self._producers.of(self._limits.of(self._topic).batch_bytes)
@@ -164,13 +164,13 @@ class TopicSends:
             self._given_up(number)
             raise
         if not taken:
-            self._on_the_way.discard(number)
+            self._in_flight.discard(number)
             for each in run.sendings():
                 self._send(each)
 
     def _new_number(self) -> int:
         self._last += 1
-        self._on_the_way.add(self._last)
+        self._in_flight.add(self._last)
         return self._last
 
     # outcomes ----------------------------------------------------------------------------------------------
@@ -185,19 +185,19 @@ class TopicSends:
             for partition, row in stored.items():
                 self._stored[partition] = max(self._stored.get(partition, NOTHING), (number, row))
             self._refused.extend(refused)
-            self._on_the_way.discard(number)
+            self._in_flight.discard(number)
 
     def _given_up(self, number: int) -> None:
-        """Forget a hand-over that failed midway. Its records may be stored: nothing before them is sent again."""
+        """Forget a hand-over that failed midway. Its records may be stored, so no earlier record is sent again."""
         self._in_doubt = (number, 0)
-        self._on_the_way.discard(number)
+        self._in_flight.discard(number)
 
     # sending again -----------------------------------------------------------------------------------------
 
     def retry(self, timeout: float) -> None:
-        """Send again what was refused, or hand over what was held, if nothing is on its way any more."""
+        """Once nothing is in flight, send refused records again, or hand over held records."""
         with self._lock:
-            if self._on_the_way or not self.holds:
+            if self._in_flight or not self.holds:
                 return
             if self._refused and not self._asked:
                 self._limits.ask(self._topic)
@@ -205,21 +205,21 @@ class TopicSends:
         if self._asked and not self._limits.await_answer(self._topic, timeout):
             return
         with self._lock:
-            if self._on_the_way or not self.holds:  # another thread was quicker
+            if self._in_flight or not self.holds:  # another thread was faster
                 return
             self._asked = False
             refused, self._refused = self._refused, []
             self._send_again([each for each in sorted(refused, key=_order) if not self._has_failed(each)])
-            if not self._on_the_way:
+            if not self._in_flight:
                 self._release()
 
     def _has_failed(self, refused: Refused) -> bool:
-        """Return whether a refused record cannot be sent again. If so, settle it."""
+        """Return whether a refused record cannot be sent again. If it cannot, settle it."""
         sending, error = refused.sending, refused.error
         invalid = error.code() in INVALID_RECORD_CODES
         if refused.batch_bytes <= ALONE or (not invalid and _size(sending) >= refused.batch_bytes):
             sending.failed(self._invalid(refused) if invalid else not_stored(error))
-            return True  # it was alone in its batch
+            return True  # it was the only record of its batch
         stored = max(self._stored.get(refused.partition, NOTHING), self._in_doubt)
         if stored > _order(refused):
             self._give_up(refused)
@@ -247,12 +247,12 @@ class TopicSends:
                 waiting.popleft()
         except BaseException:
             interrupted = waiting.popleft().sending
-            interrupted.unknown(OutcomeUnknown("the hand-over to the native client was interrupted"))
+            interrupted.unknown(OutcomeUnknown("the hand-over to the client was interrupted"))
             self._refused.extend(waiting)
             raise
 
     def _narrow(self, refused_bytes: int) -> bool:
-        """Use smaller batches from now on. Return whether these fit for sure; else their size is a guess."""
+        """Use smaller batches from now on. Return whether they certainly fit; otherwise their size is a guess."""
         limits = self._limits.of(self._topic)
         if limits.batch_bytes is None or limits.batch_bytes >= refused_bytes:
             self._limits.guess(self._topic, refused_bytes // 4 if refused_bytes > SMALLEST_GUESS_BYTES else ALONE)
@@ -260,7 +260,7 @@ class TopicSends:
         return not limits.guessed
 
     def _release(self) -> None:
-        """Hand over what was held."""
+        """Hand over the held records."""
         self._producer = self._producers.of(self._limits.of(self._topic).batch_bytes)
         self.holds = False
         while self._held:
@@ -268,7 +268,7 @@ class TopicSends:
             try:
                 hand_over(records)
             except BaseException:
-                records.unknown(OutcomeUnknown("the hand-over to the native client was interrupted"))
+                records.unknown(OutcomeUnknown("the hand-over to the client was interrupted"))
                 raise
 
     def close(self) -> None:
@@ -292,14 +292,14 @@ def _size(sending: Sending) -> int:
 
 
 def unstorable(sending: Sending, future_max: float) -> Error | None:
-    """Return the error of a record that could not be stored as it is, before any I/O; None if it can be sent."""
+    """Return the error of a record that Kafka cannot store unchanged, before any I/O; None if it can be sent."""
     moment = sending.timestamp
     if moment is not None and (why := _bad_time(moment, future_max)):
         return bad_time(moment, why)
     for name, _ in sending.headers:
         if "\0" in name:
             return InvalidRecord(
-                f"the header name {name!r} contains NUL, where Kafka's native client would end it",
+                f"the header name {name!r} contains NUL, where librdkafka would cut it off",
                 fix="Leave NUL out of header names, or put it into the header's value",
             )
     return None
@@ -308,14 +308,14 @@ def unstorable(sending: Sending, future_max: float) -> Error | None:
 def _bad_time(moment: int, future_max: float) -> str | None:
     """Return why Kafka would not store this timestamp; None if it would."""
     if moment == 0:
-        return "Kafka takes 0 to mean now"
+        return "Kafka treats 0 as the current time"
     if moment > (time.time() + future_max) * 1000:
-        return f"it is more than {future_max:g} s in the future, the setting future_max"
+        return f"it is more than future_max={future_max:g} s in the future"
     return None
 
 
 def is_itself_invalid(error: KafkaError, sending: Sending, limits: TopicLimits) -> bool:
-    """Return whether a record is itself the reason that its batch was refused as invalid, or may be, by its limits.
+    """Return whether a record itself is, or may be, the invalid one for which its batch was refused.
 
     If exactly one record of a batch is invalid, librdkafka 2.16 reports the others with the same code.
     """

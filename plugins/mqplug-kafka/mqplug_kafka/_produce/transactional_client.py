@@ -1,7 +1,7 @@
-"""The client's producer of one transaction name. Its calls run on a thread of their own, so that waiting can end.
+"""The client's producer of one transaction name. Its calls run on their own thread, so that a wait can end.
 
-A call that its caller gave up goes on: a commit whose answer is late is still carried out, or refused. The next step of
-the name waits for that. The name is claimed once only: a client producer that claimed it again would take it back from
+A call that its caller gave up continues: a commit with a late answer is still carried out, or refused. The next step of
+the name waits for it. The name is claimed only once: a client's producer that claimed it again would take it back from
 a holder that fenced this one.
 """
 
@@ -27,18 +27,18 @@ from mqplug_kafka._cluster.shared_producer import SharedProducer
 from mqplug_kafka._cluster.worker import Worker
 
 NO_REASON_CODES = {KafkaError._INCONSISTENT, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER}
-"""Codes that say only that a record was lost, or one of the transaction before."""
+"""Codes that report only that a record of this transaction or the previous one was lost."""
 
-BATCH_DIVISOR = 8  # of the size of batches, after one was too large for its topic
-SMALLEST_BATCH_BYTES = 2048  # smaller ones are of one record
-CALL_SLICE_S = 1.0  # a client call is resumed this often, to see whether it was closed
-RESUME_PAUSE_S = 0.02  # before a client call is resumed that returned early
-CHECK_EVERY_S = 1.0  # while records are delivered
+BATCH_DIVISOR = 8  # of the batch size, after a batch was too large for its topic
+SMALLEST_BATCH_BYTES = 2048  # below this size, each batch has one record
+CALL_SLICE_S = 1.0  # a client's call is resumed this often, to see whether this object was closed
+RESUME_PAUSE_S = 0.02  # before a client's call that returned early is resumed
+CHECK_EVERY_S = 1.0  # while records are being delivered
 FLUSH_SLICE_S = 0.05  # Ctrl-C waits this long for the delivery of records
 
 
 class TransactionalClient:
-    """A client producer that holds a transaction name."""
+    """A client's producer that holds a transaction name."""
 
     def __init__(self, connection: KafkaConnection, name: str) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class TransactionalClient:
         self._closing = Event()
         self._claiming: Future[None] | None = None
         self._strangers: dict[str, bytes] = {}
-        self._batch_bytes: int | None = None  # as the settings say
+        self._batch_bytes: int | None = None  # None: from the settings
         self._create()
 
     def _create(self) -> None:
@@ -62,21 +62,21 @@ class TransactionalClient:
         self._claiming = self._start(lambda sender, seconds: sender.init_transactions(seconds))
 
     def replace(self) -> None:
-        """Continue with a new client producer, which has to claim the name.
+        """Continue with a new client's producer, which must claim the name.
 
-        Only at once after an abort, which proved that this one held the name: later it might be another's.
+        Call this only directly after an abort, which proved that this one held the name: later another may hold it.
         """
         self._end_sender()
         self._create()
 
     def make_smaller_batches(self) -> bool:
-        """Have the next client producer make batches of an eighth. Return False if each record is alone already."""
+        """Make the next producer use an eighth of the batch size. Return False if batches already have one record."""
         before = self.producer.batch_bytes
         self._batch_bytes = before // BATCH_DIVISOR if before > SMALLEST_BATCH_BYTES else ALONE
         return before > ALONE
 
     def close(self) -> None:
-        """End the client's producer. What it has not sent is dropped."""
+        """End the client's producer. Unsent records are dropped."""
         self._closing.set()
         self._worker.stop()
         self._end_sender()
@@ -91,7 +91,7 @@ class TransactionalClient:
 
     @contextmanager
     def noting_fatal(self) -> Iterator[None]:
-        """Note the fatal error of the client's producer, which any poll of it may raise instead of calling back."""
+        """Note a fatal error of the client's producer, which any poll of it may raise instead of calling back."""
         try:
             yield
         except KafkaException as error:
@@ -102,7 +102,7 @@ class TransactionalClient:
     # calls --------------------------------------------------------------------------------------------------
 
     def claim(self, deadline: Deadline) -> None:
-        """Fence the older holder of the name, and abort what it left open. Nothing more to do if that was done."""
+        """Fence the older holder of the name, and abort its open transaction, unless this was already done."""
         began = time.monotonic()
         if self._claiming is not None:
             try:
@@ -116,24 +116,24 @@ class TransactionalClient:
         self.wait("begin the transaction", self._worker.run(self._sender.begin_transaction), deadline)
 
     def commit(self) -> Future[None]:
-        """Begin to commit. The commit goes on until it has succeeded or was refused."""
+        """Begin to commit. The commit continues until it succeeds or is refused."""
         return self._start(lambda sender, seconds: sender.commit_transaction(seconds))
 
     def abort(self) -> Future[None]:
-        """Begin to abort. The abort goes on until it has succeeded."""
+        """Begin to abort. The abort continues until it succeeds."""
         return self._start(lambda sender, seconds: sender.abort_transaction(seconds))
 
     def store_positions(self, group: str, offsets: list[TopicPartition], member: bytes | None, left: Deadline) -> None:
-        """Store positions of a group in the transaction, as this member of it, or as a program outside."""
+        """Store positions of a group in the transaction, as this member, or as a program outside the group."""
         proof = member or self._stranger(group)
         seconds = max(RESUME_PAUSE_S, left.remaining(self._timeout_s))
         job = self._worker.run(lambda: self._sender.send_offsets_to_transaction(offsets, proof, seconds))
         self.wait(f"positions of the group {group!r}", job, left)
 
     def deliver(self, deadline: Deadline, enough: Callable[[], bool], check: Callable[[], None]) -> None:
-        """Wait until all records were delivered, or it is enough. Raise ``Timeout`` if neither happens in time.
+        """Wait until all records are delivered, or ``enough`` returns true. Raise ``Timeout`` if neither is in time.
 
-        Call ``check`` every second: the client waits without end for a topic that was deleted.
+        Call ``check`` every second: the client waits forever for a deleted topic.
         """
         due = time.monotonic() + CHECK_EVERY_S
         while len(self._sender) and not enough() and self._fatal is None:
@@ -146,9 +146,9 @@ class TransactionalClient:
                 self._sender.flush(deadline.remaining(FLUSH_SLICE_S))
 
     def reason(self, deadline: Deadline) -> Error | None:
-        """Return why the transaction has to be aborted, which the client tells if it is asked to commit.
+        """Return why the transaction must be aborted, which the client reports in answer to a commit.
 
-        Only for one that lost a record: such a commit is refused. None if the reason is that record alone.
+        Only for a transaction that lost a record: its commit is refused. None if only that record is the reason.
         """
         try:
             self.wait("the transaction failed", self.commit(), deadline)
@@ -157,12 +157,12 @@ class TransactionalClient:
         return None
 
     def wait(self, what: str, future: Future[None], deadline: Deadline) -> None:
-        """Wait for a call. Raise its error, typed, or ``Timeout`` if it goes on."""
+        """Wait for a call. Raise its error, typed, or ``Timeout`` if it does not end in time."""
         while not future.done():
             if deadline.expired:
                 fix = "Allow more time, or check that the brokers are up"
                 raise Timeout(f"{what}: no answer in time", fix=fix)
-            with suppress(FutureTimeout, KafkaException):  # looked at below
+            with suppress(FutureTimeout, KafkaException):  # handled below
                 future.result(deadline.remaining(WAIT_SLICE_S))
         try:
             future.result()
@@ -174,7 +174,7 @@ class TransactionalClient:
 
     @property
     def broken(self) -> Error | None:
-        """The error of a client producer that can do nothing more, for it was fenced or failed for good."""
+        """The error of a client's producer that was fenced or failed for good; None while it can be used."""
         fatal = self._fatal
         if fatal is None:
             return None
@@ -193,7 +193,7 @@ class TransactionalClient:
         return self._worker.run(lambda: self._repeat(producer, attempt))
 
     def _repeat(self, producer: Sender, attempt: Callable[[Sender, float], None]) -> None:
-        """Make a client call, and resume it while it only runs out of time."""
+        """Make a client's call, and resume it as long as it only times out."""
         while True:
             try:
                 attempt(producer, CALL_SLICE_S)
@@ -205,7 +205,7 @@ class TransactionalClient:
                 return
 
     def _stranger(self, group: str) -> bytes:
-        """Return the client's proof of a program that is no member of the group."""
+        """Return the client's proof for a program that is not a member of the group."""
         proof = self._strangers.get(group)
         if proof is None:
             outside = Consumer({"group.id": group, "bootstrap.servers": "", "log_level": 0, "logger": logger})

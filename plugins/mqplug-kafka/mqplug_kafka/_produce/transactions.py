@@ -1,8 +1,8 @@
 """The holder of a transaction name: records, positions of groups and the mark of a step, all or nothing.
 
-A commit goes through three stages: the records are delivered, the positions are stored in the transaction, and the
-transaction is ended. What fails in the first two proves that nothing is committed. The answer to the third may be late
-or lost: the outcome is unknown until the client knows it, which the next ``begin`` waits for.
+A commit has three stages: the records are delivered, the positions are stored in the transaction, and the transaction
+is ended. A failure in the first two proves that nothing is committed. The answer to the third may be late or lost: then
+the outcome is unknown until the client knows it, and the next ``begin`` waits for it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from mqplug_kafka._produce.producer import LINGER_S
 from mqplug_kafka._produce.transactional_client import TransactionalClient
 
 NOTHING_COMMITTED = "nothing of this transaction was committed"
-CLOSE_SHARE = 0.5  # of the time that a close has, for the abort of an open transaction
-DELIVERY_BEFORE_ABORT_S = 0.2  # a new client producer takes longer
+CLOSE_SHARE = 0.5  # the part of a close's timeout for the abort of an open transaction
+DELIVERY_BEFORE_ABORT_S = 0.2  # a new client's producer takes longer
 FIRST_ANSWER_S = 0.05  # the client repeats a request after 0.08 s at the earliest
-READABLE_TIMEOUT_S = 1.0  # until readers can reach what was committed
-READERS_BLOCKED_S = 10.0  # commits do not wait for readers this long after such a wait was in vain
-TOPICS_TIMEOUT_S = 2.0  # for a look whether all topics still exist
-IDS_TIMEOUT_S = 5.0  # until it is known to which incarnations of the topics the records went
+READABLE_TIMEOUT_S = 1.0  # until readers can reach committed records
+READERS_BLOCKED_S = 10.0  # after a failed wait for readers, commits do not wait for them for this long
+TOPICS_TIMEOUT_S = 2.0  # for a check whether all topics still exist
+IDS_TIMEOUT_S = 5.0  # to learn to which incarnations of the topics the records were sent
 
 
-class KafkaTransactions(TransactionDriver):
-    """A transaction name, and its one transaction at a time."""
+class KafkaTransactions:
+    """A transaction name, with one transaction at a time."""
 
     linger_s = LINGER_S
 
@@ -46,9 +46,9 @@ class KafkaTransactions(TransactionDriver):
         self._records = self._fresh()
         self._mark: TransactionMark | None = None
         self._open = False
-        self._tainted = False  # the client's producer needs to be replaced after the abort
+        self._tainted = False  # whether the client's producer must be replaced after the abort
         self._readers_blocked_until = 0.0
-        self._commit: Future[None] | None = None  # of an earlier transaction whose outcome is not known
+        self._commit: Future[None] | None = None  # of an earlier transaction whose outcome is unknown
         self._abort: Future[None] | None = None
         try:
             self._client.claim(Deadline(timeout))
@@ -71,7 +71,7 @@ class KafkaTransactions(TransactionDriver):
         self._sends.settle(timeout)
 
     def flush(self, timeout: float) -> None:
-        """Make the client send what lingers there."""
+        """Make the client send its lingering records."""
         with self._client.noting_fatal():
             self._client.producer.hasten(timeout)
 
@@ -85,7 +85,7 @@ class KafkaTransactions(TransactionDriver):
     # transactions -------------------------------------------------------------------------------------------
 
     def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
-        """Begin a transaction, when it is known how the one before ended."""
+        """Begin a transaction, once the outcome of the previous one is known."""
         deadline = Deadline(timeout)
         if isinstance(error := self._client.broken, Fenced):
             raise error
@@ -106,7 +106,7 @@ class KafkaTransactions(TransactionDriver):
             self._mark = attrs.evolve(self._mark, note=note)
 
     def hand_over(self, timeout: float) -> None:
-        """Wait until the brokers have the records, which readers see after the commit. Keep nothing of them."""
+        """Wait until the brokers have the records, which readers see after the commit. Drop them here."""
         self._deliver(Deadline(timeout))
         self._records.delivered()
 
@@ -128,7 +128,7 @@ class KafkaTransactions(TransactionDriver):
         self._end(deadline)
 
     def abort(self, timeout: float) -> None:
-        """Abort the open transaction. Its records are settled even if no broker confirms it."""
+        """Abort the open transaction. Settle its records even if no broker confirms the abort."""
         if self._open:
             self._deliver_before_abort(timeout)
             self._give_up(_nothing("it was aborted"))
@@ -147,7 +147,7 @@ class KafkaTransactions(TransactionDriver):
         self._sends.settle(deadline.remaining(IDS_TIMEOUT_S))
 
     def _deliver_before_abort(self, timeout: float) -> None:
-        """Let the records on their way be delivered, if that is soon done: dropping them costs the producer."""
+        """Wait shortly for the delivery of records in flight: dropping them means a new client's producer."""
         records = self._records
         with suppress(Timeout):
             deadline = Deadline(min(timeout, DELIVERY_BEFORE_ABORT_S))
@@ -155,7 +155,7 @@ class KafkaTransactions(TransactionDriver):
 
     def _check_topics(self) -> None:
         """Raise ``TopicNotFound`` if a topic of the transaction was deleted."""
-        with suppress(Timeout, ConnectError):  # no broker answers: wait on
+        with suppress(Timeout, ConnectError):  # no broker answers: continue to wait
             self._connection.describe(self._records.topics, TOPICS_TIMEOUT_S)
 
     def _store_positions(self, moves: Sequence[GroupMove], deadline: Deadline) -> None:
@@ -195,7 +195,7 @@ class KafkaTransactions(TransactionDriver):
     def _wait_for_readers(self, deadline: Deadline) -> None:
         """Wait until the records can be read: a commit is confirmed some milliseconds earlier.
 
-        They cannot while another program's older transaction is open. So do not wait again soon.
+        They cannot be read while an older transaction of another program is open. So do not wait again soon.
         """
         last = self._records.last
         if not last or time.monotonic() < self._readers_blocked_until:
@@ -224,10 +224,10 @@ class KafkaTransactions(TransactionDriver):
         raise error
 
     def _was_committed(self, error: Fenced, took: float) -> bool:
-        """Return whether a commit succeeded that was answered with ``Fenced``. Raise ``OutcomeUnknown`` if unknown.
+        """Return whether a commit that was answered with ``Fenced`` succeeded. Raise ``OutcomeUnknown`` if unknown.
 
-        The answer to the first request proves that it did not. But if that answer was lost, the request was repeated,
-        and the name may have been taken over in between. Then the records themselves tell.
+        If this answers the first request, the commit failed. But if the first answer was lost, the request was
+        repeated, and the name may have been taken over in between. Then the records themselves show it.
         """
         self._commit = None
         committed = (
@@ -252,14 +252,14 @@ class KafkaTransactions(TransactionDriver):
             return
         if self._client.make_smaller_batches():
             refusal.retryable = True
-            refusal.fix = "Repeat the step: its batches are smaller from now on. A record may also be too large itself"
+            refusal.fix = "Repeat the step, which now has smaller batches. A record may also be too large itself"
 
     def _finish_abort(self, deadline: Deadline) -> None:
-        """Wait for the abort under way. Then replace a client producer that cannot go on after it.
+        """Wait for the running abort. Then replace a client's producer that cannot continue after it.
 
-        After a refused record it would refuse the next transaction too. If the abort drops records on their way, the
-        next ones to their partitions may be refused: the numbers of dropped ones are missing. And it gives up for good
-        if the broker knows of no transaction to abort, as when all of its topics are gone.
+        After a refused record it would refuse the next transaction too. If the abort drops records in flight, the next
+        ones to their partitions may be refused, because the numbers of dropped ones are missing. And it fails for good
+        if the broker knows of no transaction to abort, for example when all of its topics are gone.
         """
         if self._abort is not None:
             try:
@@ -278,12 +278,12 @@ class KafkaTransactions(TransactionDriver):
         self._client.claim(deadline)
 
     def _settle_former(self, deadline: Deadline) -> None:
-        """Wait until it is known how the transaction before ended."""
+        """Wait until the outcome of the previous transaction is known."""
         if self._open:
             self._give_up(_nothing("another one was begun"))
         if self._commit is not None:
             try:
-                self._client.wait("the commit before", self._commit, deadline)
+                self._client.wait("the previous commit", self._commit, deadline)
             except Timeout:
                 raise
             except Error:
@@ -306,5 +306,5 @@ def _nothing(why: object) -> Error:
 
 def _unknown(why: object) -> OutcomeUnknown:
     text = why.message if isinstance(why, Error) else why
-    fix = "Begin the next transaction of this name, which waits for the outcome; number= tells whether to repeat a step"
-    return OutcomeUnknown(f"the outcome of the commit is not known: {text}", fix=fix)
+    fix = "Begin the next transaction of this name, which waits for the outcome; number= shows whether to repeat a step"
+    return OutcomeUnknown(f"the outcome of the commit is unknown: {text}", fix=fix)
