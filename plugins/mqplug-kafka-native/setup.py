@@ -1,4 +1,4 @@
-"""Builds the C part. Where that fails, the package is installed without it, and says so when it is imported."""
+"""Builds the C part. If that fails, the package is installed without it, and its import raises ``ImportError``."""
 
 from __future__ import annotations
 

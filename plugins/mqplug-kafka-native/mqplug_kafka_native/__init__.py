@@ -1,6 +1,6 @@
 """The compiled part of mqplug-kafka. It imports nothing of mqplug, and only mqplug-kafka imports it.
 
-Importing it raises ``ImportError`` where the compiled part was not built, or confluent-kafka lacks a function.
+Importing it raises ``ImportError`` if the compiled part was not built, or if confluent-kafka lacks a function.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 /* The compiled part of mqplug-kafka: columns in, reports out, over confluent-kafka's own library.
  *
- * It links nothing of the library. `load` opens the client's extension module, which has the library as a dependency,
- * and takes the functions from it, so that the process has one copy. Functions are called without Python's lock
- * wherever they may wait, and while messages are copied.
+ * It does not link the library. `load` opens the client's extension module, which has the library as a dependency, and
+ * takes the functions from it, so that the process has one copy. Functions are called without Python's lock wherever
+ * they may wait, and while messages are copied.
  *
- * Sections: the library's functions; what both halves share; reading; sending; the module.
+ * Sections: the library's functions; shared parts; reading; sending; the module.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -63,7 +63,7 @@ typedef struct {
     rd_kafka_topic_partition_t *elements;
 } rd_kafka_topic_partition_list_t;
 
-/* A field of a record that is sent. */
+/* A field of a sent record. */
 typedef struct {
     int kind;
     union {
@@ -93,7 +93,7 @@ enum { ERROR_INVALID_ARGUMENT = -186, ERROR_QUEUE_FULL = -184, ERROR_FATAL = -15
 enum { PURGE_QUEUED = 0x1, PURGE_IN_FLIGHT = 0x2 };
 enum { DESTROY_WITHOUT_LEAVING = 0x8 };
 
-/* Each: result, name, arguments. The list declares a pointer for each function, and tells `load` what to look up. */
+/* Each: result, name, arguments. The list declares a pointer for each function, and names it for `load`. */
 #define LIBRARY_FUNCTIONS(X) \
     X(int, rd_kafka_version, (void)) \
     X(const char *, rd_kafka_version_str, (void)) \
@@ -207,7 +207,7 @@ static PyObject *load(PyObject *module, PyObject *argument)
     Py_RETURN_NONE;
 }
 
-/* -- What both halves share -------------------------------------------------------------------------------------- */
+/* -- Shared parts ------------------------------------------------------------------------------------------------ */
 
 static PyObject *library_version(PyObject *module, PyObject *unused)
 {
@@ -215,7 +215,7 @@ static PyObject *library_version(PyObject *module, PyObject *unused)
     return PyUnicode_FromString(rd_kafka_version_str());
 }
 
-/* Errors are those of confluent_kafka, so that callers treat both paths alike. */
+/* Errors are confluent_kafka's, so that callers treat both paths alike. */
 
 typedef struct {
     bool is_fatal, is_retriable, requires_abort;
@@ -232,7 +232,7 @@ static PyObject *new_of_client(const char *class_name, PyObject *arguments)
     return made;
 }
 
-/* Return a KafkaError. Its text is that of the code if `text` is NULL. */
+/* Return a KafkaError. If `text` is NULL, it has the code's own text. */
 static PyObject *kafka_error(int code, const char *text, ErrorKind kind)
 {
     PyObject *words
@@ -260,7 +260,7 @@ static PyObject *raise_code(int code, const char *text)
     return raise_error(kafka_error(code, text, (ErrorKind){0}));
 }
 
-/* Raise what a call of the library returned, and destroy it. NULL is success: then return None. */
+/* Raise the error that a call of the library returned, and destroy it. NULL means success: then return None. */
 static PyObject *none_or_raise(rd_kafka_error_t *returned)
 {
     if (returned == NULL)
@@ -275,16 +275,16 @@ static PyObject *none_or_raise(rd_kafka_error_t *returned)
     return raise_error(error);
 }
 
-/* A client of the library: what readers and senders begin with.
+/* A client of the library: the common head of readers and senders.
  *
- * Methods enter it and leave it. One that was closed meanwhile is destroyed by the last that leaves. After a fork the
- * child has no threads of the library, so that it leaves the client alone.
+ * Methods enter and leave it. If it is closed in between, the last method to leave destroys it. After a fork the child
+ * has no threads of the library, so it does not touch the client.
  */
 typedef struct {
     rd_kafka_t *handle;         /* NULL before it was opened, and after its end */
     rd_kafka_queue_t *events;   /* errors, log lines and reports */
     rd_kafka_queue_t *messages; /* of a consumer, else NULL */
-    PyObject *on_error;         /* these three are NULL if there are none */
+    PyObject *on_error;         /* these three may be NULL */
     PyObject *logger;
     PyObject *on_token;
     pid_t owner;
@@ -321,11 +321,11 @@ static void destroy_client(Client *client)
 static int enter_client(Client *client)
 {
     if (client->handle == NULL || client->is_closed) {
-        PyErr_SetString(PyExc_RuntimeError, "the native client is closed");
+        PyErr_SetString(PyExc_RuntimeError, "the client is closed");
         return -1;
     }
     if (is_foreign(client)) {
-        PyErr_SetString(PyExc_RuntimeError, "the native client belongs to the process before the fork");
+        PyErr_SetString(PyExc_RuntimeError, "the client belongs to the process before the fork");
         return -1;
     }
     client->users++;
@@ -338,7 +338,7 @@ static void leave_client(Client *client)
         destroy_client(client);
 }
 
-/* Destroy the client, or let the last method under way do so. Wake that with a yield. */
+/* Destroy the client, or leave it to the last running method, which a yield wakes. */
 static void close_client(Client *client)
 {
     client->is_closed = true;
@@ -363,7 +363,7 @@ static void clear_client(Client *client)
 
 /* Tokens: the provider returns (token, seconds since 1970, principal, extensions). */
 
-/* Return pairs of texts that the mapping holds, or NULL with an error set. */
+/* Return the mapping as pairs of texts, or NULL with an error set. */
 static const char **token_extensions(PyObject *mapping, size_t *count)
 {
     PyObject *name, *text;
@@ -383,7 +383,7 @@ static const char **token_extensions(PyObject *mapping, size_t *count)
     return found;
 }
 
-/* Ask the provider for a token and give it to the library. Return 0, or -1 with an error set. */
+/* Get a token from the provider and give it to the library. Return 0, or -1 with an error set. */
 static int renew_token(rd_kafka_t *handle, PyObject *provider, const char *config)
 {
     const char *token, *principal = "";
@@ -407,7 +407,7 @@ static int renew_token(rd_kafka_t *handle, PyObject *provider, const char *confi
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Called by a thread of the library when a token gets old. */
+/* Called by a thread of the library when a token is about to expire. */
 static void on_token_refresh(rd_kafka_t *handle, const char *config, void *opaque)
 {
     Client *client = opaque;
@@ -427,7 +427,7 @@ static void on_token_refresh(rd_kafka_t *handle, const char *config, void *opaqu
     PyGILState_Release(state);
 }
 
-/* Options: a dict as confluent_kafka takes it. `error_cb`, `logger` and `oauth_cb` are functions, the others texts. */
+/* Options: a dict in confluent_kafka's form. `error_cb`, `logger` and `oauth_cb` are functions, the others texts. */
 
 static PyObject **function_of(Client *client, const char *name)
 {
@@ -478,7 +478,7 @@ static int set_options(Client *client, rd_kafka_conf_t *conf, PyObject *options)
     return 0;
 }
 
-/* Start the library's client. Its events are errors and log lines; `set_callbacks`, if there is one, sets more. */
+/* Start the library's client. Its events are errors and log lines; `set_callbacks`, if given, adds more. */
 static int open_client(Client *client, int kind, PyObject *options, void (*set_callbacks)(rd_kafka_conf_t *))
 {
     char text[512];
@@ -513,7 +513,7 @@ static int open_client(Client *client, int kind, PyObject *options, void (*set_c
     return renew_token(client->handle, client->on_token, "");
 }
 
-/* Events: errors go to `error_cb`, log lines to `logger`, as confluent_kafka does it. */
+/* Events: errors go to `error_cb`, log lines to `logger`, as in confluent_kafka. */
 
 static int tell_error(Client *client, int code, const char *text, bool is_fatal)
 {
@@ -528,7 +528,7 @@ static int tell_error(Client *client, int code, const char *text, bool is_fatal)
 
 static int tell_log_line(Client *client, int level, const char *facility, const char *text)
 {
-    static const int python_levels[] = {50, 50, 50, 40, 30, 20, 20, 10}; /* of those that syslog counts from 0 */
+    static const int python_levels[] = {50, 50, 50, 40, 30, 20, 20, 10}; /* by syslog's levels, which begin at 0 */
     if (client->logger == NULL)
         return 0;
     PyObject *done = PyObject_CallMethod(client->logger, "log", "issss", python_levels[level & 7], "%s [%s] %s",
@@ -565,7 +565,7 @@ static int tell_event(Client *client, rd_kafka_event_t *event)
     return told;
 }
 
-/* Call the functions for the events that have come. Return 0, or -1 if one raised an error. For a user of the client. */
+/* Call the functions for the arrived events. Return 0, or -1 if one raised. The caller has entered the client. */
 static int tell_events(Client *client)
 {
     while (rd_kafka_queue_length(client->events) > 0) {
@@ -581,7 +581,7 @@ static int tell_events(Client *client)
     return 0;
 }
 
-/* Seconds as the milliseconds that the library takes. */
+/* Convert seconds to the library's milliseconds. */
 static int milliseconds(double seconds)
 {
     double wanted = seconds * 1000;
@@ -615,17 +615,17 @@ static rd_kafka_topic_partition_list_t *partitions_of(PyObject *sequence)
 /* -- Reading ----------------------------------------------------------------------------------------------------- */
 
 /* A run: messages of one partition. At first it has the library's messages, from which lists of keys, values and offsets
- * are made. What else is asked for is taken from columns in Arrow's layout, in one block of memory, into which the
- * messages are copied then. A reader copies those of its runs before it polls again and before it ends, so that the
+ * are made. Everything else comes from columns in Arrow's layout, in one block of memory, into which the messages are
+ * copied on demand. A reader copies the messages of its runs before it polls again and before it ends, so that the
  * library gets all messages back.
  *
- * ENDS are int32, one more than there are rows: each row of bytes begins where the one before ends. BITS have a 1 for
- * each row that is not null. HEADER_ENDS count headers, the rest of the header columns has a row for each header.
+ * ENDS are int32, one more than the number of rows: each row of bytes begins where the previous one ends. BITS have a 1
+ * for each row that is not null. HEADER_ENDS count headers; the other header columns have a row for each header.
  */
 enum {
     OFFSETS, /* int64 */
     TIMES,   /* int64, milliseconds */
-    KINDS,   /* int32: whose time it is, as Kafka counts: 0 of the producer, 1 of the log, -1 unknown */
+    KINDS,   /* int32: whose time it is, in Kafka's numbers: 0 the producer's, 1 the log's, -1 unknown */
     KEY_BITS,
     KEY_ENDS,
     KEY_BYTES,
@@ -652,7 +652,7 @@ typedef struct {
     char *block;
 } Columns;
 
-/* A run while its messages are gathered. */
+/* A run whose messages are being gathered. */
 typedef struct {
     rd_kafka_topic_t *topic;
     int32_t partition;
@@ -662,13 +662,13 @@ typedef struct {
 } Draft;
 
 typedef struct {
-    rd_kafka_message_t **messages; /* NULL for each that was put into a draft */
+    rd_kafka_message_t **messages; /* NULL for each message that is in a draft */
     size_t count, room;
     Draft *drafts;
     int64_t draft_count, draft_room;
 } Fetched;
 
-/* Counting what the messages hold. */
+/* Counting the bytes and headers of messages. */
 
 static void count_headers(const rd_kafka_message_t *message, Sizes *sizes, bool *has_plain_names)
 {
@@ -696,7 +696,7 @@ static void count_message(const rd_kafka_message_t *message, Columns *columns)
     count_headers(message, sizes, &columns->has_plain_names);
 }
 
-/* Giving each section its place. */
+/* Placing the sections. */
 
 static int lay_out(Columns *columns)
 {
@@ -787,14 +787,14 @@ static void put_message(const Columns *columns, Sizes *filled, const rd_kafka_me
     int kind;
     longs(columns, OFFSETS)[filled->rows] = message->offset;
     longs(columns, TIMES)[filled->rows] = rd_kafka_message_timestamp(message, &kind);
-    ints(columns, KINDS)[filled->rows] = kind - 1; /* the library counts from 1 */
+    ints(columns, KINDS)[filled->rows] = kind - 1; /* the library numbers from 1 */
     put(columns, KEY_BITS, filled->rows, &filled->key_bytes, message->key, message->key_size);
     put(columns, VALUE_BITS, filled->rows, &filled->value_bytes, message->value, message->value_size);
     put_headers(columns, filled, message);
     filled->rows++;
 }
 
-/* Copy messages into columns. Return 0, or -1 if there is no memory, or no room in 32 bits. Needs no Python. */
+/* Copy messages into columns. Return 0, or -1 without memory or without room in 32 bits. Needs no Python. */
 static int copy_messages(rd_kafka_message_t **messages, int64_t count, Columns *columns)
 {
     Sizes filled = {0};
@@ -836,7 +836,7 @@ static Draft *add_draft(Fetched *fetched, const rd_kafka_message_t *message, siz
     return draft;
 }
 
-/* Return the draft that a message belongs to, or NULL if it needs a new one. Neighbours mostly share one. */
+/* Return the draft to which a message belongs, or NULL if it needs a new one. Neighbours mostly share one. */
 static Draft *find_draft(Fetched *fetched, const rd_kafka_message_t *message, int64_t most_bytes)
 {
     for (int64_t i = fetched->draft_count - 1; i >= 0; i--) {
@@ -847,7 +847,7 @@ static Draft *find_draft(Fetched *fetched, const rd_kafka_message_t *message, in
     return NULL;
 }
 
-/* Put the messages that are no errors into drafts. Return 0, or -1 without memory. Needs no Python. */
+/* Put the messages, except errors, into drafts. Return 0, or -1 without memory. Needs no Python. */
 static int gather(Fetched *fetched, int64_t most_bytes)
 {
     for (size_t i = 0; i < fetched->count; i++) {
@@ -876,7 +876,7 @@ static int64_t bytes_from(const Fetched *fetched, size_t first)
     return bytes;
 }
 
-/* Wait for one message, and take others that are there, until they have about `most_bytes`. Needs no Python. */
+/* Wait for one message, then take others that have arrived, up to about `most_bytes`. Needs no Python. */
 static void receive(rd_kafka_queue_t *queue, Fetched *fetched, int64_t most_bytes, int timeout)
 {
     rd_kafka_message_t *first = rd_kafka_consume_queue(queue, timeout);
@@ -905,7 +905,7 @@ static int open_fetched(Fetched *fetched, Py_ssize_t most)
     return fetched->messages == NULL ? -1 : 0;
 }
 
-/* Give messages back to the library, and free their array. NULL is for those that are elsewhere. */
+/* Give messages back to the library, and free their array. Messages that are elsewhere are NULL in it. */
 static void give_back(rd_kafka_message_t **messages, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -924,31 +924,31 @@ static void close_fetched(Fetched *fetched)
     Py_END_ALLOW_THREADS
 }
 
-/* The type Run. It offers its block as a buffer, and its columns as lists. Python's lock is held in all of it, but for
- * the copying. Meanwhile the messages stay the run's, and others that need the columns wait. */
+/* The type Run. It offers its block as a buffer, and its columns as lists. Python's lock is held everywhere except for
+ * copying. During a copy the run keeps its messages, and other threads that need the columns wait. */
 
 typedef struct Reader Reader;
 
 typedef struct Run {
     PyObject_HEAD
     int64_t rows;
-    rd_kafka_message_t **messages; /* NULL once they were copied */
-    Columns columns;               /* without a block before */
-    Reader *reader;                /* while it has messages of it */
-    pid_t copier;                  /* the process that copies them at present, or 0 */
-    struct Run *before, *after;    /* among the runs of the reader that have messages */
+    rd_kafka_message_t **messages; /* NULL once they are copied */
+    Columns columns;               /* without a block until then */
+    Reader *reader;                /* while this run has messages of the reader */
+    pid_t copier;                  /* the process that is copying them, or 0 */
+    struct Run *before, *after;    /* among the reader's runs that have messages */
 } Run;
 
 struct Reader {
     PyObject_HEAD
     Client client;
     int64_t most_bytes, run_bytes;
-    Run *runs; /* that have messages */
+    Run *runs; /* the ones that have messages */
 };
 
 static PyTypeObject *run_type;
 
-/* Return a run that takes over the messages of a draft. */
+/* Return a run that takes the messages of a draft. */
 static PyObject *new_run(Reader *reader, Draft *draft)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(run_type, Py_tp_alloc);
@@ -967,7 +967,7 @@ static PyObject *new_run(Reader *reader, Draft *draft)
     return (PyObject *)run;
 }
 
-/* Give the messages of a run back. A child process leaves them alone. */
+/* Give the messages of a run back. A child process does not touch them. */
 static void part_from_messages(Run *run)
 {
     Reader *reader = run->reader;
@@ -983,7 +983,7 @@ static void part_from_messages(Run *run)
         give_back(messages, run->rows);
 }
 
-/* Wait while another thread copies the messages of a run. After a fork that thread is not there. */
+/* Wait while another thread copies the messages of a run. After a fork that thread does not exist. */
 static void wait_for_copier(const Run *run)
 {
     while (run->copier == getpid()) {
@@ -993,7 +993,7 @@ static void wait_for_copier(const Run *run)
     }
 }
 
-/* Copy the messages of a run, unless that was done. Return 0, or -1 with an error set. The caller has a reference. */
+/* Copy the messages of a run, unless already done. Return 0, or -1 with an error set. The caller has a reference. */
 static int ensure_columns(Run *run)
 {
     Columns columns;
@@ -1023,9 +1023,9 @@ static void take_messages_back(Client *client)
     Reader *reader = (Reader *)((char *)client - offsetof(Reader, client));
     while (reader->runs != NULL) {
         Run *run = reader->runs;
-        Py_INCREF((PyObject *)run); /* its user may drop it meanwhile */
+        Py_INCREF((PyObject *)run); /* its user may drop it during the copy */
         if (ensure_columns(run) < 0) {
-            PyErr_Clear(); /* the run raises it again when it is asked for anything */
+            PyErr_Clear(); /* the run raises it again at its next use */
             part_from_messages(run);
         }
         Py_DECREF((PyObject *)run);
@@ -1074,7 +1074,7 @@ static PyObject *run_layout(PyObject *self, PyObject *unused)
 
 typedef PyObject *(*cell_maker)(const Run *, int, int64_t);
 
-/* Return a list of what `make` returns for each row. */
+/* Return a list of the results of `make` for each row. */
 static PyObject *list_of(PyObject *self, cell_maker make, int section)
 {
     const Run *run = (Run *)self;
@@ -1198,14 +1198,14 @@ static PyObject *run_next_offset(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef run_methods[] = {
-    {"layout", run_layout, METH_NOARGS, "Return where the sections of the block begin, the number of headers, and"
+    {"layout", run_layout, METH_NOARGS, "Return the starts of the block's sections, the number of headers, and"
                                         " whether their names are ASCII."},
     {"keys", run_keys, METH_NOARGS, "Return the keys."},
     {"values", run_values, METH_NOARGS, "Return the values."},
     {"headers", run_headers, METH_NOARGS, "Return the headers of each message."},
-    {"coordinates", run_coordinates, METH_NOARGS, "Return the offset of each message, alone in a tuple."},
+    {"coordinates", run_coordinates, METH_NOARGS, "Return the offset of each message, in a tuple of one."},
     {"times", run_times, METH_NOARGS, "Return the timestamps in milliseconds."},
-    {"next_offset", run_next_offset, METH_NOARGS, "Return the offset behind the last message."},
+    {"next_offset", run_next_offset, METH_NOARGS, "Return the offset after the last message."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -1222,9 +1222,9 @@ static PyType_Spec run_spec = {
     "mqplug_kafka_native._native.Run", sizeof(Run), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, run_slots,
 };
 
-/* The type Reader: a consumer that is told which partitions to fetch. */
+/* The type Reader: a consumer with an explicit assignment. */
 
-enum { WAIT_SLICE_MS = 100 }; /* between two looks for signals */
+enum { WAIT_SLICE_MS = 100 }; /* between two checks for signals */
 
 static PyObject *new_reader(PyTypeObject *type, PyObject *arguments, PyObject *named)
 {
@@ -1264,14 +1264,14 @@ static void free_reader(PyObject *self)
     PyObject_GC_UnTrack(self);
     Reader *reader = (Reader *)self;
     destroy_client(&reader->client);
-    take_messages_back(&reader->client); /* in a child process, which did not destroy the client */
+    take_messages_back(&reader->client); /* in a child process, which does not destroy the client */
     clear_reader(self);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
 }
 
-/* Wait for messages, in slices between which events are told and signals are heard. Return 0, or -1 with an error. */
+/* Wait for messages, in slices between which events and signals are handled. Return 0, or -1 with an error set. */
 static int wait_for_messages(Reader *reader, Fetched *fetched, int timeout)
 {
     Client *client = &reader->client;
@@ -1312,7 +1312,7 @@ static int append(PyObject *list, PyObject *made)
     return failed;
 }
 
-/* Return (runs, errors), each in the order in which they came. */
+/* Return (runs, errors), each in the order of arrival. */
 static PyObject *runs_and_errors(Reader *reader, Fetched *fetched)
 {
     PyObject *runs = PyList_New(0), *errors = PyList_New(0);
@@ -1350,7 +1350,7 @@ static PyObject *reader_poll(PyObject *self, PyObject *arguments)
     double timeout;
     if (!PyArg_ParseTuple(arguments, "nd", &most, &timeout) || enter_client(&reader->client) < 0)
         return NULL;
-    take_messages_back(&reader->client); /* from runs that are still in use: the others need no copy */
+    take_messages_back(&reader->client); /* from runs that are still in use; the others need no copy */
     PyObject *result = fetch(reader, most, milliseconds(timeout));
     leave_client(&reader->client);
     return result;
@@ -1430,18 +1430,18 @@ static PyObject *reader_close(PyObject *self, PyObject *unused)
 
 static PyMethodDef reader_methods[] = {
     {"poll", reader_poll, METH_VARARGS,
-     "Return up to `most` messages that come within `timeout` seconds: a list of (topic, partition, run), and one of"
-     " errors as (topic, partition, offset, error)."},
-    {"assign", reader_assign, METH_O, "Fetch these (topic, partition, offset) too."},
-    {"unassign", reader_unassign, METH_O, "Stop fetching these (topic, partition, offset), whatever the offset."},
-    {"pause", reader_pause, METH_O, "Pause these (topic, partition, offset), whatever the offset."},
-    {"resume", reader_resume, METH_O, "Resume these (topic, partition, offset), whatever the offset."},
-    {"close", reader_close, METH_NOARGS, "End the client, and a poll that is under way."},
+     "Return up to `most` messages that arrive within `timeout` seconds: a list of (topic, partition, run), and a list"
+     " of errors as (topic, partition, offset, error)."},
+    {"assign", reader_assign, METH_O, "Fetch these (topic, partition, offset) as well."},
+    {"unassign", reader_unassign, METH_O, "Stop fetching these (topic, partition, offset). The offset is ignored."},
+    {"pause", reader_pause, METH_O, "Pause these (topic, partition, offset). The offset is ignored."},
+    {"resume", reader_resume, METH_O, "Resume these (topic, partition, offset). The offset is ignored."},
+    {"close", reader_close, METH_NOARGS, "End the client and a running poll."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot reader_slots[] = {
-    {Py_tp_doc, "A consumer that is told which partitions to fetch, and from where."},
+    {Py_tp_doc, "A consumer with an explicit assignment of partitions and offsets."},
     {Py_tp_new, new_reader},
     {Py_tp_dealloc, free_reader},
     {Py_tp_traverse, visit_reader},
@@ -1456,14 +1456,14 @@ static PyType_Spec reader_spec = {
 
 /* -- Sending ----------------------------------------------------------------------------------------------------- */
 
-/* A sender takes runs of records, and gives back one report a run. Each record's opaque pointer is its row in the
+/* A sender takes runs of records, and returns one report for each run. Each record's opaque pointer is its row in the
  * run's array, where the library's thread notes partition, offset and error: nothing is matched afterwards. The bytes of
- * values are not copied before they are sent; a run holds the objects to which they belong until all its reports came.
+ * values are not copied before they are sent; a run holds the objects that own them until all its reports are in.
  */
 
-#define MOST_AT_ONCE (1 << 20) /* records that one call of the library takes; it counts them as int */
-#define SEND_SLICE_MS 10       /* a wait is interrupted this often, to see whether a signal came */
-#define NO_TIME 0              /* what the library takes as "now" */
+#define MOST_AT_ONCE (1 << 20) /* records for one call of the library, which counts them in an int */
+#define SEND_SLICE_MS 10       /* a wait is interrupted this often, to check for signals */
+#define NO_TIME 0              /* "now" for the library */
 
 enum { ON_ITS_WAY, REPORTED, REFUSED };
 
@@ -1471,7 +1471,7 @@ typedef struct {
     int64_t offset;
     int32_t partition;
     int32_t error;
-    uint32_t number; /* of this row, by which its run is found */
+    uint32_t number; /* of this row; finds its run */
     uint32_t state;
 } SentRow;
 
@@ -1479,9 +1479,9 @@ typedef struct SentRun {
     struct SentRun *before, *after; /* among the runs of the sender; changed with Python's lock held */
     struct SentRun *next_news;      /* among the runs with news; changed with the sender's lock held */
     PyObject *owner;
-    PyObject *held; /* to which the bytes of the values belong */
+    PyObject *held; /* the owners of the values' bytes */
     uint32_t count;
-    uint32_t waiting; /* for so many reports, and one more while the run is being handed over */
+    uint32_t waiting; /* for this many reports, plus one while the run is being handed over */
     int32_t partition;
     int32_t error; /* the latest */
     bool has_news;
@@ -1495,8 +1495,8 @@ typedef struct {
     pthread_mutex_t lock;
     SentRun *runs;
     SentRun *first_news, *last_news;
-    PyObject *raised; /* by a callback: the next method to poll raises it */
-    bool has_failed;  /* for good, which the next method to poll raises */
+    PyObject *raised; /* by a callback; the next method that polls raises it */
+    bool has_failed;  /* for good; the next method that polls raises the error */
 } Sender;
 
 static Sender *sender_of(Client *client)
@@ -1504,7 +1504,7 @@ static Sender *sender_of(Client *client)
     return (Sender *)((char *)client - offsetof(Sender, client));
 }
 
-/* Records: what a run is handed over from. */
+/* Records: the columns of a run before its hand-over. */
 
 typedef struct {
     const char *name, *value;
@@ -1514,11 +1514,11 @@ typedef struct {
 typedef struct {
     uint32_t count;
     rd_kafka_message_t *messages;
-    int64_t *times; /* NULL where no record has one */
+    int64_t *times; /* NULL if no record has one */
     SentHeader *headers;
     size_t header_count, header_room;
-    size_t *header_ends; /* by record; NULL where no record has headers */
-    bool storable;       /* whether the library would send all of it as it is */
+    size_t *header_ends; /* by record; NULL if no record has headers */
+    bool storable;       /* whether the library would send everything unchanged */
 } SentRecords;
 
 /* A column: a tuple of Python objects, or an array of Arrow's C data interface. */
@@ -1543,7 +1543,7 @@ typedef struct ArrowSchema {
 } ArrowSchema;
 
 typedef struct {
-    PyObject *objects;       /* a tuple: of the records, or of Arrow's schema and array; NULL where there is no column */
+    PyObject *objects;       /* a tuple: of the records, or of Arrow's schema and array; NULL without a column */
     const ArrowArray *array; /* NULL for a tuple of records */
     const ArrowSchema *schema;
 } Column;
@@ -1792,7 +1792,7 @@ static bool take_bytes(SentRecords *records, const Column *values, const Column 
     return true;
 }
 
-/* Handing over: without Python's lock. */
+/* Handing over, without Python's lock. */
 
 static rd_kafka_headers_t *library_headers(const SentRecords *records, uint32_t row)
 {
@@ -1819,7 +1819,7 @@ static int produce_one(rd_kafka_t *client, rd_kafka_topic_t *topic, int32_t part
     const rd_kafka_message_t *message = &records->messages[row];
     rd_kafka_headers_t *headers = NULL;
     if (has_headers(records, row) && (headers = library_headers(records, row)) == NULL)
-        return ERROR_QUEUE_FULL; /* there is no memory */
+        return ERROR_QUEUE_FULL; /* out of memory */
     rd_kafka_vu_t fields[] = {
         {.kind = FIELD_TOPIC, .topic = topic},
         {.kind = FIELD_PARTITION, .partition = partition},
@@ -1853,7 +1853,7 @@ static void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, int32_t par
         records->messages[row].err = produce_one(client, topic, partition, records, row);
 }
 
-/* Note that a run has something to report, with the sender's lock held. */
+/* Note that a run has news to report. The sender's lock is held. */
 static void add_news(Sender *self, SentRun *run)
 {
     if (run->has_news)
@@ -1867,7 +1867,7 @@ static void add_news(Sender *self, SentRun *run)
     self->last_news = run;
 }
 
-/* Note which records were refused at once: for them no report comes. */
+/* Note which records were refused at once: they get no report. */
 static void note_refused(Sender *self, SentRun *run, const SentRecords *records)
 {
     pthread_mutex_lock(&self->lock);
@@ -1884,7 +1884,7 @@ static void note_refused(Sender *self, SentRun *run, const SentRecords *records)
     pthread_mutex_unlock(&self->lock);
 }
 
-/* Take a delivery report, in whichever thread polls. */
+/* Take a delivery report, in the polling thread. */
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque)
 {
     (void)client;
@@ -1938,7 +1938,7 @@ static void drop_run(Sender *self, SentRun *run)
         run->after->before = run->before;
     PyObject *owner = run->owner, *held = run->held;
     free(run);
-    Py_XDECREF(owner); /* may run any Python */
+    Py_XDECREF(owner); /* may run any Python code */
     Py_XDECREF(held);
 }
 
@@ -1948,7 +1948,7 @@ static bool take_records(SentRecords *records, Column columns[4], SentRun *run, 
         && take_times(records, &columns[3], latest);
 }
 
-/* Hand over the records of a run. Return False if the library would not send them as they are. */
+/* Hand over the records of a run. Return False if the library would not send them unchanged. */
 static PyObject *send_records(Sender *self, SentRun *run, const char *topic, Column columns[4], int64_t latest)
 {
     SentRecords records = {.count = run->count, .storable = true};
@@ -2017,24 +2017,24 @@ static PyObject *send_run(PyObject *object, PyObject *arguments)
     return sent;
 }
 
-/* Reports: with Python's lock. */
+/* Reports, with Python's lock. */
 
 static PyTypeObject *report_type;
 
 static PyStructSequence_Field report_fields[] = {
-    {"owner", "what was given to send() for this"},
+    {"owner", "the owner that was given to send()"},
     {"error", "the code of the latest failure; 0 if there is none"},
-    {"is_complete", "whether all records are reported; else only the error is"},
-    {"is_sound", "whether the reports make sense: each row once, in the partition asked for, offsets ascending"},
-    {"coordinates", "of each record, if all are stored in the partition asked for; else None"},
-    {"offsets", "the offset of each record, -1 where it has none; empty if there are coordinates"},
-    {"partitions", "the partition of each record; None where all are in the one asked for"},
+    {"is_complete", "whether all records are reported; otherwise only the error is valid"},
+    {"is_sound", "whether the reports are consistent: each row once, in the requested partition, offsets ascending"},
+    {"coordinates", "of each record, if all are stored in the requested partition; otherwise None"},
+    {"offsets", "the offset of each record, -1 if it has none; empty if coordinates is set"},
+    {"partitions", "the partition of each record; None if all are in the requested one"},
     {"failures", "row, code, and whether it was sent, of each record that was not stored"},
     {NULL, NULL},
 };
 
 static PyStructSequence_Desc report_description = {
-    "mqplug_kafka_native.Report", "What became of a run.", report_fields, 8,
+    "mqplug_kafka_native.Report", "The outcome of a run.", report_fields, 8,
 };
 
 static bool has_failed(const SentRow *row)
@@ -2042,7 +2042,7 @@ static bool has_failed(const SentRow *row)
     return row->state != REPORTED || row->error != 0;
 }
 
-/* Return whether the reports of rows of one partition make sense. */
+/* Return whether the reports of rows of one partition are consistent. */
 static bool is_sound(const SentRun *run)
 {
     int64_t last = -1;
@@ -2072,11 +2072,11 @@ static PyObject *numbers(size_t size, uint32_t count, const char *format, char *
     return made;
 }
 
-/* The ids of a run that is stored as a whole: a sequence of tuples of one offset, each made when it is asked for. */
+/* The ids of a wholly stored run: a sequence of tuples of one offset, each made on demand. */
 typedef struct {
     PyObject_HEAD
     int64_t first;
-    int64_t *offsets; /* NULL where they follow each other */
+    int64_t *offsets; /* NULL if they are consecutive */
     Py_ssize_t count;
 } Coordinates;
 
@@ -2244,7 +2244,7 @@ static SentRun *next_news(Sender *self, bool *complete)
     return run;
 }
 
-/* Append the reports that there are to a list. Return their number, -1 if an exception is set. */
+/* Append the available reports to a list. Return their number, or -1 with an exception set. */
 static Py_ssize_t take_reports(Sender *self, PyObject *into)
 {
     SentRun *run;
@@ -2267,7 +2267,7 @@ static Py_ssize_t take_reports(Sender *self, PyObject *into)
     return taken;
 }
 
-/* Callbacks, in whichever thread polls. Errors go to `error_cb`, log lines to `logger`. */
+/* Callbacks, in the polling thread. Errors go to `error_cb`, log lines to `logger`. */
 
 static void keep_raised(Sender *self)
 {
@@ -2299,7 +2299,7 @@ static void on_sender_log(const rd_kafka_t *handle, int level, const char *facil
 {
     Sender *self = sender_of(rd_kafka_opaque(handle));
     if (self->client.logger == NULL)
-        return; /* lines come in any thread of the library then: with a logger, in those that poll */
+        return; /* without a logger, lines come in any thread of the library; with one, in polling threads */
     PyGILState_STATE state = PyGILState_Ensure();
     if (tell_log_line(&self->client, level, facility, text) < 0)
         keep_raised(self);
@@ -2313,7 +2313,7 @@ static void set_sender_callbacks(rd_kafka_conf_t *conf)
     rd_kafka_conf_set_log_cb(conf, on_sender_log);
 }
 
-/* Raise what a callback left, or the fatal error, once. Return 0 if there is nothing. */
+/* Raise a callback's error or the fatal error, once. Return 0 if there is none. */
 static int raise_left(Sender *self)
 {
     char text[512] = "";
@@ -2332,9 +2332,9 @@ static int raise_left(Sender *self)
     return -1;
 }
 
-/* Serving: each method appends the reports that came to the list that it is given. */
+/* Serving: each method appends the arrived reports to the given list. */
 
-/* Return the records and events that the library has, or 1 if there are runs without a report. */
+/* Return the number of the library's records and events, or 1 if some runs have no report. */
 static Py_ssize_t waiting_count(const Sender *self)
 {
     int there = rd_kafka_outq_len(self->client.handle);
@@ -2358,7 +2358,7 @@ static void serve_slice(rd_kafka_t *handle, Patience until, double left)
     if (until == UNTIL_A_REPORT)
         rd_kafka_poll(handle, slice);
     else
-        rd_kafka_flush(handle, slice); /* records that linger are sent meanwhile */
+        rd_kafka_flush(handle, slice); /* this also sends lingering records */
     Py_END_ALLOW_THREADS
 }
 
@@ -2443,7 +2443,7 @@ static PyObject *look_at_topic(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* Transactions: calls that may wait. Reports that come meanwhile are taken by the next poll. */
+/* Transactions: calls that may wait. The next poll takes the reports that arrive during one. */
 
 typedef rd_kafka_error_t *(*transaction_call)(rd_kafka_t *, int);
 
@@ -2509,7 +2509,7 @@ static bool add_position(rd_kafka_topic_partition_list_t *positions, PyObject *g
         return false;
     }
     memcpy(position->metadata, note, (size_t)size + 1);
-    position->metadata_size = (size_t)size + 1; /* as confluent-kafka counts: its reader looks for the NUL */
+    position->metadata_size = (size_t)size + 1; /* with the NUL, for which confluent-kafka's reader looks */
     return true;
 }
 
@@ -2593,7 +2593,7 @@ static int visit_sender(PyObject *object, visitproc visit, void *arg)
     return visit_client(&self->client, visit, arg);
 }
 
-/* The bytes of values stay until the library's client has ended. */
+/* The bytes of values must stay until the library's client has ended. */
 static int clear_sender(PyObject *object)
 {
     Sender *self = (Sender *)object;
@@ -2620,10 +2620,10 @@ static void free_sender(PyObject *object)
 }
 
 static PyMethodDef sender_methods[] = {
-    {"send", send_run, METH_VARARGS, "Hand over a run. Return False if the library would not send it as it is."},
-    {"poll", poll_sender, METH_VARARGS, "Wait for a report, and append those that came. Return how many are waited for."},
-    {"flush", flush_sender, METH_VARARGS, "Wait for all reports, and append them. Return how many are waited for."},
-    {"purge", purge_sender, METH_NOARGS, "Drop the records that are on their way. They are reported."},
+    {"send", send_run, METH_VARARGS, "Hand over a run. Return False if the library would not send it unchanged."},
+    {"poll", poll_sender, METH_VARARGS, "Wait for a report, and append the arrived ones. Return how many are missing."},
+    {"flush", flush_sender, METH_VARARGS, "Wait for all reports, and append them. Return how many are missing."},
+    {"purge", purge_sender, METH_NOARGS, "Drop the records in flight. They are reported."},
     {"look_at", look_at_topic, METH_VARARGS, "Make the library learn of a topic's partitions."},
     {"init_transactions", init_transactions, METH_O, "Claim the transaction name."},
     {"begin_transaction", begin_transaction, METH_NOARGS, "Begin a transaction."},
@@ -2634,7 +2634,7 @@ static PyMethodDef sender_methods[] = {
 };
 
 static PyType_Slot sender_slots[] = {
-    {Py_tp_doc, "Sends runs of records, and gives back one report a run."},
+    {Py_tp_doc, "Sends runs of records, and returns one report for each run."},
     {Py_tp_new, new_sender},
     {Py_tp_methods, sender_methods},
     {Py_tp_traverse, visit_sender},
@@ -2666,14 +2666,14 @@ static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
     PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
     if (type != NULL && PyModule_AddType(module, type) < 0)
         Py_CLEAR(type);
-    Py_XDECREF((PyObject *)type); /* the module keeps one */
+    Py_XDECREF((PyObject *)type); /* the module keeps a reference */
     return type;
 }
 
 static int add_types(PyObject *module)
 {
     run_type = add_type(module, &run_spec);
-    Py_XINCREF((PyObject *)run_type); /* one that lasts: runs are made without the module */
+    Py_XINCREF((PyObject *)run_type); /* kept forever: runs are made without the module */
     if (run_type == NULL || add_type(module, &reader_spec) == NULL || add_type(module, &sender_spec) == NULL)
         return -1;
     coordinates_type = add_type(module, &coordinates_spec);

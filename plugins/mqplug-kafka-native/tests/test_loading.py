@@ -1,4 +1,4 @@
-"""The library's functions: taken from the client's own extension, or missed by name."""
+"""The library's functions: taken from the client's own extension, or reported missing by name."""
 
 from __future__ import annotations
 

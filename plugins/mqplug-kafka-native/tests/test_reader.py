@@ -1,4 +1,4 @@
-"""Readers as far as they go without a broker: their options, and that nothing hangs or crashes at their end."""
+"""Readers without a broker: their options, and an end without hangs or crashes."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def reader():
 
 
 def test_a_refused_option_is_an_error_of_the_client():
-    """The library's own words are in the exception that confluent-kafka raises, too."""
+    """The exception is confluent-kafka's, with the library's own words."""
     with pytest.raises(KafkaException, match="No such configuration property") as caught:
         Reader({"no.such.option": "1"}, 1)
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
 
 
 def test_options_must_have_names():
-    """A name that is no text is a TypeError, and nothing is left behind."""
+    """A name that is not a str raises TypeError, and nothing leaks."""
     with pytest.raises(TypeError):
         Reader({1: "x"}, 1)
 
 
 def test_an_idle_poll_lasts_as_long_as_it_may(reader):
-    """It returns two empty lists at its timeout, also one of several slices."""
+    """It returns two empty lists at its timeout, even if the timeout spans several slices."""
     for timeout in (0, 0.25):
         began = time.monotonic()
         assert reader.poll(10, timeout) == ([], [])
@@ -68,7 +68,7 @@ def test_errors_of_the_connection_are_told():
 
 
 def test_an_error_of_a_callback_is_raised_by_poll():
-    """Nothing is lost by it, since events are told before messages are taken."""
+    """This loses nothing, because events are reported before messages are taken."""
 
     def failing(error):
         raise ValueError("told")
@@ -88,7 +88,7 @@ def test_a_closed_reader_says_so(reader):
 
 
 def test_a_close_ends_a_poll_of_another_thread(reader):
-    """A poll of a minute returns at once, and the last to leave destroys the client."""
+    """A poll of a minute returns at once, and the last method to leave destroys the client."""
 
     def poll():
         with suppress(RuntimeError):  # a busy machine came here only after the close
@@ -103,7 +103,7 @@ def test_a_close_ends_a_poll_of_another_thread(reader):
 
 
 def test_many_threads_may_poll_and_close(reader):
-    """However they meet, each poll returns or says that the reader is closed."""
+    """In any interleaving, each poll returns or raises that the reader is closed."""
 
     def poll():
         try:
@@ -123,7 +123,7 @@ def test_many_threads_may_poll_and_close(reader):
 
 
 def test_assigning_twice_is_an_error_of_the_client(reader):
-    """It is a KafkaException, and the reader goes on."""
+    """It raises KafkaException, and the reader continues to work."""
     with pytest.raises(KafkaException, match="already part of the current assignment"):
         reader.assign([("topic", 0, 5)])
     reader.pause([("topic", 0, 0)])
@@ -134,13 +134,13 @@ def test_assigning_twice_is_an_error_of_the_client(reader):
 
 @pytest.mark.parametrize("wrong", [3, [("topic",)], [("topic", "0", 0)], [(None, 0, 0)], [("topic", 0, 2**63)]])
 def test_partitions_of_a_wrong_form_are_refused(reader, wrong):
-    """They raise before anything is changed."""
+    """They raise before anything changes."""
     with pytest.raises((TypeError, OverflowError)):
         reader.assign(wrong)
 
 
 def test_a_reader_that_is_forgotten_ends(reader):
-    """Also one in a circle, through its callback."""
+    """Even one in a reference cycle, through its callback."""
 
     class Owner:
         def told(self, error):
@@ -180,7 +180,7 @@ def _waited(child):
 
 
 def test_a_token_is_fetched_before_the_first_connection():
-    """The provider is called while the reader is made; what it raises is raised there."""
+    """The provider is called while the reader is made, and its exception is raised there."""
     told = []
 
     def provider(config):
@@ -203,6 +203,6 @@ def test_a_token_is_fetched_before_the_first_connection():
 
 
 def test_runs_are_made_by_readers_alone():
-    """There is no empty one."""
+    """An empty run cannot be made."""
     with pytest.raises(TypeError):
         Run()

@@ -1,4 +1,4 @@
-"""The sender without a broker: what it takes and refuses, and that it lets go of what it holds."""
+"""The sender without a broker: the records that it accepts and refuses, and the release of their objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER = 2**62
 
 
 class Owner:
-    """Whoever hands a run over."""
+    """The owner of a run."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_each_dropped_record_is_reported_in_its_row(sender):
 
 
 def test_a_record_that_is_too_large_is_refused_in_its_row(sender):
-    """What the library does not accept is reported without having been sent."""
+    """A record that the library refuses is reported, and never sent."""
     assert send(sender, "owner", [b"a", b"x" * 2_000_000])
     sender.purge()
     report = reports_of(sender)[-1]
@@ -98,14 +98,14 @@ def test_columns_of_another_kind_are_refused(sender, columns, error):
 
 
 def test_wrong_options_are_refused():
-    """The error is confluent-kafka's."""
+    """The error is confluent-kafka's own."""
     with pytest.raises(KafkaException) as raised:
         Sender({"bootstrap.servers": "127.0.0.1:1", "no.such.option": 1})
     assert raised.value.args[0].code() == KafkaError._INVALID_ARG
 
 
 def test_calls_for_transactions_need_a_name(sender):
-    """The library's error is raised as confluent-kafka raises it."""
+    """The library's error is raised as confluent-kafka's exception."""
     for call in (
         sender.begin_transaction,
         lambda: sender.init_transactions(0.1),
@@ -128,7 +128,7 @@ def test_a_sender_lets_go_of_runs_that_were_never_reported(sender):
 
 
 def test_an_exception_of_the_error_callback_is_raised_by_poll():
-    """It comes once; polling goes on afterwards."""
+    """It is raised once; later polls work."""
 
     def fail(_error):
         raise ZeroDivisionError

@@ -1,13 +1,13 @@
 /* The compiled part of mqplug-pulsar: columns in, reports out, over pulsar-client's own library.
  *
- * It links nothing of the library. `load` opens the client's extension module, which has the library as a dependency,
- * and takes the functions from it, so that the process has one copy. Functions are called without Python's lock
- * wherever they may wait, and while bytes are copied.
+ * It does not link the library. `load` opens the client's extension module, which has the library as a dependency, and
+ * takes the functions from it, so that the process has one copy. Functions are called without Python's lock wherever
+ * they may wait, and while bytes are copied.
  *
- * It opens no connection of its own: it works on the client's Python objects, and takes from each the C++ object in it.
- * So credentials, reconnects, closing and forks are the client's, and a reader can be served by either path.
+ * It opens no connection of its own: it works on the client's Python objects, and uses the C++ object inside each. So
+ * the client handles credentials, reconnects, closing and forks, and either path can serve a reader.
  *
- * Sections: the library's functions; what both halves share; reading; sending; the module.
+ * Sections: the library's functions; shared parts; reading; sending; the module.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -26,8 +26,8 @@
 
 /* -- The library's functions ------------------------------------------------------------------------------------- */
 
-/* A C++ string, as functions that take `const std::string &` read it. Theirs is the layout of libstdc++ since GCC 5:
- * their names say `__cxx11`. Unlike C's strings it may hold NUL.
+/* A C++ string, as functions with a `const std::string &` parameter read it. It has the layout of libstdc++ since
+ * GCC 5, as `__cxx11` in their names says. Unlike C's strings it may hold NUL.
  */
 struct text {
     const char *data;
@@ -35,7 +35,7 @@ struct text {
     char room[16];
 };
 
-/* A C++ map of strings, sorted by name, and its nodes, which the C++ library steps through. */
+/* A C++ map of strings, sorted by name, and its nodes, through which the C++ library steps. */
 struct tree_node {
     int color;
     struct tree_node *parent, *left, *right;
@@ -52,14 +52,14 @@ struct text_map_entry {
     struct text name, value;
 };
 
-/* Opaque: a message that is being built, and the id of one that was sent. */
+/* Opaque: a message that is being built, and the id of a sent message. */
 struct library_message;
 struct library_id;
 struct library_producer;
-struct received; /* a message that was received */
+struct received; /* a received message */
 typedef void (*send_callback)(int result, struct library_id *id, void *context);
 
-/* Each: result, name, arguments. The list declares a pointer for each function, and tells `load` what to look up. */
+/* Each: result, name, arguments. The list declares a pointer for each function, and names it for `load`. */
 #define LIBRARY_FUNCTIONS(X) \
     X(const char *, pulsar_result_str, (int)) \
     X(struct library_message *, pulsar_message_create, (void)) \
@@ -73,8 +73,8 @@ typedef void (*send_callback)(int result, struct library_id *id, void *context);
 
 #define STRING "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 
-/* What the C functions lack, as methods of the C++ classes: `this` comes first. A struct of the C functions begins with
- * the object of C++, so that a pointer to one is a pointer to the other. Each: result, name, symbol, arguments.
+/* Methods of the C++ classes that have no C function: `this` comes first. A struct of the C functions begins with the
+ * C++ object, so that a pointer to one is a pointer to the other. Each: result, name, symbol, arguments.
  */
 #define LIBRARY_METHODS(X) \
     X(int64_t, id_ledger, "_ZNK6pulsar9MessageId8ledgerIdEv", (const struct library_id *)) \
@@ -137,7 +137,7 @@ static PyObject *load(PyObject *module, PyObject *argument)
     Py_RETURN_NONE;
 }
 
-/* -- What both halves share -------------------------------------------------------------------------------------- */
+/* -- Shared parts ------------------------------------------------------------------------------------------------ */
 
 #define PRODUCER_TYPE "_ZTIN6pulsar8ProducerE"
 #define MESSAGE_ID_TYPE "_ZTIN6pulsar9MessageIdE"
@@ -146,11 +146,11 @@ static PyObject *load(PyObject *module, PyObject *argument)
 #define CONSUMER_TYPE "_ZTIN6pulsar8ConsumerE"
 #define MESSAGE_TYPE "_ZTIN6pulsar7MessageE"
 
-/* How the client's extension was built. It gives its objects only to callers that were built alike. */
+/* How the client's extension was built. It gives its objects only to callers that were built the same way. */
 static const char PLATFORM[] = "system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1";
 
-/* Return the C++ object in an object of the client's extension, which stays its owner; NULL with an exception set if it
- * holds none of this type. The extension is asked in the way that pybind11 defines for other extensions.
+/* Return the C++ object in an object of the client's extension, which remains its owner; NULL with an exception set if
+ * it holds none of this type. This uses pybind11's interface for other extensions.
  */
 static void *client_object(PyObject *wrapper, const char *type_symbol)
 {
@@ -175,7 +175,7 @@ static void *client_object(PyObject *wrapper, const char *type_symbol)
     return object;
 }
 
-/* Try the functions on objects of the client: return what the id holds, and give the builder a key and a property. */
+/* Try the functions on objects of the client: return the id's numbers, and give the builder a key and a property. */
 static PyObject *try_out(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -196,13 +196,13 @@ static PyObject *try_out(PyObject *module, PyObject *arguments)
                          (int)id_batch_size(id));
 }
 
-/* A memory that grows. All lengths are in bytes. */
+/* A growing block of memory. All lengths are in bytes. */
 typedef struct {
     char *bytes;
     int64_t length, room;
 } memory;
 
-/* Return where `more` bytes can be written, which count as written; NULL without memory. */
+/* Return where to write `more` bytes, which count as written from now on; NULL without memory. */
 static char *extend(memory *into, int64_t more)
 {
     if (more > INT64_MAX / 2 - into->length)
@@ -236,13 +236,13 @@ static PyTypeObject *make_type(PyObject *module, PyType_Spec *spec)
     PyObject *type = PyType_FromSpec(spec);
     if (type != NULL && PyModule_AddType(module, (PyTypeObject *)type) < 0)
         Py_CLEAR(type);
-    return (PyTypeObject *)type; /* the reference is kept for ever */
+    return (PyTypeObject *)type; /* the reference is kept forever */
 }
 
 /* -- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* The columns of received messages. Offsets have one more element than there are rows; headers are rows of their own,
- * of which `header_offsets` says where those of a message begin. */
+/* The columns of received messages. Offsets have one more element than rows; headers are rows of their own, and
+ * `header_offsets` has the first one of each message. */
 #define NUMBER_COLUMNS(X) \
     X(ledger, int64_t) X(entry, int64_t) X(batch_index, int32_t) X(batch_size, int32_t) \
     X(chunk_ledger, int64_t) X(chunk_entry, int64_t) X(published, int64_t) X(timestamp, int64_t) \
@@ -255,21 +255,21 @@ enum {
     NULL_VALUE = 1,
     NO_KEY = 2,
     ODD_KEY = 4,     /* may be escaped, or is not ASCII */
-    ODD_HEADERS = 8, /* the same, or belong to a schema's version */
+    ODD_HEADERS = 8, /* the same, or come with a schema's version */
     CHUNKED = 16,    /* found at its last chunk; chunk_ledger and chunk_entry name the first */
-    HUGE_TIME = 32,  /* of 2^63 and more, which Arrow does not have */
+    HUGE_TIME = 32,  /* 2^63 or more, which Arrow does not have */
 };
 
-static const char SENDERS_PREFIX[] = "mqplug.";  /* of the names of properties that mqplug adds */
+static const char SENDERS_PREFIX[] = "mqplug.";  /* of the properties that mqplug adds */
 static const char EPOCH_NAME[] = "mqplug.epoch"; /* marks a timestamp of 0 */
-static const char KEY_ESCAPE = 'm';              /* what an escaped key begins with */
-static const int64_t LARGEST_BATCH = 64 << 20;   /* then a batch ends, so that all its offsets fit */
-enum { NO_MEMORY = -1000, TOO_LARGE = -1001 };   /* beside the library's results */
+static const char KEY_ESCAPE = 'm';              /* the first character of an escaped key */
+static const int64_t LARGEST_BATCH = 64 << 20;   /* a batch ends at this size, so that all its offsets fit */
+enum { NO_MEMORY = -1000, TOO_LARGE = -1001 };   /* in addition to the library's results */
 
 typedef struct {
     PyObject_HEAD
     Py_ssize_t count;
-    unsigned char any; /* all flags of all rows */
+    unsigned char any; /* the flags of all rows together */
 #define FIELD(name, ...) memory name;
     NUMBER_COLUMNS(FIELD)
     TEXT_COLUMNS(FIELD)
@@ -293,7 +293,7 @@ static unsigned char flags_at(const Rows *rows, Py_ssize_t row)
     return (unsigned char)rows->flags.bytes[row];
 }
 
-/* Add the end of `of` to its offsets. */
+/* Append the current end of `of` to its offsets. */
 static bool put_offset(memory *offsets, const memory *of)
 {
     int32_t end = (int32_t)of->length;
@@ -373,7 +373,7 @@ static bool put_headers(Rows *rows, const struct text_map *properties, unsigned 
     return put_header_end(rows);
 }
 
-/* Read a number of a serialized id, and move behind it. */
+/* Read a number of a serialized id, and move past it. */
 static uint64_t varint(const unsigned char **at, const unsigned char *end)
 {
     uint64_t number = 0;
@@ -392,7 +392,7 @@ static bool find_first_chunk(const unsigned char *at, const unsigned char *end, 
     bool found = false;
     while (at < end) {
         uint64_t tag = varint(&at, end), number = varint(&at, end);
-        if (tag == (7 << 3 | 2)) { /* goes on inside */
+        if (tag == (7 << 3 | 2)) { /* continue inside it */
             found = true;
             if (number < (uint64_t)(end - at))
                 end = at + number;
@@ -435,13 +435,13 @@ static bool put_value(Rows *rows, const struct received *message, unsigned char 
            put_offset(&rows->value_offsets, &rows->value);
 }
 
-/* Return the bytes of the rows: of the columns that have offsets, together. */
+/* Return the total bytes of the columns that have offsets. */
 static int64_t text_bytes(const Rows *rows)
 {
     return rows->value.length + rows->key.length + rows->name.length + rows->header_value.length;
 }
 
-/* Copy a message into a new row. Return 0, NO_MEMORY or TOO_LARGE; then the rows are of no use any more. */
+/* Copy a message into a new row. Return 0, or NO_MEMORY or TOO_LARGE, after which the rows are unusable. */
 static int add_row(Rows *rows, const struct received *message)
 {
     if (message_length(message) > (size_t)(INT32_MAX - rows->value.length))
@@ -477,13 +477,13 @@ static PyObject *refuse_row(int result)
     return NULL;
 }
 
-/* How pybind11 lays out an instance that has one C++ object. */
+/* pybind11's layout of an instance with one C++ object. */
 struct wrapper {
     PyObject base;
     struct received *object;
 };
 
-/* Return the C++ object of a message. The extension is asked for the first one; where it is found at its place in the
+/* Return the C++ object of a message. The extension returns the first one; if that is at the expected place in the
  * instance, so are the others of its type. */
 static struct received *message_in(PyObject *wrapper, PyTypeObject **known)
 {
@@ -535,8 +535,8 @@ static int drain(Rows *rows, receive_function receive, void *source, struct rece
     return result;
 }
 
-/* take(reader, arrived, slot, most): the columns of the messages that have arrived, and of those that the reader or
- * consumer has now, up to `most`; with the library's result, which is 0 if there may be more. */
+/* take(reader, arrived, slot, most): the columns of the arrived messages, and of those that the reader or consumer has
+ * now, up to `most`; with the library's result, which is 0 if there may be more. */
 static PyObject *take(PyObject *module, PyObject *arguments)
 {
     PyObject *wrapper, *arrived, *slot_wrapper;
@@ -651,7 +651,7 @@ static PyObject *coordinates_of(const Rows *rows, Py_ssize_t row)
     return Py_BuildValue("(LLi)", ledger, entry, index);
 }
 
-/* The same for a message that follows another one of its batch: its ledger and entry are those of the last tuple. */
+/* The same for a message that follows another one of its batch: it shares ledger and entry with the last tuple. */
 static PyObject *coordinates_behind(PyObject *last, const Rows *rows, Py_ssize_t row)
 {
     PyObject *ledger = PyTuple_GetItem(last, 0), *entry = PyTuple_GetItem(last, 1);
@@ -722,7 +722,7 @@ static PyObject *rows_details(PyObject *self, PyObject *none)
     return list;
 }
 
-/* Return behind which row a run ends: messages of one batch that follow each other, or a message without a batch. */
+/* Return the end row of a run: consecutive messages of one batch, or a message without a batch. */
 static Py_ssize_t run_end(const Rows *rows, Py_ssize_t row)
 {
     int64_t ledger = int64_at(&rows->ledger, row), entry = int64_at(&rows->entry, row);
@@ -754,7 +754,7 @@ static PyObject *rows_runs(PyObject *self, PyObject *none)
     return runs;
 }
 
-/* A bitmap of the rows that lack a flag, as Arrow marks valid values; None if all do. */
+/* A bitmap of the rows without a flag, in the form of Arrow's valid values; None if no row has it. */
 static PyObject *rows_without(PyObject *self, PyObject *flag)
 {
     const Rows *rows = (const Rows *)self;
@@ -774,7 +774,7 @@ static PyObject *rows_without(PyObject *self, PyObject *flag)
     return bitmap;
 }
 
-/* The memory of a column. It keeps the rows, which do not change any more. */
+/* The memory of a column. It keeps the rows, which no longer change. */
 typedef struct {
     PyObject_HEAD
     PyObject *rows;
@@ -889,8 +889,8 @@ static PyObject *rows_any(PyObject *self, void *nothing)
 
 static PyMethodDef rows_methods[] = {
     {"values", rows_values, METH_NOARGS, "Return the values; None for a null value."},
-    {"keys", rows_keys, METH_NOARGS, "Return the keys; None without one, text where it may be escaped."},
-    {"headers", rows_headers, METH_NOARGS, "Return the headers; the properties where they may be escaped."},
+    {"keys", rows_keys, METH_NOARGS, "Return the keys; None without one, text if it may be escaped."},
+    {"headers", rows_headers, METH_NOARGS, "Return the headers; the properties if they may be escaped."},
     {"coordinates", rows_coordinates, METH_NOARGS, "Return the coordinates of the ids."},
     {"details", rows_details, METH_NOARGS, "Return the size of each message's batch, or an empty tuple."},
     {"runs", rows_runs, METH_NOARGS, "Return first coordinates, detail and length of each run."},
@@ -901,7 +901,7 @@ static PyMethodDef rows_methods[] = {
 };
 
 static PyGetSetDef rows_attributes[] = {
-    {"any", rows_any, NULL, "The flags of all rows.", NULL},
+    {"any", rows_any, NULL, "The flags of all rows together.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -942,16 +942,16 @@ static int add_reading(PyObject *module)
 
 /* -- Sending ----------------------------------------------------------------------------------------------------- */
 
-/* A run goes down in one call: its columns are read with Python's lock, then its messages are built and sent without.
- * The library's threads note what became of each message in an array, and the last one puts the run's number into the
- * box that somebody waits at. They never call Python.
+/* A run is sent in one call: its columns are read with Python's lock, then its messages are built and sent without it.
+ * The library's threads note the outcome of each message in an array, and the last one puts the run's number into the
+ * box at which a Python thread waits. They never call Python.
  */
 
 #define NOT_REPORTED (-1)
 
 struct sent_run;
 
-/* What became of one message. `result` is written last. */
+/* The outcome of one message. `result` is written last. */
 struct report {
     struct sent_run *run;
     int64_t ledger, entry;
@@ -959,15 +959,15 @@ struct report {
     _Atomic int result;
 };
 
-/* The finished runs. It belongs to a ReportBox, and to each run that is on its way. */
+/* The finished runs. Owned by a ReportBox and by each run in flight. */
 struct box {
     atomic_size_t owners;
     pthread_mutex_t lock;
     struct sent_run *finished, **last_link;
-    sem_t bell; /* waiting for it ends with a signal, too */
+    sem_t bell; /* a signal also ends a wait for it */
 };
 
-/* It belongs to a RunReport and, until all is reported, to the library; then to the box, until it is taken from there. */
+/* Owned by a RunReport and, until all is reported, by the library; then by the box, until it is taken from there. */
 struct sent_run {
     atomic_size_t owners;
     atomic_size_t on_their_way;
@@ -1044,7 +1044,7 @@ static struct sent_run *run_create(struct box *box, long long number, size_t cou
     return run;
 }
 
-/* Called by the library's threads, or within the call that sends, once for each message. */
+/* Called once for each message, by the library's threads or within the sending call. */
 static void on_report(int result, struct library_id *id, void *context)
 {
     struct report *report = context;
@@ -1070,7 +1070,7 @@ static void on_report(int result, struct library_id *id, void *context)
 
 /* -- Sending: the columns of a run */
 
-/* Arrow's C data interface, as published. */
+/* Arrow's C data interface. */
 struct ArrowArray {
     int64_t length, null_count, offset, n_buffers, n_children;
     const void **buffers;
@@ -1129,7 +1129,7 @@ static int column_open_arrow(struct column *column, PyObject *given, const char 
 #define TIMES "t"
 #define NEVER_ARROW ""
 
-/* Open a column that is given as None, a sequence, or an array of Arrow of one of these formats. */
+/* Open a column that is None, a sequence, or an Arrow array of one of these formats. */
 static int column_open(struct column *column, PyObject *given, Py_ssize_t count, const char *formats)
 {
     memset(column, 0, sizeof *column);
@@ -1195,9 +1195,9 @@ static int column_bytes(const struct column *column, Py_ssize_t row, const char 
     return 0;
 }
 
-#define NO_TIME 0 /* which is none for Pulsar, too */
+#define NO_TIME 0 /* no event time, for Pulsar as well */
 
-/* Set `time` to the event time in a row. Return -1 with an exception set for one that Pulsar does not have. */
+/* Set `time` to the event time in a row. Return -1 with an exception set for one that Pulsar cannot store. */
 static int column_time(const struct column *column, Py_ssize_t row, uint64_t *time)
 {
     long long milliseconds;
@@ -1216,7 +1216,7 @@ static int column_time(const struct column *column, Py_ssize_t row, uint64_t *ti
             return -1;
     }
     if (milliseconds <= 0) {
-        PyErr_Format(PyExc_ValueError, "%lld is no event time", milliseconds);
+        PyErr_Format(PyExc_ValueError, "%lld is not an event time", milliseconds);
         return -1;
     }
     *time = (uint64_t)milliseconds;
@@ -1225,7 +1225,7 @@ static int column_time(const struct column *column, Py_ssize_t row, uint64_t *ti
 
 /* -- Sending: keys and headers as text */
 
-/* Return how many bytes the character at the start of a text has in UTF-8; 0 if it is none. */
+/* Return the length in bytes of the UTF-8 character at the start of a text; 0 if there is no valid one. */
 static size_t character_size(const unsigned char *text, size_t size)
 {
     unsigned char first = text[0];
@@ -1264,14 +1264,14 @@ static bool is_text(const char *data, size_t size)
     return true;
 }
 
-/* What begins like this has a meaning for mqplug, or needs to be written in another way. */
+/* Text that begins like this has a meaning for mqplug, or must be escaped. */
 static bool is_reserved(const char *data, size_t size)
 {
     static const char start[] = "mqplug";
     return size >= sizeof start - 1 && memcmp(data, start, sizeof start - 1) == 0;
 }
 
-/* A message that is to be sent. Its text belongs to columns, or to objects that its run keeps. */
+/* A message before it is sent. Its text belongs to columns, or to objects that its run keeps. */
 struct outgoing {
     const char *value;
     size_t value_size;
@@ -1284,14 +1284,14 @@ struct property {
     struct text name, value;
 };
 
-/* The messages of a run while they are gathered and sent. */
+/* The messages of a run that is being gathered and sent. */
 struct outgoing_run {
     struct column values, keys, headers, times;
     Py_ssize_t count;
     struct outgoing *messages;
     struct property *properties;
     size_t properties_used, properties_room;
-    PyObject *kept; /* a list of objects whose text is used */
+    PyObject *kept; /* a list of the objects that own used text */
 };
 
 static void outgoing_free(struct outgoing_run *run)
@@ -1332,7 +1332,7 @@ static int text_of(PyObject *item, struct text *text)
     return text->data == NULL ? -1 : 0;
 }
 
-/* Call a function of Python's, and keep its result as long as the run. Return a borrowed reference. */
+/* Call a Python function, and keep its result as long as the run. Return a borrowed reference. */
 static PyObject *kept_result(struct outgoing_run *run, PyObject *function, PyObject *argument)
 {
     PyObject *result = argument == NULL ? NULL : PyObject_CallFunctionObjArgs(function, argument, NULL);
@@ -1358,7 +1358,7 @@ static int gather_key(struct outgoing_run *run, Py_ssize_t row, PyObject *key_to
     return text == NULL ? -1 : text_of(text, &message->key);
 }
 
-/* Compare as Python compares the two texts: the order of UTF-8 is that of its characters. */
+/* Compare like Python compares the two texts: UTF-8 sorts like its characters. */
 static int text_order(const struct text *one, const struct text *other)
 {
     size_t both = one->size < other->size ? one->size : other->size;
@@ -1366,7 +1366,7 @@ static int text_order(const struct text *one, const struct text *other)
     return order != 0 ? order : (one->size > other->size) - (one->size < other->size);
 }
 
-/* Add a header as a property. Return 0 if it, or its place behind the last one, cannot be told by a property alone. */
+/* Add a header as a property. Return 0 if a property by itself would lose its content, or its place after the last. */
 static int header_add(struct outgoing_run *run, const struct outgoing *message, PyObject *pair)
 {
     PyObject *name = PyTuple_Check(pair) && PyTuple_Size(pair) == 2 ? PyTuple_GetItem(pair, 0) : NULL;
@@ -1420,7 +1420,7 @@ static int gather_headers(struct outgoing_run *run, Py_ssize_t row, PyObject *he
     return 0;
 }
 
-/* Read the columns. Return -1 with an exception set for what only the client itself can refuse. */
+/* Read the columns. Return -1 with an exception set for values that only the client itself can refuse. */
 static int gather(struct outgoing_run *run, PyObject *key_to_text, PyObject *headers_to_properties)
 {
     run->kept = PyList_New(0);
@@ -1535,7 +1535,7 @@ static PyObject *report_box_send(PyObject *object, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "OLnOOOO", &wrapper, &number, &gathered.count, &values, &keys, &headers, &times))
         return NULL;
     if (gathered.count <= 0)
-        return PyErr_Format(PyExc_ValueError, "a run has messages, not %zd", gathered.count);
+        return PyErr_Format(PyExc_ValueError, "a run must have at least one message, not %zd", gathered.count);
     struct library_producer *producer = client_object(wrapper, PRODUCER_TYPE);
     if (producer == NULL)
         return NULL;
@@ -1555,7 +1555,7 @@ static PyObject *report_box_send(PyObject *object, PyObject *arguments)
         }
         Py_END_ALLOW_THREADS
     } else if (run != NULL) {
-        free(run); /* none of its owners came to be */
+        free(run); /* none of its owners exists */
         box_leave(self->box);
     }
     outgoing_free(&gathered);
@@ -1564,7 +1564,7 @@ static PyObject *report_box_send(PyObject *object, PyObject *arguments)
 
 typedef int (*clock_wait)(sem_t *, clockid_t, const struct timespec *);
 
-/* Wait for the bell. The clock that only goes forward is used where the C library can wait by it. */
+/* Wait for the bell, by the monotonic clock if the C library can. */
 static int bell_wait(sem_t *bell, double seconds)
 {
     clock_wait wait_by_clock;
@@ -1607,7 +1607,7 @@ static int append(PyObject *list, PyObject *item)
     return failed;
 }
 
-/* Append number and report of each run, which was taken from the box. */
+/* Append number and report of each run that was taken from the box. */
 static PyObject *append_runs(PyObject *list, struct sent_run *runs)
 {
     int failed = 0;
@@ -1625,7 +1625,7 @@ static PyObject *append_runs(PyObject *list, struct sent_run *runs)
 
 #define WAIT_MAX_S 3600.0
 
-/* What is taken is appended before an interrupt of Python code can lose it. */
+/* Taken runs are appended before an interrupt of Python code can lose them. */
 static PyObject *report_box_wait(PyObject *object, PyObject *arguments)
 {
     struct box *box = ((ReportBox *)object)->box;
@@ -1664,7 +1664,7 @@ static PyObject *run_report_is_complete(PyObject *object, PyObject *none)
     return PyBool_FromLong(atomic_load(&((RunReport *)object)->run->on_their_way) == 0);
 }
 
-/* Return how many messages from a row on follow each other in one batch, all of them stored. */
+/* Return how many messages from a row on are stored and consecutive in one batch. */
 static size_t span_length(const struct sent_run *run, size_t row)
 {
     const struct report *first = &run->reports[row];
@@ -1706,12 +1706,12 @@ static PyObject *run_report_read(PyObject *object, PyObject *none)
 
 static PyMethodDef report_box_methods[] = {
     {"send", report_box_send, METH_VARARGS,
-     "Send a run with a producer of the client: its number, how many messages, values, keys, headers and event times. "
-     "Return its RunReport. What is raised was raised before anything was sent."},
+     "Send a run with a client's producer: its number, the number of messages, values, keys, headers and event times. "
+     "Return its RunReport. Exceptions are raised before anything is sent."},
     {"wait", report_box_wait, METH_VARARGS,
-     "Append number and RunReport of each run that is wholly reported to a list, once. Without any, wait for one, or "
-     "for ring, up to a number of seconds."},
-    {"ring", report_box_ring, METH_NOARGS, "Make the call of wait return."},
+     "Append number and RunReport of each fully reported run to a list, once. If there is none, wait for one, or for "
+     "ring, up to a number of seconds."},
+    {"ring", report_box_ring, METH_NOARGS, "Make a call of wait return."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -1719,7 +1719,7 @@ static PyType_Slot report_box_slots[] = {
     {Py_tp_new, report_box_new},
     {Py_tp_dealloc, report_box_free},
     {Py_tp_methods, report_box_methods},
-    {Py_tp_doc, "Where the library's threads put the runs of a producer that are wholly reported."},
+    {Py_tp_doc, "The box where the library's threads put fully reported runs."},
     {0, NULL},
 };
 
@@ -1732,14 +1732,14 @@ static PyMethodDef run_report_methods[] = {
     {"is_complete", run_report_is_complete, METH_NOARGS, "Return whether each message of the run was reported."},
     {"read", run_report_read, METH_NOARGS,
      "Return the stored messages as spans of one batch (row, count, ledger, entry, batch index, batch size), and row "
-     "and result of each other one; the result is -1 for one that is not reported yet."},
+     "and result of every other one; the result is -1 if it is not reported yet."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot run_report_slots[] = {
     {Py_tp_dealloc, run_report_free},
     {Py_tp_methods, run_report_methods},
-    {Py_tp_doc, "What became of each message of a run."},
+    {Py_tp_doc, "The outcome of each message of a run."},
     {0, NULL},
 };
 
@@ -1758,9 +1758,9 @@ static int add_sending(PyObject *module)
 
 static PyMethodDef functions[] = {
     {"load", load, METH_O, "Take the library's functions from the client's extension module at this path."},
-    {"try_out", try_out, METH_VARARGS, "Return the numbers of an id, and give a builder a key, and a property."},
+    {"try_out", try_out, METH_VARARGS, "Return the numbers of an id, and give a builder a key and a property."},
     {"collect", collect, METH_O, "Return the columns of a list of the client's messages."},
-    {"take", take, METH_VARARGS, "Return the columns of what a reader or consumer has now, and its result."},
+    {"take", take, METH_VARARGS, "Return the columns of a reader's or consumer's messages, and its result."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-"""Columns of messages, compared with what the client says of each. They are parsed from bytes: no broker is needed."""
+"""Columns of messages, compared with the client's getters. The messages are parsed from bytes, without a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALUE, KEY, TIME, NULL = 3, 2, 5, 9  # field numbers of a message's metadata in 
 
 
 def varint(number):
-    """A number as Pulsar's metadata has it."""
+    """A number in the form of Pulsar's metadata."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -35,7 +35,7 @@ def text(field, data):
 
 
 def message_bytes(value=b"", key=None, headers=(), time=None, null=False):
-    """A message as a batch holds it: the size of its metadata, its metadata, and its value."""
+    """A message inside a batch: the size of its metadata, its metadata, and its value."""
     metadata = b"".join(text(1, text(1, name) + text(2, content)) for name, content in headers)
     metadata += text(KEY, key) if key is not None else b""
     metadata += varint(VALUE << 3) + varint(len(value))
@@ -76,7 +76,7 @@ def as_dict(headers):
 
 
 def test_columns_are_what_the_client_says():
-    """Each column has what the getters of each message return; NUL and other text included."""
+    """Each column equals the results of the messages' getters, including NUL and unusual text."""
     rows = collect(MIXED)
     assert rows.values() == [None if each.has_null_value() else each.data() for each in MIXED]
     assert list(map(key_text, rows.keys())) == [each.partition_key() or None for each in MIXED]
@@ -90,7 +90,7 @@ def test_columns_are_what_the_client_says():
 
 
 def test_odd_rows_are_marked():
-    """What may be escaped, or is not ASCII, is text or a dictionary; all else is bytes already."""
+    """Values that may be escaped, or are not ASCII, are text or a dictionary; all others are bytes already."""
     rows = collect(MIXED)
     assert list(map(type, rows.keys())) == [bytes, type(None), bytes, str, str, type(None)]
     assert list(map(type, rows.headers())) == [tuple, tuple, tuple, dict, dict, tuple]
@@ -100,19 +100,19 @@ def test_odd_rows_are_marked():
 
 
 def test_headers_are_sorted_by_name():
-    """A message's properties have no order: they come sorted."""
+    """A message's properties have no order, so they are sorted."""
     assert collect(MIXED[:1]).headers() == [(("a", b"1"), ("b", b"2"))]
 
 
 def test_a_timestamp_of_0_is_marked_by_a_property():
-    """A message without an event time has the time of its publishing, unless it is marked."""
+    """A message without an event time has its publish time, unless it is marked."""
     rows = collect(MIXED)
     published = MIXED[0].publish_timestamp()
     assert numbers(rows, "timestamp", "q") == [5, published, published, 2**62, 0, published]
 
 
 def test_bitmaps_leave_out_what_is_missing():
-    """A bitmap of valid rows is there only if a row is missing."""
+    """A bitmap of valid rows exists only if a row is missing."""
     rows = collect(MIXED)
     assert rows.without(NULL_VALUE) == bytes([0b111101])
     assert rows.without(NO_KEY) == bytes([0b011101])
@@ -131,7 +131,7 @@ def test_offsets_divide_the_bytes():
 
 
 def test_runs_are_the_messages_of_one_batch():
-    """Messages that follow each other in a batch are a run; those that are repeated or skipped are not."""
+    """Consecutive messages of a batch are a run; repeated or skipped ones end it."""
     other = batch(message_bytes(b"1"), message_bytes(b"2"), entry=9)
     single = _pulsar.MessageBuilder().build()
     rows = collect([*MIXED[2:], *other, *other[1:], MIXED[0], MIXED[2], single, single])
@@ -147,7 +147,7 @@ def test_runs_are_the_messages_of_one_batch():
 
 
 def test_rows_are_chosen():
-    """A choice of rows has all their columns, in the order of the choice."""
+    """A selection of rows has all their columns, in the order of the selection."""
     chosen = collect(MIXED).only([5, 0, 0, 3])
     again = collect([MIXED[row] for row in (5, 0, 0, 3)])
     assert (chosen.values(), chosen.keys(), chosen.headers()) == (again.values(), again.keys(), again.headers())
@@ -158,7 +158,7 @@ def test_rows_are_chosen():
 
 @pytest.mark.parametrize("wrong", [[6], [-1], [2**70], ["a"], 5])
 def test_rows_that_are_not_there(wrong):
-    """A number that is no row's is refused."""
+    """A number that is not a row is refused."""
     with pytest.raises((IndexError, TypeError, OverflowError)):
         collect(MIXED).only(wrong)
 
@@ -173,7 +173,7 @@ def test_nothing():
 
 @pytest.mark.parametrize("field", ["key", "name", "value"])
 def test_text_that_is_not_utf8(field):
-    """Bytes that another client took for text are refused when they are read, as the client refuses them."""
+    """Bytes that another client sent as text are refused on reading, just as the client refuses them."""
     bad = {
         "key": message_bytes(key=b"\xff"),
         "name": message_bytes(headers=[(b"\xff", b"")]),
@@ -186,7 +186,7 @@ def test_text_that_is_not_utf8(field):
 
 
 def test_a_buffer_keeps_its_rows():
-    """A buffer can be read after its rows are gone, and lets go of them in the end."""
+    """A buffer can be read after its rows are gone, and finally releases them."""
     view = memoryview(collect(MIXED).buffer("value"))
     gc.collect()
     assert bytes(view[:5]) == b"plain"
@@ -194,7 +194,7 @@ def test_a_buffer_keeps_its_rows():
 
 
 def test_wrong_arguments():
-    """What is no message, no list, no reader or no column is refused."""
+    """An argument that is not a message, list, reader or column is refused."""
     for wrong in (5, [5], [_pulsar.MessageId(1, 2, 3, 4)], [MIXED[0], None], (MIXED[0],)):
         with pytest.raises((TypeError, AttributeError)):
             collect(wrong)
@@ -206,7 +206,7 @@ def test_wrong_arguments():
 
 @pytest.mark.skipif("ASAN_OPTIONS" in os.environ, reason="AddressSanitizer keeps what is free for a while")
 def test_memory_is_given_back():
-    """What columns, choices and buffers took is free again when they are gone."""
+    """The memory of columns, selections and buffers is freed with them."""
 
     def use():
         rows = collect(MIXED * 20).only(range(100))

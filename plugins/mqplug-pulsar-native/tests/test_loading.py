@@ -1,4 +1,4 @@
-"""The library's functions: taken from the client's own extension, or missed by name."""
+"""The library's functions: taken from the client's own extension, or reported missing by name."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_a_missing_library_is_named():
 
 
 def test_an_object_of_another_type_is_refused():
-    """The client gives its C++ objects by type: where another one is expected, that is a ``TypeError``."""
+    """The client hands out its C++ objects by type: another type raises ``TypeError``."""
     with pytest.raises(TypeError, match="not an object of the type"):
         _native.try_out(_pulsar.MessageBuilder(), _pulsar.MessageBuilder(), b"key", b"value")
 
 
 def test_an_object_that_is_not_the_clients_is_refused():
-    """What does not come from the client's extension has no C++ object in it."""
+    """An object from outside the client's extension has no C++ object in it."""
     with pytest.raises(AttributeError, match="conduit"):
         _native.try_out(object(), _pulsar.MessageBuilder(), b"key", b"value")
 

@@ -1,4 +1,4 @@
-"""Runs that are handed to a producer, and the box that their reports reach. The producer here is not connected."""
+"""Runs that are handed to a producer, and the box for their reports. The producer is not connected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def never(given):
 
 
 def new_box(key_to_text=never, headers_to_properties=never):
-    """A box whose functions are not called, unless others are given."""
+    """A box whose functions must not be called, unless others are given."""
     return _native.ReportBox(key_to_text, headers_to_properties)
 
 
@@ -35,7 +35,7 @@ def send(box, values, keys=None, headers=None, times=None, number=7):
 
 
 def arrived(box, timeout=0):
-    """What the box holds."""
+    """The contents of the box."""
     found = []
     box.wait(timeout, found)
     return found
@@ -54,7 +54,7 @@ def test_a_run_is_reported_once_and_row_by_row():
 
 
 def test_runs_arrive_in_order():
-    """Runs arrive in the order in which they were finished."""
+    """Runs arrive in the order in which they finished."""
     box = new_box()
     for number in range(100):
         send(box, [b"x"] * (number % 3 + 1), number=number)
@@ -87,7 +87,7 @@ def test_reports_outlive_the_box():
     ],
 )
 def test_an_odd_column_is_refused_before_anything_is_sent(columns, error):
-    """What cannot be sent exactly is refused as a whole, and nothing is reported."""
+    """A run that cannot be sent unchanged is refused as a whole, and nothing is reported."""
     box = new_box()
     with pytest.raises(error):
         box.send(_pulsar.Producer(), 1, 1, *columns)
@@ -95,13 +95,13 @@ def test_an_odd_column_is_refused_before_anything_is_sent(columns, error):
 
 
 def test_no_run_is_empty():
-    """A run without messages is a ``ValueError``: nothing would ever report it."""
-    with pytest.raises(ValueError, match="a run has messages, not 0"):
+    """A run without messages raises ``ValueError``, because it would never be reported."""
+    with pytest.raises(ValueError, match="at least one message, not 0"):
         send(new_box(), [])
 
 
 def test_only_producers_send():
-    """Another object of the client is a ``TypeError``."""
+    """Another object of the client raises ``TypeError``."""
     with pytest.raises(TypeError, match="not an object of the type"):
         new_box().send(_pulsar.MessageBuilder(), 1, 1, [b"x"], None, None, None)
 
@@ -117,7 +117,7 @@ def test_an_error_of_the_given_functions_is_raised():
 
 
 def is_plain(key):
-    """Whether a key is its own text."""
+    """Return whether a key is its own text."""
     try:
         return bool(key.decode()) and not key.startswith(b"mqplug")
     except UnicodeDecodeError:
@@ -177,7 +177,7 @@ def test_headers_that_properties_cannot_tell(headers, plain):
 
 
 def test_arrow_columns():
-    """Arrays of Arrow are read where they are: slices, nulls, and both kinds of binary."""
+    """Arrow arrays are read in place: slices, nulls, and both kinds of binary."""
     pa = pytest.importorskip("pyarrow")
     asked = []
     box = new_box(lambda key: asked.append(key) or "text")
@@ -191,7 +191,7 @@ def test_arrow_columns():
 
 @pytest.mark.parametrize("kind", ["string", "int64", "list"])
 def test_other_arrow_columns_are_refused(kind):
-    """An array of another type is a ``TypeError``, and so are headers in an array."""
+    """An array of another type raises ``TypeError``, and so do headers in an array."""
     pa = pytest.importorskip("pyarrow")
     types = {"string": pa.string(), "int64": pa.int64(), "list": pa.list_(pa.binary())}
     array = pa.nulls(1, types[kind])
@@ -202,7 +202,7 @@ def test_other_arrow_columns_are_refused(kind):
 
 
 def test_waiting_ends_in_time():
-    """Without a report ``wait`` returns at its timeout, with Python's lock free meanwhile."""
+    """Without a report ``wait`` returns at its timeout, and does not hold Python's lock."""
     box, counted = new_box(), []
     counting = threading.Thread(target=lambda: [counted.append(time.sleep(0.01)) for _ in range(10)])
     counting.start()
@@ -214,7 +214,7 @@ def test_waiting_ends_in_time():
 
 
 def test_a_bell_ends_the_waiting():
-    """``ring`` makes a call of ``wait`` return, the one under way or the next."""
+    """``ring`` makes a call of ``wait`` return: the running one or the next."""
     box = new_box()
     threading.Timer(0.1, box.ring).start()
     began = time.monotonic()
@@ -245,7 +245,7 @@ def test_an_interrupt_ends_the_waiting():
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_child_process_can_let_go_of_a_box():
     """A child of a fork frees the boxes and reports that it inherited."""
-    gc.freeze()  # what other tests left behind, such as clients, is not the child's to free
+    gc.freeze()  # the child must not free objects of other tests, such as clients
     box = new_box()
     report = send(box, [b"x"])
     child = os.fork()
