@@ -51,7 +51,7 @@ def retention_options(seconds: float | None, size: int | None) -> dict[str, str]
 
 
 def segment_options(seconds: float | None, size: int | None) -> dict[str, str]:
-    """Return the segment configuration for a short retention: Kafka never deletes the segment that it writes to."""
+    """Return the segment configuration for a short retention: Kafka keeps the segment that it writes to."""
     options = {}
     if seconds is not None and seconds < DEFAULT_SEGMENT_S:
         options[SEGMENT_MS] = str(max(1000, round(seconds * 1000)))

@@ -97,7 +97,7 @@ class KafkaConnection(Connection):
             raise ConnectError(f"no Kafka broker answered at {servers}: {error.message}", fix=error.fix) from error
 
     def brokers(self, timeout: float) -> ClusterInfo:
-        """Return the running brokers, by number. With KRaft they name an arbitrary broker as the controller: omit it.
+        """Return the running brokers, by number, without a controller: with KRaft they name an arbitrary one.
 
         See ``ClusterIdentity`` for the reason why this reads the metadata.
         """
@@ -126,7 +126,7 @@ class KafkaConnection(Connection):
         return (log.backend, log.cluster) == ("kafka", self.cluster)
 
     def advance(self, position: Position, count: int) -> Position:
-        """Return the position ``count`` offsets later. At most as many messages lie between."""
+        """Return the position ``count`` offsets later. At most ``count`` messages lie between."""
         return Position(position.log, (min(position.coordinates[0] + count, MAX_LOG_OFFSET - 1),))
 
     def distance(self, start: Position, until: Position) -> int:

@@ -155,7 +155,7 @@ FENCED_CODES = {K._FENCED, K.PRODUCER_FENCED, K.INVALID_PRODUCER_EPOCH}
 BATCH_TOO_LARGE_CODES = {K.MSG_SIZE_TOO_LARGE, K.RECORD_LIST_TOO_LARGE}
 INVALID_RECORD_CODES = {K.INVALID_RECORD, K.INVALID_TIMESTAMP, K._INVALID_DIFFERENT_RECORD}
 BATCH_REFUSED_CODES = BATCH_TOO_LARGE_CODES | INVALID_RECORD_CODES
-"""Codes of a refused whole batch: its records may be stored if they are sent in other batches."""
+"""Codes with which a broker refuses a whole batch: its records may be stored if they are sent in other batches."""
 
 NOT_STORED_CODES = BATCH_REFUSED_CODES | {
     K.POLICY_VIOLATION,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mqplug_kafka_native import Report
 
 Result = tuple[int, int | None, KafkaError | None]
-"""The partition, the offset of a stored record, the error of a failed one. A stored record may have no known offset."""
+"""The partition, the offset of a stored record, the error of a failed one. At an unknown offset, both are None."""
 
 
 class RecordReports(Protocol):

@@ -33,7 +33,7 @@ SLICE_S = 0.005  # how long to wait for the reports of one producer while others
 
 
 class SharedProducer:
-    """A client producer, and the threads that wait for its delivery reports."""
+    """A client's producer, and the threads that wait for its delivery reports."""
 
     def __init__(
         self,

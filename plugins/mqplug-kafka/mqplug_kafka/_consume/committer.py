@@ -109,7 +109,7 @@ class Committer:
 
     @contextmanager
     def rebalancing(self, refusal: Callable[[], Error] | None = None) -> Iterator[None]:
-        """Wrap a rebalance callback, inside a poll. Other threads' commits raise the refusal, or wait without one."""
+        """Wrap a rebalance callback, inside a poll. Other threads' commits raise the refusal, if given, or wait."""
         self._refusal, self._in_callback = refusal, True
         try:
             yield

@@ -176,7 +176,7 @@ class KafkaGroupMember(ConsumerDriver):
         with suppress(KafkaException):  # after a fatal error: another member has replaced this one
             former.unsubscribe()
         self._poll_until_left(former, Deadline(LEAVE_TIMEOUT_S))
-        if logs := self._fetcher.logs:  # the group did not revoke them in time, so the session will expire
+        if logs := self._fetcher.logs:  # the group did not revoke them in time: it will do so by itself
             self._on_lost(former, [TopicPartition(log.topic, log.partition) for log in logs])
         self._unplaced, self._asked = [], None
         self._fetcher.move_to(source)

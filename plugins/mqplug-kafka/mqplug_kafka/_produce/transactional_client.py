@@ -131,7 +131,7 @@ class TransactionalClient:
         self.wait(f"positions of the group {group!r}", job, left)
 
     def deliver(self, deadline: Deadline, enough: Callable[[], bool], check: Callable[[], None]) -> None:
-        """Wait until all records are delivered, or ``enough`` returns true. Raise ``Timeout`` if neither is in time.
+        """Wait until all records are delivered, or ``enough`` returns true. Raise ``Timeout`` after the deadline.
 
         Call ``check`` every second: the client waits forever for a deleted topic.
         """

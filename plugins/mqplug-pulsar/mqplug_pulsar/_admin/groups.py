@@ -133,7 +133,7 @@ Subscriptions = Mapping[Log, Statistics]
 
 
 def describe_group(connection: PulsarConnection, group: str, timeout: float) -> GroupDescription:
-    """Return the topics of the namespace that have the group, and its members. Raise ``GroupNotFound`` if none has."""
+    """Return the group's topics in the namespace, and its members. Raise ``GroupNotFound`` if no topic has it."""
     connection.required_admin("groups", "describing groups")
     deadline = Deadline(timeout)
     by_topic = on_each_topic(connection, lambda topic: _subscriptions_of(connection, topic, group, deadline), deadline)

@@ -177,7 +177,7 @@ class LeasedMessages:
             lease.ends = inf
 
     def take_given_away(self, places: Iterable[Numbers]) -> list[Lease | None]:
-        """Return the messages of these that went back to the broker unsettled, once; None if the group was moved since.
+        """Return the leases that went back to the broker unsettled, each once; None if the group was moved since.
 
         Messages that were taken back since are left out.
         """

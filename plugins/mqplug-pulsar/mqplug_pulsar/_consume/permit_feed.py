@@ -1,4 +1,4 @@
-"""A consumer of one log that the broker sends messages only on request.
+"""A consumer of one log to which the broker sends messages only on request.
 
 The client library prefetches, and no other member gets the prefetched messages. While its listener is paused, it
 requests nothing from the broker. So the listener is paused whenever the wanted number of messages has arrived.

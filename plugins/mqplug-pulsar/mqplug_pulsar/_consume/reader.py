@@ -1,7 +1,7 @@
 """The consumer without a group: readers of the client library.
 
-It looks for messages that never come: removed by retention, where Pulsar silently skips them, or stored but never
-delivered by the client, where a reader would wait forever.
+It detects messages that never arrive: those that retention removed and Pulsar silently skips, and stored ones that the
+client never delivers, where a reader would wait forever.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Entry = tuple[int, int]  # ledger and number
 Skipped = tuple[Numbers, Numbers]
 """The range that a group skips: from the end of the log at the time to a position beyond it."""
 
-BATCH_ACKS_PROPERTY = "mqplug.acks"  # acks of batches that are acked in part
+BATCH_ACKS_PROPERTY = "mqplug.acks"  # acks of partly acked batches
 ATTEMPTS_PROPERTY = "mqplug.attempts"  # how often messages with overdue acks were handed out
 BEYOND_PROPERTY = "mqplug.beyond"  # a group's position beyond the end, and the end at that time
 SEEK_PROPERTY = "mqplug.seek"  # a new text for each seek
@@ -58,7 +58,7 @@ class BatchAcks:
         return text
 
     def joined(self, masks: Mapping[Entry, int]) -> BatchAcks:
-        """Return these acks and those."""
+        """Return these acks combined with others."""
         both = dict(self.masks)
         for entry, mask in masks.items():
             both[entry] = both.get(entry, 0) | mask
