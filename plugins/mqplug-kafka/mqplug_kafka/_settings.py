@@ -154,7 +154,7 @@ def _check(settings: KafkaSettings) -> None:
     _check_oauth(settings)
     _check_certificates(settings)
     if settings.message_max_bytes <= 0:
-        raise ConfigError("message_max_bytes must be above 0")
+        raise ConfigError(f"message_max_bytes must be above 0, not {settings.message_max_bytes}")
     _check_groups(settings)
     if not MIN_TRANSACTION_TIMEOUT_S <= settings.transaction_timeout <= MAX_TRANSACTION_TIMEOUT_S:
         raise ConfigError(
@@ -169,7 +169,7 @@ def _check(settings: KafkaSettings) -> None:
 def _check_groups(settings: KafkaSettings) -> None:
     """Check the settings of group members against each other."""
     if settings.session_timeout is not None and settings.session_timeout <= 0:
-        raise ConfigError("session_timeout must be above 0")
+        raise ConfigError(f"session_timeout must be above 0, not {settings.session_timeout:g}")
     if settings.instance_id is not None and not INSTANCE_ID.fullmatch(settings.instance_id):
         raise ConfigError(
             f"instance_id={settings.instance_id!r} is not a valid name of a member",
@@ -254,9 +254,11 @@ def _check_native_oauth(native: Mapping[str, str]) -> None:
 
 def _check_servers(servers: Sequence[str]) -> None:
     if not servers:
-        raise ConfigError("servers names no broker", fix="Write servers=['host:9092'], or kafka://host:9092")
+        raise ConfigError(
+            "servers must name at least one broker", fix="Write servers=['host:9092'], or kafka://host:9092"
+        )
     for number, server in enumerate(servers):
         try:
             Address.parse(server)
         except ValueError as error:  # librdkafka would take a port modulo 65536
-            raise ConfigError(f"servers[{number}] names no broker: {error}", fix="Write host:9092") from None
+            raise ConfigError(f"servers[{number}] must look like host:9092: {error}", fix="Write host:9092") from None

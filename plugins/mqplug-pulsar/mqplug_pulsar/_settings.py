@@ -130,7 +130,7 @@ class PulsarSettings:
             name for name in ("token", "token_file", "token_provider", "username") if getattr(self, name) is not None
         ]
         if len(given) > 1:
-            raise ConfigError(f"{' and '.join(given)} are given", backend="pulsar", fix="Authenticate in one way")
+            raise ConfigError(f"{' and '.join(given)} exclude each other", backend="pulsar", fix="Give one of them")
         if self.compression == "zlib" and self.batching == "none":
             raise ConfigError(
                 "compression=zlib cannot be used with batching=none: readers with pulsar-client drop messages that "

@@ -81,7 +81,7 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, d
     while len(logs) < partitions:
         if deadline.expired:
             raise Timeout(
-                f"the brokers know only {len(logs)} of {partitions} partitions of the topic {topic!r} yet",
+                f"the brokers do not know all partitions of the topic {topic!r} yet: {len(logs)} of {partitions}",
                 topic=topic, fix="Allow more time, or check that all brokers are up",
             )  # fmt: skip
         with suppress(TopicNotFound):

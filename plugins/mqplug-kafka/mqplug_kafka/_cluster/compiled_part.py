@@ -93,7 +93,7 @@ class CompiledPart:
         if self._module is None:
             return _found[1] if _found else "it was never imported"
         if not hasattr(self._module, NEEDED[use]):
-            return f"{NAME} {version(NAME)} does not do that"
+            return f"{NAME} {version(NAME)} has no {NEEDED[use]}"
         return _refused.get(use)
 
     def _log_once(self, use: Use, reason: str) -> None:

@@ -61,7 +61,7 @@ class TokenSource:
         return value, float(expires_at), principal, dict(extensions)
 
     def _fetch(self) -> Token:
-        fix = "Check its settings and its environment"
+        fix = "Check the provider's settings and environment"
         try:
             token = Token(*self._provider(self._settings))
         except Exception as error:

@@ -49,7 +49,7 @@ class Credentials:
     def token(self) -> str:
         """Return the current token. If getting a new one fails, log a warning and return the last one."""
         if self._token_source is None:
-            raise self.refused("a token that was asked for")
+            raise self.refused("the request for a token")
         try:
             self._last = self._token_source()
         except mqplug.Error as error:
@@ -185,7 +185,7 @@ class TokenSource:
             return self._value
 
     def _fetch(self) -> tuple[str, float]:
-        fix = "Check its settings and its environment"
+        fix = "Check the provider's settings and environment"
         try:
             value, expires_at = self._provider(self._settings)
         except Exception as error:

@@ -73,7 +73,7 @@ class TopicChecks:
 def unreachable(error: mqplug.Error, *, retries: str = "the client", topic: str | None = None) -> mqplug.Timeout:
     """Return the error for an outage, which names the part that retries."""
     told = mqplug.Timeout(
-        f"the broker cannot be reached, {retries} tries again: {error.message}",
+        f"the broker cannot be reached; {retries} tries again: {error.message}",
         topic=topic, fix="Check that the broker is up, or receive again",
     )  # fmt: skip
     told.__cause__ = error
