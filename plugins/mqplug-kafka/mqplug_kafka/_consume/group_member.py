@@ -205,7 +205,8 @@ class KafkaGroupMember(ConsumerDriver):
             self._poll_shortly(consumer)
 
     def _poll_shortly(self, consumer: Consumer) -> None:
-        with suppress(KafkaException, SystemError):  # partitions that the client never got assigned cannot be revoked
+        # The client cannot revoke partitions that it never got, and raises its KafkaError itself: it is no Exception.
+        with suppress(KafkaException, KafkaError, SystemError):  # type: ignore[arg-type]
             consumer.poll(0.02)
 
     def _is_member(self, consumer: Consumer) -> bool:

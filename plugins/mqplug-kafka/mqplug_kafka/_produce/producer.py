@@ -30,7 +30,7 @@ from mqplug_kafka._produce.outcomes import RecordOutcome, Refused, RunOutcome
 LINGER_S = 0.002
 
 
-class KafkaProducer:
+class KafkaProducer(ProducerDriver):
     """A producer that hands records to the client's producers, whose delivery reports settle them."""
 
     linger_s = LINGER_S

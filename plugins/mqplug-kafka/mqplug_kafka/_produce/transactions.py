@@ -34,7 +34,7 @@ TOPICS_TIMEOUT_S = 2.0  # for a check whether all topics still exist
 IDS_TIMEOUT_S = 5.0  # to learn to which incarnations of the topics the records were sent
 
 
-class KafkaTransactions:
+class KafkaTransactions(TransactionDriver):
     """A transaction name, with one transaction at a time."""
 
     linger_s = LINGER_S

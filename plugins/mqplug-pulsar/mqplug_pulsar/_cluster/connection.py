@@ -51,7 +51,7 @@ class ClusterFacts:
     capabilities: Capabilities
 
 
-class PulsarConnection:
+class PulsarConnection(Connection):
     """The connection object that the hooks receive. Any thread may use it."""
 
     def __init__(
