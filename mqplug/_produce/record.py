@@ -55,7 +55,10 @@ def size_of_headers(headers: Headers) -> int:
     """Return the bytes of the names and values of headers."""
     size = 0
     for name, value in headers:
-        size += len(name.encode()) + len(value or b"")
+        try:
+            size += len(name.encode()) + len(value or b"")
+        except UnicodeEncodeError:
+            raise ValueError(f"a header's name must be text that UTF-8 can encode, not {name!r}") from None
     return size
 
 

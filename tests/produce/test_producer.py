@@ -485,3 +485,19 @@ def test_a_close_tells_of_what_failed_beside_what_is_unknown(held: tuple[mqplug.
     with pytest.raises(mqplug.CloseIncomplete, match="outcome of 1 messages") as caught:
         out.close(timeout=0)
     assert isinstance(caught.value.__cause__, mqplug.SendFailed)
+
+
+def test_a_header_name_that_is_no_text_is_refused() -> None:
+    """A lone surrogate, which no backend can store, is a ValueError in every way of sending, and nothing is sent."""
+    with mqplug.connect("memory") as mq:
+        mq.create_topic("orders")
+        headers = [("\ud800", b"")]
+        with mq.producer("orders") as out:
+            for send in (
+                lambda: out.send(b"x", headers=headers),
+                lambda: out.submit(b"x", headers=headers),
+                lambda: out.send_many([Record(b"fine"), Record(b"x", headers=headers)]),
+            ):
+                with pytest.raises(ValueError, match=r"header's name must be text .* '\\ud800'"):
+                    send()
+        assert list(mq.read("orders")) == []
