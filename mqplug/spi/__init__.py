@@ -12,8 +12,8 @@ Read in this order:
    ``Batch`` of ``Columns`` (``ListColumns`` makes them from lists; ``ColumnsWithArrow`` also give Arrow arrays), and
    calls its ``Listener``.
 4. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
-5. ``Deadline`` and ``Bell`` are tools; so are the packages ``mqplug.spi.groups``, for backends that keep groups
-   themselves, and ``mqplug.spi.proxies``, for extensions.
+5. ``Deadline`` and ``Bell`` are tools; so are ``mqplug.spi.groups``, for backends that keep groups themselves,
+   ``mqplug.spi.tokens``, for settings that name a provider of tokens, and ``mqplug.spi.proxies``, for extensions.
 
 The driver rules (docs/driver-rules.md) say who may call what, and when. ``mqplug.memory`` is the reference.
 

@@ -31,7 +31,10 @@ FOLDERS = (ROOT / "mqplug", ROOT / "contrib/mqplug-testing/mqplug_testing")
 PACKAGES = [
     name
     for folder in FOLDERS
-    for path in (*sorted(folder.rglob("__init__.py")), *folder.glob("spi/proxies.py"), *folder.glob("introspection.py"))
+    for path in (
+        *sorted(folder.rglob("__init__.py")),
+        *(file for each in ("spi/proxies.py", "spi/tokens.py", "introspection.py") for file in folder.glob(each)),
+    )
     if "._" not in (name := ".".join(_parts(path.relative_to(folder.parent))))
 ]
 FACADES = [
@@ -73,6 +76,7 @@ def test_the_packages_are_these():
         "mqplug.spi",
         "mqplug.spi.groups",
         "mqplug.spi.proxies",
+        "mqplug.spi.tokens",
         "mqplug.introspection",
         "mqplug_testing",
         "mqplug_testing.contract",

@@ -22,6 +22,7 @@ PUBLIC = {
     "mqplug.spi.groups",
     "mqplug.memory",
     "mqplug.spi.proxies",
+    "mqplug.spi.tokens",
     "mqplug.introspection",
     "mqplug_testing",
 }

@@ -141,9 +141,9 @@ def test_another_process_finds_the_provider(provider, secured):
     ("fault", "says"),
     [
         (RuntimeError("no metadata service"), "'test-cloud' failed: RuntimeError: no metadata service"),
-        (("", 2e9), r"must return \(token, expires_at\)"),
-        (("t", "soon"), r"must return \(token, expires_at\)"),
-        ((), "'test-cloud' failed: TypeError"),
+        (("", 2e9), "must return (token, expires_at)"),
+        (("t", "soon"), "must return (token, expires_at)"),
+        ((), "must return (token, expires_at)"),
         (("gu3ss", 1.0), "expired"),
         (("gu3ss", 2e9), "invalid_token"),
     ],
@@ -164,7 +164,7 @@ def test_a_client_outlives_a_failing_provider(secured):
         mq.create_topic(topic)
         with mq.producer(topic) as out:
             out.send(b"one", timeout=20)
-            mq._connection.credentials._tokens._renew_at = 0.0
+            mq._connection.credentials._tokens.source._renew_at = 0.0
             program.faults.append(RuntimeError("away"))
             out.send(b"two", timeout=20)
             with pytest.raises(mqplug.AuthError, match="RuntimeError: away"):

@@ -6,8 +6,8 @@ import pulsar_token_provider as program
 import pytest
 
 import mqplug
+from mqplug.spi.tokens import TokenSource
 from mqplug_pulsar import PulsarSettings
-from mqplug_pulsar._cluster.credentials import TokenSource
 
 
 @pytest.fixture(autouse=True)
@@ -33,12 +33,12 @@ def test_a_provider_gives_tokens(secured, name):
 
 def test_an_old_token_is_renewed():
     """The provider is called again when three quarters of a token's life are over."""
-    source = TokenSource(PulsarSettings(token_provider="test-cloud"), "test-cloud")
+    source = TokenSource("mqplug.pulsar_tokens", "test-cloud", PulsarSettings(token_provider="test-cloud"))
     program.answers.append(program.valid_for("long", 1000))
-    assert (source(), source(), len(program.calls)) == ("long", "long", 1)
+    assert (source.token()[0], source.token()[0], len(program.calls)) == ("long", "long", 1)
     source._renew_at -= 760
     program.answers.append(program.valid_for("next", 1000))
-    assert (source(), len(program.calls)) == ("next", 2)
+    assert (source.token()[0], len(program.calls)) == ("next", 2)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_an_old_token_is_renewed():
         ((None, 2e9), r"must return \(token, expires_at\)"),
         (("t0ken", "tomorrow"), r"must return \(token, expires_at\)"),
         (("t0ken", 1000.0), r"returned a token that expired \d+ s ago"),
-        ("t0ken", "the token provider 'test-cloud' failed: ValueError"),
+        ("t0ken", r"must return \(token, expires_at\)"),
     ],
 )
 def test_a_provider_without_a_token_is_told(answer, text):

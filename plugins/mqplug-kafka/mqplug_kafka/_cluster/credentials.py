@@ -8,103 +8,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import KafkaError
 
-from mqplug import AuthError, ConfigError
+from mqplug import ConfigError
+from mqplug.spi.tokens import TokenSource
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._settings import KafkaSettings
 
 ENTRY_POINTS = "mqplug.kafka_tokens"
-RENEWED_AT = 0.75  # of a token's life; librdkafka asks for the next one at 0.8
 
 
-class Token(NamedTuple):
-    """A token of a provider. ``expires_at`` is in seconds since 1970; the broker gets the extensions (RFC 7628)."""
+class ClientTokens:
+    """The tokens of a connection's provider, for all of its clients.
 
-    value: str
-    expires_at: float
-    principal: str = ""
-    extensions: Mapping[str, str] = {}
+    A provider may also return a principal and the extensions that the broker gets (RFC 7628).
+    """
 
+    def __init__(self, settings: KafkaSettings, provider: str) -> None:
+        self.source = TokenSource(ENTRY_POINTS, provider, settings)
 
-Provider = Callable[[KafkaSettings], Token]
-
-
-class TokenSource:
-    """The tokens of a provider for all clients of a connection. They share each token for 75 % of its life."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._name = settings.token_provider or ""
-        self._provider = find_provider(self._name)
-        self._settings = settings
-        self._lock = Lock()
-        self._token: Token | None = None
-        self._renew_at = 0.0
-
-    def token(self) -> Token:
-        """Return a token that is not about to expire. Raise ``AuthError`` if the provider has none."""
-        with self._lock:
-            if self._token is None or time.time() >= self._renew_at:
-                self._token = self._fetch()
-                now = time.time()
-                self._renew_at = now + RENEWED_AT * (self._token.expires_at - now)
-            return self._token
-
-    def __call__(self, _: str) -> tuple[str, float, str, dict[str, str]]:
+    def __call__(self, _: str = "") -> tuple[str, float, str, dict[str, str]]:
         """Return a token in confluent-kafka's form. Used as ``oauth_cb``, on a thread of the client."""
-        value, expires_at, principal, extensions = self.token()
-        return value, float(expires_at), principal, dict(extensions)
-
-    def _fetch(self) -> Token:
-        fix = "Check the provider's settings and environment"
-        try:
-            token = Token(*self._provider(self._settings))
-        except Exception as error:
-            raise AuthError(f"the token provider {self._name!r} failed: {_said(error)}", fix=fix) from error
-        value, expires_at = _parts(token)
-        if not isinstance(value, str) or not value or not isinstance(expires_at, int | float):
-            raise AuthError(f"the token provider {self._name!r} must return (token, expires_at)", fix=fix)
-        if token.expires_at <= time.time():
-            raise AuthError(
-                f"the token provider {self._name!r} returned a token that expired "
-                f"{time.time() - token.expires_at:.0f} s ago",
-                fix="Return its expiry time in seconds since 1970, and check the clocks",
-            )
-        return token
-
-
-def _parts(token: Token) -> tuple[Any, Any]:
-    """Return a token's text and expiry time, with unchecked types."""
-    return token.value, token.expires_at
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def find_provider(name: str) -> Provider:
-    """Return the provider of this name from the installed distributions."""
-    found = entry_points(group=ENTRY_POINTS)
-    if name not in found.names:
-        known = ", ".join(sorted(found.names)) or "none"
-        raise ConfigError(
-            f"token_provider: no installed distribution offers {name!r}",
-            fix=f"Install the distribution with this entry point of {ENTRY_POINTS}; found: {known}",
-        )
-    try:
-        provider: Any = found[name].load()
-    except Exception as error:
-        raise ConfigError(
-            f"token_provider: {name!r} cannot be loaded: {_said(error)}", fix="Repair or update its distribution"
-        ) from error
-    if not callable(provider):
-        raise ConfigError(f"token_provider: {name!r} is not a function", fix="Name a function in the entry point")
-    return provider  # type: ignore[no-any-return]
+        value, expires_at, *more = self.source.token()
+        return value, float(expires_at), more[0] if more else "", dict(more[1]) if len(more) > 1 else {}
 
 
 LOOK_EVERY_S = 1.0  # between two looks for renewed files
@@ -118,7 +47,7 @@ class Credentials:
     def __init__(self, settings: KafkaSettings) -> None:
         named = {name: getattr(settings, name) for name in ("ca_file", "cert_file", "key_file")}
         self._files = {name: Path(path) for name, path in named.items() if path is not None}
-        self._tokens = TokenSource(settings) if settings.token_provider is not None else None
+        self._tokens = None if settings.token_provider is None else ClientTokens(settings, settings.token_provider)
         self._generation = 0
         self._seen = self._look()
         self._looked = time.monotonic()
@@ -144,7 +73,7 @@ class Credentials:
             _check_readable(name, path)
         prepared = {**options, "error_cb": on_error, "logger": logger}
         if self._tokens is not None:
-            self._tokens.token()
+            self._tokens()
             prepared["oauth_cb"] = self._tokens
         return prepared
 

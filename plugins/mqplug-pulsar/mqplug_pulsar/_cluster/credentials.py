@@ -10,21 +10,20 @@ from __future__ import annotations
 import base64
 import logging
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import mqplug
-from mqplug import AuthError, ConfigError
+from mqplug.spi.tokens import TokenSource
 from mqplug_pulsar._settings import PulsarSettings
 
 if TYPE_CHECKING:
     import pulsar
 
+
+ENTRY_POINTS = "mqplug.pulsar_tokens"
 
 logger = logging.getLogger("mqplug.pulsar")
 
@@ -112,7 +111,8 @@ def _token_source(settings: PulsarSettings) -> Callable[[], str] | None:
     """Return a function that returns the current token or raises an ``mqplug.Error``; None without a token."""
     token, file = settings.token, settings.token_file
     if settings.token_provider is not None:
-        return TokenSource(settings, settings.token_provider)
+        source = TokenSource(ENTRY_POINTS, settings.token_provider, settings)
+        return lambda: str(source.token()[0])
     if file is not None:
         return lambda: _from_file(file)
     if callable(token):
@@ -148,85 +148,6 @@ def _from_function(function: Callable[[], object]) -> str:
 
 def _is_one_line(token: str) -> bool:
     return bool(token) and token.isprintable()
-
-
-ENTRY_POINTS = "mqplug.pulsar_tokens"
-RENEWED_AT = 0.75  # of a token's life
-
-
-class Token(NamedTuple):
-    """A token of a provider. ``expires_at`` is in seconds since 1970."""
-
-    value: str
-    expires_at: float
-
-
-Provider = Callable[[PulsarSettings], Token]
-
-
-class TokenSource:
-    """The tokens of a provider. Each is used for 75 % of its life."""
-
-    def __init__(self, settings: PulsarSettings, name: str) -> None:
-        self._name = name
-        self._provider = find_provider(name)
-        self._settings = settings
-        self._lock = Lock()
-        self._value = ""
-        self._renew_at = 0.0
-
-    def __call__(self) -> str:
-        """Return a token that is not about to expire. Raise ``AuthError`` if the provider has none."""
-        with self._lock:
-            now = time.time()
-            if now >= self._renew_at:
-                self._value, expires_at = self._fetch()
-                self._renew_at = now + RENEWED_AT * (expires_at - now)
-            return self._value
-
-    def _fetch(self) -> tuple[str, float]:
-        fix = "Check the provider's settings and environment"
-        try:
-            value, expires_at = self._provider(self._settings)
-        except Exception as error:
-            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise AuthError(f"the token provider {self._name!r} failed: {said}", fix=fix) from error
-        return _checked(self._name, value, expires_at)
-
-
-def _checked(name: str, value: Any, expires_at: Any) -> tuple[str, float]:
-    if not isinstance(value, str) or not value.isprintable() or not value or not isinstance(expires_at, int | float):
-        raise AuthError(
-            f"the token provider {name!r} must return (token, expires_at)",
-            fix="Return a text, and its expiry time in seconds since 1970",
-        )
-    if expires_at <= time.time():
-        raise AuthError(
-            f"the token provider {name!r} returned a token that expired {time.time() - expires_at:.0f} s ago",
-            fix="Return its expiry time in seconds since 1970, and check the clocks",
-        )
-    return value, expires_at
-
-
-def find_provider(name: str) -> Provider:
-    """Return the provider of this name from the installed distributions."""
-    found = entry_points(group=ENTRY_POINTS)
-    if name not in found.names:
-        known = ", ".join(sorted(found.names)) or "none"
-        raise ConfigError(
-            f"token_provider: no installed distribution offers {name!r}",
-            fix=f"Install the distribution with this entry point of {ENTRY_POINTS}; found: {known}",
-        )
-    try:
-        provider: Any = found[name].load()
-    except Exception as error:
-        raise ConfigError(
-            f"token_provider: {name!r} cannot be loaded: {type(error).__name__}: {error}",
-            fix="Repair or update its distribution",
-        ) from error
-    if not callable(provider):
-        raise ConfigError(f"token_provider: {name!r} is not a function", fix="Name a function in the entry point")
-    return provider  # type: ignore[no-any-return]
 
 
 def tls_context(settings: PulsarSettings, *, trusted: str | None = None) -> ssl.SSLContext:
