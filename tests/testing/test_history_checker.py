@@ -23,6 +23,14 @@ def three():
     return story().sent(a=1, b=2, c=3)
 
 
+def out_of_order():
+    """Five messages whose times do not ascend, the first two of which are trimmed."""
+    made = story().sent(a=1, b=2, c=3, d=4, e=5).open("q")
+    for place, (value, log_time) in enumerate(zip("abcde", (5, 9, 4, 8, 9), strict=True), 1):
+        made = made.get("q", value, place, log_time=log_time)
+    return made.trim(3)
+
+
 def entries():
     """Two messages in one entry, on a backend that acks whole entries."""
     made = story(ack_granularity="entry").send("a", (7, 0)).send("b", (7, 1))
@@ -91,6 +99,8 @@ GUILTY = [
     ("seek landed wrong", "a time passes over its first message",
         three().open("q").get("q", "a", 1, log_time=5).get("q", "b", 2, log_time=6).get("q", "c", 3, log_time=6)
         .open("r", start=did.SeekTarget("time", number=6)).get("r", "c", 3, log_time=6)),
+    ("seek landed wrong", "a time passes over the first message that retention left",
+        out_of_order().open("r", start=did.SeekTarget("time", number=7)).get("r", "e", 5, log_time=9)),
     ("position went down", "nobody sought",
         member(three()).get("m", "a", 1).get("m", "b", 2).ack("m", 2, through=True)
         .stands("g", 3).stands("g", 2)),
@@ -194,6 +204,8 @@ INNOCENT = [
         three().open("r", start=did.SeekTarget("before", 1, (9,))).get("r", "a", 1)),
     ("seek landed wrong", "the last two",
         three().open("r", start=did.SeekTarget("last", number=2)).get("r", "b", 2)),
+    ("seek landed wrong", "retention took the first message of that time, and an older one follows",
+        out_of_order().open("r", start=did.SeekTarget("time", number=7)).get("r", "d", 4, log_time=8)),
     ("position went down", "a seek came between",
         member(three()).get("m", "a", 1).get("m", "b", 2).ack("m", 2, through=True).stands("g", 3)
         .seek("m", before(2), 2).stands("g", 2)),

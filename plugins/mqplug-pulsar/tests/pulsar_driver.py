@@ -36,8 +36,15 @@ def take_all(member, count):
     return taken
 
 
+ONE_BATCH = {"prefetch_bytes": 60 * 16 * 1024}
+"""An option of members that share batches of sixty: none of them prefetches all."""
+
+
 def take_between(members, count, most):
-    """Receive ``count`` messages with members that share, at least ``most`` with each. Return those of each member."""
+    """Receive ``count`` messages with members that share, at least ``most`` with each. Return those of each member.
+
+    Open the members with ``ONE_BATCH``: otherwise the broker may give all messages to the one that came first.
+    """
     taken = {member: take_all(member, most) for member in members}
     while sum(map(len, taken.values())) < count:
         for member in taken:

@@ -10,8 +10,9 @@ from mqplug_pulsar._harness import harness as shipped
 from mqplug_testing import prove
 
 ADMINISTERING = (
-    "ERR-01", "LIF-13", "TOP-02", "TOP-03", "TOP-06", "TOP-07", "TOP-10", "TOP-12", "TOP-15", "TOP-17", "TOP-19",
-    "TOP-20", "TOP-21", "TOP-22", "TOP-23", "TOP-24", "TOP-25",
+    "BIG-08", "BIG-09", "CC-07", "CC-08", "ERR-01", "GRP-20", "LIF-13", "TO-01", "TOP-02", "TOP-03", "TOP-06",
+    "TOP-07", "TOP-10", "TOP-12", "TOP-15", "TOP-17", "TOP-19", "TOP-20", "TOP-21", "TOP-22", "TOP-23",
+    "TOP-24", "TOP-25",
 )  # fmt: skip
 """The cases that administer with the client under test, which lacks the right to."""
 BY_DAY = ("HP-01", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "WM-01", "ERR-05")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from pulsar_driver import (
+    ONE_BATCH,
     ack_two_of_three,
     check_exactly,
     check_in_any_order,
@@ -100,7 +102,8 @@ def holes_of_two_members(mq, topic):
     """What two members that share acked inside batches, at the same time, stays acked."""
     for _ in range(6):
         fill(mq, topic, BATCH)
-    with mq.consumer(topic, group="g", mode="shared") as one, mq.consumer(topic, group="g", mode="shared") as other:
+    with ExitStack() as opened:
+        one, other = [opened.enter_context(mq.consumer(topic, group="g", mode="shared", **ONE_BATCH)) for _ in range(2)]
         taken = take_between((one, other), 6 * BATCH, BATCH)
         left = [each for member, messages in taken.items() for each in ack_two_of_three(member, messages)]
         yield

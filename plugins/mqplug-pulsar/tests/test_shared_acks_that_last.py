@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
-from pulsar_driver import ack_two_of_three, check_in_any_order, fill, take, take_all, take_between
+from pulsar_driver import ONE_BATCH, ack_two_of_three, check_in_any_order, fill, take, take_all, take_between
 
 import mqplug
 from mqplug.spi import Deadline
@@ -26,7 +27,8 @@ def send_batches(mq, topic, count, key=None):
 def ack_with_holes(mq, topic):
     """Two members take batches, ack two of three messages, commit and close. Return the ids that are left."""
     send_batches(mq, topic, 6)
-    with mq.consumer(topic, group="g", mode="shared") as one, mq.consumer(topic, group="g", mode="shared") as other:
+    with ExitStack() as opened:
+        one, other = [opened.enter_context(mq.consumer(topic, group="g", mode="shared", **ONE_BATCH)) for _ in range(2)]
         taken = take_between((one, other), 6 * BATCH, BATCH)
         left = [each for member, messages in taken.items() for each in ack_two_of_three(member, messages)]
         with ThreadPoolExecutor(2) as threads:

@@ -134,6 +134,15 @@ class SeenLogs:
         index = bisect_left(times, moment)
         return self._order[partition][index] if index < len(times) else None
 
+    def first_retained_at(self, partition: int, moment: int, trimmed: Coordinates) -> Coordinates | None:
+        """Return the first message after a trim whose log time is not earlier, if that one is known."""
+        order = self.order(partition)
+        for place in order[bisect_left(order, trimmed) :]:
+            log_time = self.log_times.get((partition, place))
+            if log_time is None or log_time >= moment:
+                return None if log_time is None else place
+        return None
+
     def last_before(self, partition: int, moment: int) -> Coordinates:
         """Return the last message that was surely stored at that time, or the start of the log if there was none."""
         ends, places = self._ends.get(partition, ([], [()]))
@@ -206,7 +215,7 @@ def expected_range(logs: SeenLogs, target: SeekTarget, partition: int, event: Ev
         case "last":
             return _before_end(logs, partition, event, target.number)
         case "time":
-            return _at_time(logs, partition, target.number)
+            return _at_time(logs, partition, target.number, event)
 
 
 def _before_end(logs: SeenLogs, partition: int, event: Event, count: int) -> PositionRange:
@@ -225,7 +234,16 @@ def _before_end(logs: SeenLogs, partition: int, event: Event, count: int) -> Pos
     )
 
 
-def _at_time(logs: SeenLogs, partition: int, moment: int) -> PositionRange:
-    """Return the first message in log order that is not older."""
+def _at_time(logs: SeenLogs, partition: int, moment: int, event: Event) -> PositionRange:
+    """Return the first message in log order that is not older.
+
+    If that one may be trimmed, the position may lie as far as the first retained message that is not older: times
+    need not ascend.
+    """
     place = logs.first_at(partition, moment)
-    return ANYWHERE if place is None else PositionRange.exactly(place)
+    if place is None:
+        return ANYWHERE
+    trimmed = logs.trimmed_until(partition, event.ended)
+    if place >= trimmed:
+        return PositionRange.exactly(place)
+    return PositionRange(place, logs.first_retained_at(partition, moment, trimmed))
