@@ -1,4 +1,4 @@
-"""One API over message logs: produce, consume, acknowledge, seek, and ask for watermarks.
+"""One API over message logs: produce, consume, acknowledge, seek, and query watermarks.
 
 In short::
 
@@ -59,9 +59,9 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from its module when it is first asked for.
+    """Load a public name from its module on first use.
 
-    So a program that only asks for lags does not load what producers and consumers need.
+    A program that only queries lags then does not load the modules of producers and consumers.
     """
     if name == "__all__":
         return sorted(_HOME_OF)

@@ -1,4 +1,4 @@
-"""What programs around mqplug use: its command line, its test kit, readers of other programs' configuration.
+"""The API for tools around mqplug: its command line, its test kit, readers of other programs' configuration.
 
 An application needs none of this. In short::
 
@@ -79,7 +79,7 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name from its module when it is first asked for: a command line starts quickly."""
+    """Load a name from its module on first use, so that a command line starts quickly."""
     if name not in _HOME_OF:
         raise AttributeError(f"module 'mqplug.introspection' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"mqplug.{_HOME_OF[name]}"), name)

@@ -1,1 +1,1 @@
-"""Small tools without a domain: deadlines, forks, closing in order, background threads, outage logs."""
+"""General tools: deadlines, bells, forks, and closing once."""

@@ -1,4 +1,4 @@
-"""A bell for which one thread waits, and which any thread may ring."""
+"""A bell that any thread may ring, and that wakes one waiting thread."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from threading import Lock
 
 
 class Bell:
-    """A bell: a ring ends the wait that is under way, or else the next one.
+    """A bell: a ring ends the current wait, or the next one if there is none.
 
-    A lock implements it: an event takes ten times as long to set, and makes a lock of its own for each wait.
+    It is implemented by a lock, because an event takes ten times as long to set and creates a lock for each wait.
     """
 
     __slots__ = ("_quiet",)
@@ -19,11 +19,11 @@ class Bell:
         self._quiet.acquire()
 
     def ring(self) -> None:
-        """End the wait. Rings before the wait count as one."""
+        """End the wait. Several rings before a wait count as one."""
         if self._quiet.locked():
-            with suppress(RuntimeError):  # another thread rang just now
+            with suppress(RuntimeError):  # another thread rang at the same time
                 self._quiet.release()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait up to ``timeout`` seconds (None: for ever). Return whether it rang."""
+        """Wait up to ``timeout`` seconds (None: forever). Return whether it rang."""
         return self._quiet.acquire(timeout=-1 if timeout is None else max(0.0, timeout))

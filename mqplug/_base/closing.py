@@ -1,4 +1,4 @@
-"""Closing: with ``with``, within a deadline whatever the native client does, and not by being forgotten."""
+"""Closing: by ``with``, and within a deadline even if the client hangs. A missing close causes a warning."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mqplug._model.errors import CloseIncomplete, Error, PluginError
 if TYPE_CHECKING:
     from types import TracebackType
 
-CLOSE_DEFAULT_S = 30.0  # seconds that a close without a timeout gives to what it waits for
-CLOSE_GRACE_S = 0.5  # seconds that a native close may overrun its own timeout
+CLOSE_DEFAULT_S = 30.0  # how long a close without a timeout waits
+CLOSE_GRACE_S = 0.5  # how long a driver's close may overrun its timeout
 
 
 def close_native(
     what: str, close: Callable[[float], None], deadline: Deadline, most: float = CLOSE_DEFAULT_S
 ) -> CloseIncomplete | PluginError | None:
-    """Run a driver's close; one that overruns is abandoned on a daemon thread, with a ``ResourceWarning``.
+    """Run a driver's close. One that overruns is abandoned on a daemon thread, with a ``ResourceWarning``.
 
-    Whatever it raises is returned, as what the caller raises once everything else is let go of.
+    Its error is returned, in the form that the caller raises once everything else is released.
     """
     seconds = deadline.remaining(most)
     failure: list[BaseException] = []
@@ -33,7 +33,7 @@ def close_native(
     def run() -> None:
         try:
             close(seconds)
-        except BaseException as error:  # noqa: BLE001 - told to the thread that waits
+        except BaseException as error:  # noqa: BLE001 - reported to the waiting thread
             failure.append(error)
 
     thread = threading.Thread(target=run, name=f"mqplug-close-{what}", daemon=True)
@@ -50,14 +50,14 @@ def _incomplete(what: str, cause: BaseException) -> CloseIncomplete | PluginErro
     said = cause.message if isinstance(cause, Error) else f"{type(cause).__name__}: {cause}"
     made = CloseIncomplete(
         f"{what} was released, but its close failed: {said}",
-        operation="close", fix="It is closed anyway; see the cause",
+        operation="close", fix="See the cause; it is closed anyway",
     )  # fmt: skip
     made.__cause__ = cause
     return made
 
 
 class Closable(ABC):
-    """Something to be closed, at the latest at the end of its ``with`` block."""
+    """An object that is closed at the latest at the end of its ``with`` block."""
 
     @abstractmethod
     def close(self, timeout: float | None = 30) -> None:
@@ -74,23 +74,23 @@ class Closable(ABC):
 
 
 class Session(Closable):
-    """The base of what clients, producers and consumers share with their asyncio faces.
+    """The base of clients, producers and consumers, shared with their asyncio versions.
 
-    One thread closes it, once. It warns when it is forgotten without a close.
+    One thread closes it, once. It warns if it is garbage-collected without a close.
     """
 
-    _holds_something = False  # from the moment it is open: a session that is forgotten then warns
+    _holds_something = False  # set once it is open, so that a missing close warns
 
     def __init__(self) -> None:
         self.fork = ForkGuard()
         self.closed = False
-        self._closer: int | None = None  # the thread that closes this
+        self._closer: int | None = None  # the thread that closes it
         self._close_lock = threading.Lock()
         self._ended = threading.Event()
 
     @contextmanager
     def _closing_once(self, deadline: Deadline) -> Iterator[bool]:
-        """Yield whether the caller is to close this. Where another thread does, wait for it first."""
+        """Yield whether the caller must close this object. If another thread closes it, wait for that first."""
         with self._close_lock:
             mine = not self.closed and not self.fork.crossed
             self.closed = True

@@ -7,12 +7,12 @@ import time
 
 from mqplug._model.checks import number
 
-FOREVER_S = 1e9  # a longer timeout waits for ever: locks and events refuse larger numbers
-_NUMBERS = frozenset({int, float})  # the types of nearly all timeouts, recognized at the least cost
+FOREVER_S = 1e9  # a longer timeout waits forever, because locks and events refuse larger numbers
+_NUMBERS = frozenset({int, float})  # the types of nearly all timeouts, for a fast check
 
 
 class Deadline:
-    """The moment when a call has to end. A timeout of None waits for ever, 0 polls."""
+    """The time by which a call must end. A timeout of None waits forever; 0 polls."""
 
     __slots__ = ("_end", "timeout")
 
@@ -31,12 +31,12 @@ class Deadline:
         return most if left > most else max(0.0, left)
 
     def timeout_left(self) -> float | None:
-        """Return the seconds left as a timeout, for a call that takes one; None waits for ever."""
+        """Return the seconds left as a timeout, for a call that takes one; None waits forever."""
         return None if self.timeout is None else self.remaining()
 
     @property
     def expired(self) -> bool:
-        """Whether the moment has passed."""
+        """Whether the time has passed."""
         return self._end is not None and time.monotonic() >= self._end
 
 
@@ -46,4 +46,4 @@ def check_timeout(timeout: float | None) -> None:
         return
     seconds = number("a timeout", timeout, "a number of seconds or None")
     if math.isnan(seconds) or seconds < 0:
-        raise ValueError(f"a timeout is at least 0 (which polls), or None (which waits for ever), not {timeout}")
+        raise ValueError(f"a timeout must be at least 0 (which polls), or None (which waits forever), not {timeout}")

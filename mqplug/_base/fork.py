@@ -1,4 +1,4 @@
-"""Detection of forks, which clients do not survive, at the cost of one comparison."""
+"""Detection of forks, which clients do not survive. A check costs one comparison."""
 
 from __future__ import annotations
 

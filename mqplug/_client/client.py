@@ -1,4 +1,4 @@
-"""The client that ``connect`` returns. Its work is done by a session, which the asyncio client has too."""
+"""The client that ``connect`` returns. It delegates to a session, which the asyncio client shares."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class Client(Closable):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The operations and limits of this client, by the backend itself or by the core; ``support`` says which."""
+        """The operations and limits of this client. ``support`` reports which side provides one."""
         return self._session.capabilities
 
     def support(self, capability: str) -> Support:
-        """Return the provider of an operation: ``"native"`` the backend, ``"core"`` this library; or ``"absent"``."""
+        """Return the provider of an operation: ``"native"`` the backend, ``"core"`` this library, or ``"absent"``."""
         return support(self._connection.capabilities, capability)
 
     def health(self, timeout: float | None = 30) -> None:
-        """Return if the backend answers. Raise the reason otherwise."""
+        """Check that the backend answers. Raise the error if it does not."""
         deadline = Deadline(timeout)
         with self._session.using("health"):
             self._connection.health(deadline.remaining(3600))
 
     def unwrap(self, kind: type[T]) -> T | None:
-        """Return the native client of this type, or None."""
+        """Return the vendor's client object of this type, or None."""
         if not isinstance(kind, type):
             raise TypeError(f"unwrap() takes a type, not {type(kind).__name__}")
         with self._session.using("unwrap"):
@@ -87,11 +87,17 @@ class Client(Closable):
         options: Mapping[str, Any] | None = None,
         timeout: float | None = 30,
     ) -> None:
-        """Create a topic, whose name is legal on every backend.
+        """Create a topic.
 
-        ``retention`` is how long messages are kept: a timedelta, or seconds, 60 or more (``math.inf``: for ever); and
-        ``retention_bytes`` how much of each partition. ``options`` are the backend's own. With ``exist_ok`` an existing
-        topic with the same settings is accepted; other settings raise a ``TopicExists`` that names the difference.
+        :param topic: its name, which must be legal on every backend.
+        :param partitions: the number of partitions; 1 by default.
+        :param retention: how long messages are kept: a timedelta, or a number of seconds, 60 or more (``math.inf``:
+            forever). The backend's default if not given.
+        :param retention_bytes: how many bytes of each partition are kept. The backend's default if not given.
+        :param exist_ok: accept an existing topic with the same settings; other settings raise a ``TopicExists`` that
+            names the difference. False by default: any existing topic raises ``TopicExists``.
+        :param options: the backend's own settings.
+        :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
         deadline = Deadline(timeout)
         with self._session.using("create topic"):
@@ -115,10 +121,10 @@ class Client(Closable):
         options: Mapping[str, Any] | None = None,
         timeout: float | None = 30,
     ) -> TopicInfo:
-        """Change settings of a topic, as ``create_topic`` takes them; what is not given stays as it is.
+        """Change settings of a topic, as ``create_topic`` takes them. Settings that are not given stay unchanged.
 
-        On return the change is in force and stored: every client's next ``describe`` shows it. Messages that a shorter
-        retention no longer keeps are removed as retention removes others. ``options`` are the backend's own.
+        On return the change is in force and stored: every client's next ``describe`` shows it. Messages that exceed a
+        shorter retention are removed by the backend's usual cleanup. ``options`` are the backend's own.
         """
         deadline = Deadline(timeout)
         with self._session.using("alter topic", needs="alter_topic"):
@@ -136,7 +142,7 @@ class Client(Closable):
     def topics(self, pattern: Matching | None = None, *, timeout: float | None = 30) -> list[str]:
         """Return the names of all topics, sorted, except the backend's own.
 
-        With a pattern, such as ``matching("orders[.].*")``, return those that a consumer of it would read now.
+        With a pattern, such as ``matching("orders[.].*")``, return the topics that its consumer would read now.
         """
         if pattern is not None and not isinstance(pattern, Matching):
             raise TypeError(f"topics() takes matching(...), not {type(pattern).__name__}")
@@ -180,12 +186,17 @@ class Client(Closable):
         partitions_refresh: float = 60,
         timeout: float | None = 30,
     ) -> Producer:
-        """Open a producer for one topic; without a topic, for any that its messages name.
+        """Open a producer.
 
-        ``partitioner`` chooses the partition: by the key with ``"murmur2"``, as Kafka's Java client, ``"crc32"``, as
-        librdkafka, or ``"pulsar-java"``; with ``"round_robin"``, as murmur2 but in turn for messages without a key; or
-        with a function of the key and the number of partitions. At most ``queue_messages`` and ``queue_bytes`` are on
-        their way at once. Partitions that other clients add are used within ``partitions_refresh`` seconds.
+        :param topic: the topic to send to. Without one, each message names its own.
+        :param create: create the topic, with one partition, if it is missing. False by default.
+        :param partitioner: chooses the partition of a message. By its key: ``"murmur2"`` (the default) as Kafka's Java
+            client does, ``"crc32"`` as librdkafka does, or ``"pulsar-java"`` as Pulsar's does. ``"round_robin"`` is
+            murmur2, with messages without a key taking turns. Or a function of the key and the number of partitions.
+        :param queue_messages: the most messages that are on their way at once; 100,000 by default.
+        :param queue_bytes: the most bytes that are on their way at once; 64 MiB by default.
+        :param partitions_refresh: partitions that other clients add are used within this many seconds; 60 by default.
+        :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
         from mqplug._produce.producer import Producer
 
@@ -208,16 +219,21 @@ class Client(Closable):
         queue_bytes: int = 64 * 1024 * 1024,
         timeout: float | None = 30,
     ) -> Transaction:
-        """Begin a transaction: what is sent in its block, and acked by ``consumer``, is stored as one, or not at all.
+        """Begin a transaction: the sends of its block, and the acks of ``consumer``, are stored as one, or not at all.
 
-        Leaving the block commits; an exception in it aborts. The first transaction of a client takes ``name`` over:
-        other clients that used it get ``Fenced`` from then on, and what they left open is aborted.
+        Leaving the block commits; an exception in it aborts.
 
-        ``topic`` is that of messages that name none. ``consumer`` is a member of a group in ordered mode, of this
-        client: what it acks in the block is stored by the commit, and comes again after an abort. ``number`` marks the
-        step, and the numbers of one name and topic only grow: if this number or a higher one was committed before, the
-        step is ``repeated``, and sends nothing. ``partitioner`` is as for a producer. ``timeout`` is for the begin,
-        and again for the commit or abort.
+        :param name: the transaction's name. The first transaction of a client takes the name over: other clients that
+            used it get ``Fenced`` from then on, and their open transactions are aborted.
+        :param topic: the topic of messages that name none.
+        :param consumer: a member of a group in ordered mode, opened by this client. Its acks in the block are stored by
+            the commit; after an abort their messages are delivered again.
+        :param number: marks the step; needs a topic. The numbers of one name and topic only grow: if this number or a
+            higher one was committed before, the step is ``repeated``, and sends nothing.
+        :param partitioner: as for a producer.
+        :param queue_messages: the most messages that are on their way at once; 100,000 by default.
+        :param queue_bytes: the most bytes that are on their way at once; 64 MiB by default.
+        :param timeout: seconds for the begin, and again for the commit or abort; 30 by default, None: no limit.
         """
         from mqplug._client.transaction import check_transaction
 
@@ -227,7 +243,7 @@ class Client(Closable):
     def stage(
         self, topic: str, *, partitioner: PartitionerName | Partitioner = "murmur2", timeout: float | None = 30
     ) -> Stage:
-        """Open a stage, which holds many messages that no reader sees until ``ingest`` takes them in.
+        """Open a stage, which holds messages that no reader sees until ``ingest`` takes them in.
 
         Leaving its block without ``finish`` discards it. Any process with a client of the same store may write one.
         """
@@ -246,9 +262,9 @@ class Client(Closable):
     ) -> Ingested:
         """Take in staged messages of any process as one: readers see all of them, or none.
 
-        ``writer`` and ``number`` mark them, and the numbers of one writer only grow. A number that was taken in
-        already, or a smaller one, takes in nothing, so that a batch written again after a crash is stored once:
-        the answer is ``repeated``, and the staged messages are discarded.
+        ``writer`` and ``number`` mark them, and the numbers of one writer only grow. If this number or a higher one was
+        taken in before, nothing is stored: the result is ``repeated``, and the staged messages are discarded. So a
+        batch that is written again after a crash is stored once.
         """
         from mqplug._client.stage import check_number, check_staged, check_writer
 
@@ -258,7 +274,7 @@ class Client(Closable):
             return self._backend.ingest(self._connection, wanted, deadline)
 
     def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
-        """Remove staged messages that are no longer wanted. Those already removed or taken in are ignored."""
+        """Remove unwanted staged messages. Ignore messages that were already removed or taken in."""
         from mqplug._client.stage import check_staged
 
         deadline = Deadline(timeout)
@@ -290,15 +306,32 @@ class Client(Closable):
     ) -> Consumer:
         """Open a consumer of one or many topics.
 
-        Without a ``group`` it sees all partitions, leaves no trace, and must say its ``start``. With one it shares
-        them with the other members, as ``mode`` says; ``start`` (EARLIEST by default) applies only where the group
-        has no position.
-
-        ``auto_ack`` acks each message when the next one is asked for. ``max_unacked`` is how many messages of a
-        partition may be in hand without an ack (in the shared modes: of all). A member that takes nothing for longer
-        than ``max_processing`` seconds loses its work to the others; without it, a handler may take any time.
-        ``retry`` says when a nacked message comes again, and ``dead_letter`` names the topic it goes to once its
-        attempts are used up.
+        :param topics: a topic, several, or a pattern made by ``matching``.
+        :param group: the group to join, whose members share the partitions. Without one, the consumer reads all
+            partitions and leaves no trace.
+        :param start: where to begin. Required without a group. With one it applies only to partitions where the group
+            has no position; EARLIEST by default.
+        :param until: where to end, as found when the consumer opens. By default it never ends. Not for the shared
+            modes.
+        :param partitions: the partitions to read, without a group; all by default.
+        :param mode: how members share the work. ``"ordered"`` (the default): each partition has one member.
+            ``"exclusive"``: one member has all partitions. ``"shared"``: each message goes to any member.
+            ``"key_shared"``: the messages of one key go to one member at a time, in order.
+        :param missing: whether a start that retention removed raises ``PositionLost`` (``"error"``, the default) or
+            reading begins at the first retained message (``"next"``).
+        :param must_exist: raise ``GroupNotFound`` if the group has no position. False by default.
+        :param create: create missing topics, with one partition each. False by default.
+        :param auto_ack: ack each message when the next one is requested. False by default; not for the shared modes.
+        :param max_unacked: the most unacked messages in hand, per partition; in the shared modes, of all partitions
+            together. No limit by default.
+        :param max_processing: a member that takes no message for longer than this many seconds loses its work to the
+            others. By default a handler may take any time.
+        :param retry: when a nacked message is delivered again, and how often; by default, without an end.
+        :param dead_letter: the topic for messages whose attempts are used up. Needs ``retry``.
+        :param on_assigned: called with the logs that this member gets.
+        :param on_revoked: called with the logs that this member gives up or has lost.
+        :param prefetch_bytes: the most bytes that are fetched ahead; 64 MiB by default.
+        :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
         from mqplug._consume.consumer import Consumer
         from mqplug._consume.opening import ConsumerRequest
@@ -323,8 +356,16 @@ class Client(Closable):
     ) -> Iterator[Message]:
         """Iterate over the messages from ``start`` to the present end, or to ``until``. No group, no trace.
 
-        Where the log is held back before that end, as by an open transaction, the iteration waits: up to ``timeout``
-        seconds for each next message, and then raises ``Timeout``.
+        If the log is held back before that end, for example by an open transaction, the iteration waits up to
+        ``timeout`` seconds for each next message, then raises ``Timeout``.
+
+        :param topics: a topic, several, or a pattern made by ``matching``.
+        :param start: where to begin; EARLIEST by default.
+        :param until: where to end, as found at the call; LATEST by default.
+        :param partitions: the partitions to read; all by default.
+        :param missing: whether a start that retention removed raises ``PositionLost`` (``"error"``, the default) or
+            reading begins at the first retained message (``"next"``).
+        :param timeout: seconds to open, and to wait for each next message; 30 by default, None: no limit.
         """
         consumer = self.consumer(
             topics, start=start, until=until, partitions=partitions, missing=missing, timeout=timeout
@@ -332,7 +373,7 @@ class Client(Closable):
         return consumer._read_to_end(timeout)  # noqa: SLF001
 
     def describe_cluster(self, *, timeout: float | None = 30) -> ClusterInfo:
-        """Return the brokers that run, with their addresses; ``Unsupported`` where the backend has none."""
+        """Return the running brokers with their addresses. Raises ``Unsupported`` if the backend has none."""
         deadline = Deadline(timeout)
         with self._session.using("describe cluster", needs="multi_node"):
             return self._session.backend.cluster(self._session.connection, deadline)
@@ -340,21 +381,22 @@ class Client(Closable):
     # groups ------------------------------------------------------------------------------------------------
 
     def groups(self, topic: str | None = None, *, timeout: float | None = 30) -> list[GroupInfo]:
-        """List the groups that have a position, on this topic or on any, by name."""
+        """List the groups that have a position on this topic, or on any, sorted by name."""
         deadline = Deadline(timeout)
         with self._session.using("list groups", needs="groups"):
             return self._session.groups.all(topic, deadline)
 
     def describe_group(self, group: str, *, timeout: float | None = 30) -> GroupDescription:
-        """Describe a group: the topics where it has a position or members, and its members, where the backend reports
-        them; ``GroupNotFound`` if it has neither.
+        """Describe a group: its topics, and its members where the backend reports them.
+
+        Its topics are those where it has a position or members. With neither it raises ``GroupNotFound``.
         """
         deadline = Deadline(timeout)
         with self._session.using("describe group", needs="groups"):
             return self._session.groups.describe(check_group(group), deadline)
 
     def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
-        """Return the group's position in each partition that has one; ``GroupNotFound`` if there is none."""
+        """Return the group's position in each partition that has one. Raises ``GroupNotFound`` if none has."""
         deadline = Deadline(timeout)
         with self._session.using("describe group", needs="groups"):
             return self._session.groups.positions(check_group(group), topic, deadline)
@@ -369,14 +411,20 @@ class Client(Closable):
         must_exist: bool = False,
         timeout: float | None = 30,
     ) -> None:
-        """Move a group that has no members; ``ConsumerBusy`` with their names if it has.
+        """Move a group without members, or create one before its first consumer.
 
-        ``EARLIEST``, ``LATEST``, a time and ``last(n)`` move all partitions. An id (which is delivered first), a
-        position, or a mapping of partition to position moves what it names, and the others stay where they are. Where
-        the group had no position it is placed at EARLIEST, so that no partition is left to a ``start=``. This also
-        creates a group before its first consumer; with ``must_exist`` that raises ``GroupNotFound``. A position that
-        retention removed raises ``PositionLost``, and nothing moves; with ``missing="next"`` the group moves to the
-        first retained message.
+        A group with members raises a ``ConsumerBusy`` that names them. Partitions where the group has no position are
+        placed at EARLIEST, so that none depends on a ``start=``.
+
+        :param group: the group's name.
+        :param topic: the topic on which it moves.
+        :param to: ``EARLIEST``, ``LATEST``, a time and ``last(n)`` move all partitions. An id (which is delivered
+            first), a position, or a mapping of partition to position moves the partitions that it names; the others
+            stay.
+        :param missing: whether a position that retention removed raises ``PositionLost``, and nothing moves
+            (``"error"``, the default), or the group moves to the first retained message (``"next"``).
+        :param must_exist: raise ``GroupNotFound`` instead of creating the group. False by default.
+        :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
         deadline = Deadline(timeout)
         check_missing(missing)
@@ -386,8 +434,9 @@ class Client(Closable):
             )
 
     def delete_group(self, group: str, *, timeout: float | None = 30) -> None:
-        """Delete a group on all topics: its next consumer begins at its ``start=``. With members it raises a
-        ``ConsumerBusy`` that has their names.
+        """Delete a group on all topics. Its next consumer begins at ``start=``.
+
+        A group with members raises a ``ConsumerBusy`` that names them.
         """
         deadline = Deadline(timeout)
         with self._session.using("delete group", needs="durable_groups"):
@@ -402,7 +451,7 @@ class Client(Closable):
     def watermarks(
         self, topic: str | TopicNames, *, timeout: float | None = 30
     ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
-        """Return the watermarks of each partition; for many topics at once, by topic."""
+        """Return the watermarks of each partition; given many topics, by topic."""
         deadline = Deadline(timeout)
         with self._session.using("watermarks"):
             found = self._session.queries.watermarks(check_topics(topic), deadline)
@@ -421,7 +470,7 @@ class Client(Closable):
     def lag(
         self, topic: str | TopicNames, *, group: str, timeout: float | None = 30
     ) -> dict[int, int] | dict[str, dict[int, int]]:
-        """Estimate, for each partition, the messages that the group has yet to read; 0 only when there are none."""
+        """Estimate how many messages the group has yet to read in each partition. 0 means none, exactly."""
         deadline = Deadline(timeout)
         with self._session.using("lag", needs="groups"):
             found = self._session.queries.lag(check_topics(topic), check_group(group), deadline)
@@ -456,11 +505,17 @@ class Client(Closable):
         missing: Literal["error", "next"] = "error",
         timeout: float | None = 30,
     ) -> dict[int, Position] | dict[str, dict[int, Position]]:
-        """Return the position that a start means now in each partition, or in ``partitions``; of many topics, by topic.
+        """Return the position that a start resolves to now in each partition; given many topics, by topic.
 
-        Nothing is moved, and no trace is left. ``before(id)``, ``after(id)`` and a position are those of their own
-        partition alone: the answer has one entry. If retention removed messages behind one, that is ``PositionLost``;
-        with ``missing="next"`` it is the position of the first retained message.
+        Moves nothing and leaves no trace. ``before(id)``, ``after(id)`` and a position resolve in their own partition
+        only: the result has one entry.
+
+        :param topic: a topic, or several.
+        :param start: the start to resolve.
+        :param partitions: the partitions to resolve; all by default.
+        :param missing: what happens if retention removed messages after the start: ``PositionLost`` (``"error"``, the
+            default), or the position of the first retained message is returned (``"next"``).
+        :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
         deadline = Deadline(timeout)
         check_start(start)
@@ -472,10 +527,10 @@ class Client(Closable):
         return found[topic] if isinstance(topic, str) else found
 
     def advance(self, position: Position, count: int) -> Position:
-        """Return the position ``count`` messages further along its log, which may lie beyond the end. No I/O.
+        """Return the position ``count`` messages further along its log, which may be past the end. No I/O.
 
-        At most ``count`` messages lie between the two, and exactly so many where ids have no gaps, as those that
-        compaction or transactions leave. The result lies behind ``position`` if ``count`` is more than 0.
+        At most ``count`` messages lie between the two; exactly ``count`` if the ids have no gaps, which compaction and
+        transactions leave. The result is after ``position`` if ``count`` is more than 0.
         """
         check_position("position", position)
         whole_number("count", count, 0)
@@ -483,10 +538,10 @@ class Client(Closable):
             return advance(self._connection, position, count)
 
     def distance(self, start: Position, until: Position) -> int:
-        """Return how many messages lie between two positions of one log at most; 0 if ``until`` is not behind
-        ``start``. No I/O.
+        """Return the most messages that lie between two positions of one log. No I/O.
 
-        The number is exact where ids have no gaps. Positions of different logs are a ``TypeError``.
+        The number is exact if the ids have no gaps, and 0 if ``until`` is not after ``start``. Positions of different
+        logs raise ``TypeError``.
         """
         check_position("start", start)
         check_position("until", until)

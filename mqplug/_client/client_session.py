@@ -51,11 +51,11 @@ class ClientSession(Session):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The operations and limits of the backend, with those that the core adds."""
+        """The operations and limits of the backend, plus those that the core adds."""
         return public(self.connection.capabilities)
 
     def using(self, operation: str, *, needs: str | None = None) -> AbstractContextManager[None]:
-        """Check that this is open, and can do what ``needs`` names. Errors within name the operation."""
+        """Check that the client is open and has the capability ``needs``. Errors in the block name the operation."""
         self.fork.check()
         if self.closed:
             raise Closed(f"{self!r} was closed", backend=self.backend.name, operation=operation, fix="Connect again")
@@ -87,7 +87,7 @@ class ClientSession(Session):
         partitions_refresh: float = 60,
         timeout: float | None = 30,
     ) -> ProducerSession:
-        """Open a producer, as ``Client.producer`` says."""
+        """Open a producer, as ``Client.producer`` documents."""
         from mqplug._produce.producer_session import ProducerSession
         from mqplug._produce.queue import check_limits
         from mqplug._produce.routing import Router, check_refresh
@@ -117,7 +117,7 @@ class ClientSession(Session):
         limits: tuple[int, int],
         timeout: float | None,
     ) -> Transaction:
-        """Begin a transaction, as ``Client.transaction`` says. The arguments were checked."""
+        """Begin a transaction, as ``Client.transaction`` documents. The arguments were checked."""
         from mqplug._client.transaction import Transaction
         from mqplug._consume.consumer import session_of
         from mqplug._consume.step_acks import StepAcks
@@ -126,7 +126,7 @@ class ClientSession(Session):
         deadline = Deadline(timeout)
         with self.using("transaction", needs="transactions"):
             if consumer is not None and session_of(consumer).driver_session.connection is not self.connection:
-                raise ValueError("the consumer of a transaction belongs to the same client: this is another client's")
+                raise ValueError("consumer= was opened by a different client")
             router = Router(self.topics, partitioner, ())
             holder = self._hold_transaction(name, router, limits, deadline)
             holder.choose_by(router)
@@ -146,11 +146,11 @@ class ClientSession(Session):
     def _hold_transaction(
         self, name: str, router: Router, limits: tuple[int, int], deadline: Deadline
     ) -> TransactionSession:
-        """Return the holder of a transaction name. The first call for a name takes it over from other clients."""
+        """Return the session of a transaction name. The first call for a name takes it over from other clients."""
         from mqplug._produce.transaction_session import TransactionSession
 
         if not self._opening_transactions.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
-            raise Timeout("another transaction name is being taken over, and that did not end in time")
+            raise Timeout("the takeover of another transaction name did not finish in time")
         try:
             if (held := self._transactions.get(name)) is not None:
                 held.check_usable()
@@ -168,7 +168,7 @@ class ClientSession(Session):
     def open_consumer(
         self, topics: str | Sequence[str] | Matching, request: ConsumerRequest, *, create: bool, timeout: float | None
     ) -> ConsumerSession:
-        """Open a consumer, as ``Client.consumer`` says."""
+        """Open a consumer, as ``Client.consumer`` documents."""
         from mqplug._consume.opening import Following, open_consumer
 
         deadline = Deadline(timeout)
@@ -200,7 +200,10 @@ class ClientSession(Session):
         return self._add(opened, self.open_objects.consumers)
 
     def _open_dead_letters(self, topic: str, logs: Sequence[Log], create: bool, deadline: Deadline) -> Producer:
-        """Open a producer for the dead letters of these logs. The name may be another spelling of one of their own."""
+        """Open a producer for the dead letters of these logs.
+
+        The topic is looked up first: its name may be another spelling of one of the consumer's own topics.
+        """
         from mqplug._consume.opening import own_dead_letters
         from mqplug._produce.producer import Producer
 
@@ -211,7 +214,7 @@ class ClientSession(Session):
     def _add(self, opened: OpenedSession, among: set[OpenedSession]) -> OpenedSession:
         if not self.open_objects.add(opened, among):
             opened.close(0)
-            raise Closed(f"{self!r} was closed meanwhile", backend=self.backend.name)
+            raise Closed(f"{self!r} was closed during the call", backend=self.backend.name)
         return opened
 
     def close(self, timeout: float | None = 30) -> None:

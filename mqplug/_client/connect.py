@@ -22,13 +22,15 @@ def connect(
     must_exist: bool = False,
     **settings: Any,
 ) -> Client:
-    """Connect to a backend.
+    """Connect to a backend. All arguments are checked before any I/O.
 
-    ``target`` is a backend's name, a URL such as ``kafka://host:9092``, a mapping, or the path of a file. Without
-    it the environment and a configuration file decide; the page on configuration says how. Keywords win over
-    everything. ``extensions`` are names or objects, the first outermost. Everything is checked before any I/O.
-
-    With ``must_exist`` a backend that creates a missing store raises instead, unless a setting asks it to create one.
+    :param target: a backend's name, a URL such as ``kafka://host:9092``, a mapping, or the path of a file. Without it
+        the environment and a configuration file decide, as the page on configuration describes.
+    :param timeout: seconds to wait, 30 by default; None waits without a limit.
+    :param extensions: names of extensions, or objects; the first is the outermost. By default the configuration's.
+    :param must_exist: raise where a backend would create a missing store, unless a setting asks it to create one.
+        False by default.
+    :param settings: settings of the backend, which override all other sources.
     """
     from mqplug._config.plan import plan  # reading configurations takes its time: not at `import mqplug`
 
@@ -40,15 +42,15 @@ def connect(
 
 
 def configured(name: str, configuration: os.PathLike[str] | Mapping[str, Any] | None = None) -> bool:
-    """Return whether a backend is configured: its section is present, and has the backend's address.
+    """Return whether a backend is configured: its section is present and has the backend's address.
 
-    Looks where ``connect()`` looks; or in a file or mapping.
+    Reads the sources of ``connect()``, or the given file or mapping.
     """
     from mqplug._config.choice import is_configured
     from mqplug._config.plan import sources
 
     if not isinstance(name, str):
-        raise TypeError(f"a backend's name is a text, not {type(name).__name__}")
+        raise TypeError(f"a backend's name must be a str, not {type(name).__name__}")
     found = sources(configuration, {})
     found.top()  # the settings above the sections are checked first
     return is_configured(name, found)

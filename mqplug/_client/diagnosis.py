@@ -1,4 +1,4 @@
-"""Diagnoses a connection: sources read, backend chosen, settings with their sources, and whether it connects.
+"""Diagnosis of a connection: the sources read, the backend chosen, the settings with their sources, the outcome.
 
 Secrets are masked.
 """
@@ -35,7 +35,7 @@ class Setting:
 
 @attrs.frozen(kw_only=True)
 class Diagnosis:
-    """The findings, up to the error that ended the diagnosis."""
+    """The findings, up to the error that ended the diagnosis, if any."""
 
     sources: list[str] = attrs.field(factory=list)
     backend: str | None = None
@@ -51,12 +51,12 @@ class Diagnosis:
 
 
 def effective_settings(target: Target) -> list[Setting]:
-    """Return the settings that ``connect(target)`` would use. Connect to nothing."""
+    """Return the settings that ``connect(target)`` would use, without connecting."""
     return list(_settings(plan(target, {})))
 
 
 def diagnose(target: Target, timeout: float, settings: Mapping[str, Any] | None = None) -> Diagnosis:
-    """Find out what ``connect(target)`` would do, and whether it reaches the backend. Create nothing."""
+    """Report what ``connect(target)`` would do, and whether it reaches the backend. Creates nothing."""
     found, given = Diagnosis(), settings or {}
     try:
         layers = sources(target, given).layers
@@ -130,7 +130,7 @@ def _warned() -> Iterator[list[str]]:
 
 
 def _sources(made: ConnectionPlan) -> list[str]:
-    """Return the files, and the variables that had a value."""
+    """Return the files, and the environment variables that had a value."""
     documents = [layer.source for layer in made.layers if isinstance(layer, Document | ForeignLayer)]
     said = [given.source for given in (*made.givens.values(), *made.keys.values())]
     return list(dict.fromkeys([*said, *documents]))

@@ -1,4 +1,4 @@
-"""Groups: listed, described, moved and deleted without consuming. Errors name the members that are in the way."""
+"""Groups: list, describe, move and delete them without consuming. Errors name the members that are in the way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
     from mqplug.spi._drivers import Connection
 
-NAMING_S: Final = 5.0  # an error waits this long for the names of members
+NAMING_S: Final = 5.0  # how long an error waits for the members' names
 MAX_NAMED_MEMBERS: Final = 5  # in the text of an error
 
 Places = Mapping[int, Position | GroupPosition]
@@ -58,7 +58,7 @@ class Groups:
         return {log.partition: found[log] for log in logs if log in found}
 
     def stored(self, group: str, logs: Mapping[str, Sequence[Log]], deadline: Deadline) -> Mapping[Log, GroupPosition]:
-        """Return the group's positions in these topics; ``GroupNotFound`` if it has none in one of them."""
+        """Return the group's positions in these topics. Raises ``GroupNotFound`` if one of them has none."""
         every = [log for each in logs.values() for log in each]
         found = self._backend.group_positions(self._connection, group, every, deadline)
         for topic, partitions in logs.items():
@@ -111,14 +111,14 @@ class Groups:
         else:
             named = _plain(resolve(self._backend, self._connection, target, logs, deadline, whole=True))
             if not isinstance(target, Before | After | Position):
-                return named  # resolved to what is there: never lost
+                return named  # these starts always resolve to retained messages
         if lenient:
             return self._retained(named, deadline)
         refuse_lost(self._backend, self._connection, {log: at.position for log, at in named.items()}, deadline)
         return named
 
     def _retained(self, named: Mapping[Log, GroupPosition], deadline: Deadline) -> dict[Log, GroupPosition]:
-        """Return the positions; where retention removed one, that of the first retained message."""
+        """Return the positions. Replace one that retention removed by that of the first retained message."""
         marks = self._backend.watermarks(self._connection, list(named), None, deadline)
         return {log: _not_before(at, marks[log].low) for log, at in named.items()}
 
@@ -145,7 +145,7 @@ def _not_before(at: GroupPosition, low: Position) -> GroupPosition:
 
 
 def describe(backend: Backend, connection: Connection, group: str, deadline: Deadline) -> GroupDescription:
-    """Return the group as the driver describes it, or by its positions where the driver does not."""
+    """Return the driver's description of the group, or one derived from its positions if the driver has none."""
     try:
         return backend.describe_group(connection, group, deadline)
     except Unsupported:  # an optional action
@@ -168,7 +168,7 @@ def _described_by_positions(
 
 @contextmanager
 def naming_members(backend: Backend, connection: Connection, group: str, deadline: Deadline) -> Iterator[None]:
-    """Add the names of the group's members to a ``ConsumerBusy``, as far as they can be had."""
+    """Add the names of the group's members to a ``ConsumerBusy``, if the backend reports them in time."""
     try:
         yield
     except ConsumerBusy as error:

@@ -1,6 +1,6 @@
 """The open producers and consumers of a client, and the background thread that serves them.
 
-It also looks for partitions that other clients added to the topics of the producers.
+The thread also looks for partitions that other clients added to the producers' topics.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mqplug")
 
 ROUND_INTERVAL_S = 0.2
-STOP_WAIT_S = 1.0  # for a round that is under way
-LOOK_S = 5.0  # for partitions that were added
+STOP_WAIT_S = 1.0  # for a running round
+LOOK_S = 5.0  # for one look for added partitions
 
 OpenedSession = TypeVar("OpenedSession", "ProducerSession", "ConsumerSession")
 
@@ -43,7 +43,7 @@ class OpenObjects:
         self._lock = Lock()
 
     def add(self, opened: OpenedSession, among: set[OpenedSession]) -> bool:
-        """Take in a session that was just opened. Return False if the client was closed meanwhile."""
+        """Register a session that was just opened. Return False if the client has been closed."""
         with self._lock:
             if self._shut:
                 return False
@@ -60,21 +60,21 @@ class OpenObjects:
             self.consumers.discard(closed)
 
     def topic_changed(self, topic: str) -> None:
-        """Have the producers look this topic up again before they send to it."""
+        """Make the producers look this topic up again before they send to it."""
         with self._lock:
             producers = list(self.producers)
         for producer in producers:
             producer.forget(topic)
 
     def topic_created(self) -> None:
-        """Have the consumers that chose their topics by a pattern look for new ones."""
+        """Make the consumers that follow a pattern look for new topics."""
         with self._lock:
             consumers = list(self.consumers)
         for consumer in consumers:
             consumer.look_for_topics_soon()
 
     def shut(self) -> None:
-        """Take in nothing more."""
+        """Register nothing more."""
         with self._lock:
             self._shut = True
 
@@ -93,7 +93,7 @@ class OpenObjects:
 
 
 class BackgroundWorker(Protocol):
-    """An object with work to do while its caller is away."""
+    """An object with work to do between its caller's calls."""
 
     def work_in_background(self) -> None:
         """Do what is due now."""
@@ -101,7 +101,7 @@ class BackgroundWorker(Protocol):
 
 
 class BackgroundThread:
-    """Runs from the first ``add`` until ``stop``. A failed round is logged; the caller's next call raises."""
+    """A thread that runs from the first ``add`` until ``stop``. A failed round is logged; the next call raises."""
 
     def __init__(self) -> None:
         self._workers: WeakSet[BackgroundWorker] = WeakSet()
@@ -110,7 +110,7 @@ class BackgroundThread:
         self._thread: Thread | None = None
 
     def add(self, worker: BackgroundWorker) -> None:
-        """Call this worker in every round from now on."""
+        """Call this worker in every later round."""
         with self._lock:
             self._workers.add(worker)
             if self._thread is None:
@@ -123,7 +123,7 @@ class BackgroundThread:
             self._workers.discard(worker)
 
     def stop(self) -> None:
-        """End the thread. A round that is under way gets a second to end."""
+        """End the thread. A running round gets a second to finish."""
         self._done.set()
         if self._thread is not None:
             self._thread.join(STOP_WAIT_S)
@@ -133,7 +133,7 @@ class BackgroundThread:
             self._work()
 
     def _work(self) -> None:
-        """Work one round. Between two, nothing here keeps a worker alive."""
+        """Run one round. Between rounds the thread keeps no worker alive."""
         with self._lock:
             workers = list(self._workers)
         for worker in workers:
@@ -146,7 +146,7 @@ class BackgroundThread:
 
 
 class AddedPartitions:
-    """Has producers send to all partitions that their topics have. One look serves all producers of a client.
+    """Makes producers use partitions that were added to their topics. One look serves all producers of a client.
 
     ``producers`` are the open ones.
     """
@@ -156,16 +156,16 @@ class AddedPartitions:
         self._producers = producers
 
     def work_in_background(self) -> None:
-        """Look up the topics of all producers that are due, or soon will be."""
+        """Look up the topics of all producers that are due, or will be within half their interval."""
         now = time.monotonic()
-        producers = self._producers.copy()  # in one step: other threads open and close some
+        producers = self._producers.copy()  # atomic: other threads open and close producers
         if not any(now >= each.refresh_at for each in producers):
             return
         due = [each for each in producers if now >= each.refresh_at - each.partitions_refresh / 2]
         routes = [(each, route) for each in due for route in each.known_routes()]
         for each in due:
             each.refresh_at = now + each.partitions_refresh
-        with suppress(Error):  # the next look finds what this one missed, and sends report an outage
+        with suppress(Error):  # the next look finds what this one missed; sends report an outage
             found = self._find(sorted({route.topic for _, route in routes}))
             for producer, route in routes:
                 if len(found.get(route.topic, ())) not in {0, route.partitions}:

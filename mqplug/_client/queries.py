@@ -1,6 +1,6 @@
 """Queries about stored messages: watermarks, bounds, lag, and the positions of starts. They move nothing.
 
-Computing with positions needs no I/O: the backend moves them along their log, and counts between them.
+Arithmetic with positions needs no I/O: the backend advances a position, or counts between two.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Queries:
         lenient: bool,
         deadline: Deadline,
     ) -> dict[str, dict[int, Position]]:
-        """Return the position that a start means in each partition of each topic, or in those that are named."""
+        """Return the position that a start resolves to in each partition of each topic, or in the named partitions."""
         if not topics:
             return {}
         logs = self._topics.find_all(topics, deadline)
@@ -81,7 +81,7 @@ class Queries:
         lenient: bool,
         deadline: Deadline,
     ) -> dict[Log, Position]:
-        """Return the position of a start that names one partition, which is to be one of those that are wanted."""
+        """Return the position of a start that names one partition, which must be one of the wanted ones."""
         found = resolve(self._backend, self._connection, start, every, deadline, whole=True)
         for log in found.keys() - set(wanted):
             raise ValueError(f"the start {start!r} is of partition {log.partition}, which partitions= does not name")
@@ -98,7 +98,7 @@ class Queries:
 
 
 def _behind(position: Position | None, marks: Watermarks) -> int:
-    """Estimate the lag; it is 0 if and only if there is nothing more to read."""
+    """Estimate the lag, which is 0 if and only if there is nothing more to read."""
     if marks.low == marks.high or (position is not None and position >= marks.high):
         return 0
     return marks.count if marks.exact else max(marks.count, 1)
@@ -111,7 +111,7 @@ def advance(connection: Connection, position: Position, count: int) -> Position:
 
 
 def distance(connection: Connection, start: Position, until: Position) -> int:
-    """Return how many messages lie between two positions at most. The arguments were checked."""
+    """Return the most messages that lie between two positions. The arguments were checked."""
     forward = start < until
     _check_owned(connection, start)
     check_place(connection, until)
@@ -122,9 +122,9 @@ def check_position(name: str, value: object) -> None:
     """Raise ``TypeError`` unless this is a position."""
     if isinstance(value, Position):
         return
-    hint = ": say resolve(topic, before(id)) or resolve(topic, after(id))" if isinstance(value, MessageId) else ""
+    hint = ": use resolve(topic, before(id)) or resolve(topic, after(id))" if isinstance(value, MessageId) else ""
     hint = ": Position.parse(text) reads the text of a position" if isinstance(value, str) else hint
-    raise TypeError(f"{name} is a Position, not {type(value).__name__}{hint}")
+    raise TypeError(f"{name} must be a Position, not {type(value).__name__}{hint}")
 
 
 def _check_owned(connection: Connection, position: Position) -> None:
@@ -132,6 +132,6 @@ def _check_owned(connection: Connection, position: Position) -> None:
     if not connection.owns(position.log):
         raise InvalidMessageId(
             f"{position!r} belongs to another backend or cluster",
-            topic=position.log.topic, fix="Use positions that came from a client of the same cluster",
+            topic=position.log.topic, fix="Use positions from a client of the same cluster",
         )  # fmt: skip
     check_place(connection, position)

@@ -1,4 +1,4 @@
-"""Stages: many messages that no reader sees until one step takes all of them in."""
+"""Stages: messages that no reader sees until one step takes all of them in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_BATCH_NUMBER = (1 << 63) - 1
 
 
 class Stage:
-    """Stages messages of one topic. Made by ``Client.stage``; one thread at a time may use it.
+    """Staged messages of one topic. Made by ``Client.stage``; one thread at a time may use it.
 
     Leaving the block without ``finish``, or by an exception, discards the written messages.
     """
@@ -51,9 +51,9 @@ class Stage:
         return self._route.topic
 
     def write(self, records: Records, *, timeout: float | None = 30) -> None:
-        """Add messages, which are what ``Producer.send_many`` takes, and go to the partitions that it would choose.
+        """Add messages. Takes the records of ``Producer.send_many``, and chooses partitions in the same way.
 
-        What is wrong with a record is raised before any of these is written. Any other error ends the stage.
+        An invalid record raises before any of these is written. Any other error ends the stage.
         """
         deadline = Deadline(timeout)
         with self._use("stage"):
@@ -101,11 +101,11 @@ class Stage:
             check_declared(self._able, null_payload=null, keys=keys, headers=headers, timestamps_producer=timestamps)
         most = self._able.message_max_bytes
         if columns.size > most and (largest := max(columns.sizes)) > most:
-            raise MessageTooLarge(f"a message has {largest} bytes, the most is {most}", topic=self.topic)
+            raise MessageTooLarge(f"a message has {largest} bytes; the limit is {most}", topic=self.topic)
 
     def _find(self, topic: str | None, partition: int | None) -> Route:
         if topic != self.topic:
-            raise ValueError(f"this stage is for the topic {self.topic!r}, and a record is for {topic!r}")
+            raise ValueError(f"a record is for topic {topic!r}, but this stage is for {self.topic!r}")
         return self._route
 
     def __enter__(self) -> Self:
@@ -125,22 +125,22 @@ def _never(_: Any, __: Deadline) -> None:
 
 
 def check_staged(staged: Staged | Sequence[Staged]) -> tuple[Staged, ...]:
-    """Return one or several staged results as a tuple of at least one."""
+    """Return one or several staged results as a non-empty tuple."""
     several = (staged,) if isinstance(staged, Staged) else tuple(staged)
     for each in several:
         if not isinstance(each, Staged):
             raise TypeError(f"ingest() and discard() take results of Stage.finish, not {type(each).__name__}")
     if not several:
-        raise ValueError("no staged messages were named: pass at least one result of Stage.finish")
+        raise ValueError("no staged messages: pass at least one result of Stage.finish")
     return several
 
 
 def check_writer(name: str, what: str = "a writer") -> str:
     """Return the name of a writer; raise unless it is legal."""
     if not isinstance(name, str):
-        raise TypeError(f"{what} is named by a str, not {type(name).__name__}")
+        raise TypeError(f"the name of {what} must be a str, not {type(name).__name__}")
     if not 1 <= len(name) <= 249 or not name.isprintable():
-        raise InvalidName(f"{name[:80]!r} is not a name for {what}", fix="Use 1 to 249 printable characters")
+        raise InvalidName(f"{name[:80]!r} is not a valid name for {what}", fix="Use 1 to 249 printable characters")
     return name
 
 

@@ -1,4 +1,4 @@
-"""Topics: created, described, altered, grown, trimmed and deleted. Their settings are checked before any I/O."""
+"""Topics: create, describe, alter, grow, trim and delete them. Settings are checked before any I/O."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mqplug.spi._drivers import Connection
 
 
-RETENTION_ROUNDING_S = 60.0  # seconds: Pulsar counts retention in whole minutes, and rounds up
+RETENTION_ROUNDING_S = 60.0  # Pulsar counts retention in whole minutes, rounded up
 
 
 class Topics:
@@ -34,7 +34,7 @@ class Topics:
         self._connection = connection
 
     def find(self, topic: str, deadline: Deadline) -> TopicInfo:
-        """Describe a topic; ``TopicNotFound`` if there is none."""
+        """Describe a topic. Raises ``TopicNotFound`` if it is missing."""
         return self._backend.topic(self._connection, check_topic(topic), deadline)
 
     def find_all(self, topics: Sequence[str], deadline: Deadline) -> dict[str, Sequence[Log]]:
@@ -44,7 +44,7 @@ class Topics:
         return {name: info.logs for name, info in zip(names, found, strict=True)}
 
     def find_or_create(self, topic: str, create: bool, deadline: Deadline) -> TopicInfo:
-        """Describe a topic. Create it first where it is missing and ``create`` is set."""
+        """Describe a topic. With ``create``, create it first if it is missing."""
         try:
             return self.find(topic, deadline)
         except TopicNotFound:
@@ -58,14 +58,14 @@ class Topics:
     def logs(
         self, topics: Sequence[str], partitions: Sequence[int] | None, create: bool, deadline: Deadline
     ) -> list[Log]:
-        """Return the logs that a consumer of these (checked) topics reads: all, or those of the named partitions."""
+        """Return the logs that a consumer of these (checked) topics reads: all, or the named partitions."""
         if not topics:
-            raise ValueError("a consumer reads at least one topic")
+            raise ValueError("no topics: a consumer needs at least one")
         every = [log for topic in topics for log in self.find_or_create(topic, create, deadline).logs]
         return only(partitions, topics, every)
 
     def matching(self, pattern: Matching, deadline: Deadline) -> list[Log]:
-        """Return the logs of all topics that match. One that is deleted meanwhile is left out."""
+        """Return the logs of all topics that match, except topics that are deleted during the call."""
         names = self.names(deadline, pattern)
         try:
             found = self.find_all(names, deadline)
@@ -89,7 +89,7 @@ class Topics:
         if differences := _differences(wanted, self.find(wanted.topic, deadline)):
             raise TopicExists(
                 f"the topic {wanted.topic!r} exists with {' and '.join(differences)}",
-                topic=wanted.topic, fix="Ask for what there is, or choose another name",
+                topic=wanted.topic, fix="Pass the existing settings, or choose another name",
             ) from error  # fmt: skip
 
     def alter(self, wanted: AlterTopic, deadline: Deadline) -> TopicInfo:
@@ -101,16 +101,16 @@ class Topics:
         self._backend.delete_topic(self._connection, check_topic(topic), deadline)
 
     def names(self, deadline: Deadline, pattern: Matching | None = None) -> list[str]:
-        """Return the names of all topics but the backend's own, or of those that match."""
+        """Return the names of all topics except the backend's own, or of those that match."""
         if pattern is None:
             return sorted(self._backend.list_topics(self._connection, deadline))
         return sorted(filter(pattern.matches, self._backend.list_topics(self._connection, deadline, pattern.pattern)))
 
     def add_partitions(self, topic: str, total: int, deadline: Deadline) -> None:
-        """Grow a topic to ``total`` partitions; ``ValueError`` if it has as many already."""
+        """Grow a topic to ``total`` partitions. Raises ``ValueError`` if it has that many already."""
         there = len(self.find(topic, deadline).logs)
         if total <= there:
-            raise ValueError(f"topic {topic!r} has {there} partitions and can only grow; {total} is not more")
+            raise ValueError(f"topic {topic!r} has {there} partitions and can only grow, not to {total}")
         self._backend.add_partitions(self._connection, AddPartitions(topic, total), deadline)
 
     def trim(self, topic: str, before: Mapping[int, Position], deadline: Deadline) -> None:
@@ -121,7 +121,7 @@ class Topics:
 
 
 def only(partitions: Sequence[int] | None, topics: Sequence[str], every: Sequence[Log]) -> list[Log]:
-    """Return those logs of these topics whose partitions are named, or all; ``ValueError`` for one that none has."""
+    """Return the logs of the named partitions, or all. Raises ``ValueError`` for a partition that no topic has."""
     wanted = {log.partition for log in every} if partitions is None else set(partitions)
     if missing := wanted - {log.partition for log in every}:
         raise ValueError(f"{topics[0]!r} has no partition {missing.pop()!r}: it has {len(every)}")
@@ -129,7 +129,7 @@ def only(partitions: Sequence[int] | None, topics: Sequence[str], every: Sequenc
 
 
 def _differences(wanted: CreateTopic, there: TopicInfo) -> Collection[str]:
-    """Return the differences of an existing topic from the wanted one, as far as both are known."""
+    """Return how an existing topic differs from the wanted one, in the settings that both know."""
     found = []
     if len(there.logs) != wanted.partitions:
         found.append(f"{len(there.logs)} partitions, not {wanted.partitions}")
@@ -153,7 +153,7 @@ def new_topic(
     retention_bytes: int | None,
     options: Mapping[str, Any] | None,
 ) -> CreateTopic:
-    """Return a topic to be created; raise unless its name and settings are legal here."""
+    """Return the action that creates a topic. Raise unless its name and settings are legal here."""
     check_new_topic(topic, able.topic_name_max)
     check_partitions(partitions, able)
     seconds, size, own = _settings(able, retention, retention_bytes, options)
@@ -168,7 +168,7 @@ def altered_topic(
     retention_bytes: int | None,
     options: Mapping[str, Any] | None,
 ) -> AlterTopic:
-    """Return the settings of a topic to be changed; raise unless there are some, and they are legal here."""
+    """Return the action that changes a topic. Raise unless there are settings and all are legal here."""
     check_topic(topic)
     seconds, size, own = _settings(able, retention, retention_bytes, options)
     if seconds is None and size is None and not own:
@@ -181,7 +181,7 @@ def _settings(
 ) -> tuple[float | None, int | None, dict[str, Any]]:
     """Return retention in seconds and in bytes, and the backend's own options."""
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options are a mapping, not {type(options).__name__}")
+        raise TypeError(f"options must be a mapping, not {type(options).__name__}")
     seconds = retention_seconds(retention)
     if size is not None:
         whole_number("retention_bytes", size, 0)
@@ -191,7 +191,7 @@ def _settings(
 
 
 def check_partitions(count: int, able: Capabilities) -> int:
-    """Return the number of partitions; raise unless a topic of this backend may have it."""
+    """Return the number of partitions. Raise unless this backend allows it."""
     whole_number("the number of partitions", count, 1, able.partitions_max)
     if count > 1 and not able.partitions:
         raise Unsupported("partitions", fix="Create the topic with one partition")

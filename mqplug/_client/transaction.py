@@ -40,7 +40,7 @@ class BatchHandle:
     def result(self, timeout: float | None = 30) -> Sequence[MessageId]:
         """Return the id of each message, in order, after the commit.
 
-        Raises ``NotCommitted`` before it, and ``SendFailed`` after an abort, or if the outcome is unknown.
+        Raises ``NotCommitted`` before the commit, and ``SendFailed`` after an abort or if the outcome is unknown.
         """
         deadline = Deadline(timeout)
         for run, _ in self._batch.runs:
@@ -62,7 +62,7 @@ class BatchHandle:
 class Transaction:
     """One step of a transaction name. Made by ``Client.transaction``; any thread may use it.
 
-    Leaving its block commits; an exception in the block aborts, and is raised.
+    Leaving its block commits; an exception in the block aborts and propagates.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Transaction:
         self.topic = topic
         """The topic of messages that name none."""
         self.repeated = known is not None
-        """Whether a step with this number, or a higher one, was committed before: nothing is sent again."""
+        """Whether this number or a higher one was committed before; if so, nothing is sent again."""
         self._note = known.note if known is not None else ""
         self._numbered = numbered
         self._holder = holder
@@ -91,7 +91,7 @@ class Transaction:
 
     @property
     def note(self) -> str:
-        """A text that is stored with the number: set it before the commit. In a repeated step, what was committed."""
+        """A text that is stored with the number; set it before the commit. In a repeated step, the committed text."""
         return self._note
 
     @note.setter
@@ -112,9 +112,18 @@ class Transaction:
         topic: str | None = None,
         timeout: float | None = 30,
     ) -> SendHandle:
-        """Send one message, which readers see after the commit. Return its handle at once: it has the id by then.
+        """Send one message, which readers see after the commit. Return its handle at once, which has the id by then.
 
         Until then, the handle's ``result`` raises ``NotCommitted``.
+
+        :param value: the payload; None is a tombstone.
+        :param key: the message's key, which chooses the partition. None by default.
+        :param headers: pairs of a name and a value, or a mapping; the values are bytes or None. Empty by default.
+        :param timestamp: a datetime with a time zone, or milliseconds since 1970. By default the log sets its own time.
+        :param partition: the partition, which overrides the key. By default the partitioner chooses.
+        :param topic: the topic; by default the transaction's.
+        :param timeout: seconds to look the topic up, 30 by default; None: no limit. A full queue raises ``QueueFull``
+            at once.
         """
         self._check_open()
         topic = self._topic(topic)
@@ -131,9 +140,9 @@ class Transaction:
         return single
 
     def send_many(self, records: Records, *, timeout: float | None = 30) -> BatchHandle:
-        """Send messages as one batch, as ``Producer.send_many`` takes them. Return their handle at once.
+        """Send the records of ``Producer.send_many`` as one batch. Return their handle at once.
 
-        If one of them is too large, none is sent, and that is raised.
+        If one of them is too large, none is sent, and its error is raised.
         """
         self._check_open()
         deadline = Deadline(timeout)
@@ -148,10 +157,10 @@ class Transaction:
         return BatchHandle(batch)
 
     def flush(self, *, timeout: float | None = 30) -> None:
-        """Make room for more, where the backend takes messages before the commit: wait until it has what was sent.
+        """Wait until the backend has the sent messages, which makes room for more.
 
-        Their handles have their ids then, which mean nothing if the step is aborted. Elsewhere this does nothing. An
-        error means that the step cannot be committed.
+        Their handles have ids then, which become invalid if the step is aborted. Where the backend takes no messages
+        before the commit, this does nothing. An error means that the step cannot be committed.
         """
         self._check_open()
         self._holder.hand_over_sent(Deadline(timeout))
@@ -159,15 +168,15 @@ class Transaction:
     def _topic(self, topic: str | None) -> str:
         topic = self.topic if topic is None else topic
         if topic is None:
-            raise TypeError("this transaction was begun without a topic: say topic= with each message")
+            raise TypeError("this transaction was begun without a topic: pass topic= with each message")
         return topic
 
     # ending ------------------------------------------------------------------------------------------------
 
     def commit(self, *, timeout: float | None = 30) -> None:
-        """Store everything, or nothing. Once this returns, all of it is stored, and the handles have their ids.
+        """Store everything, or nothing. On return all of it is stored, and the handles have their ids.
 
-        Any error but ``OutcomeUnknown`` proves that nothing was stored.
+        Any error except ``OutcomeUnknown`` means that nothing was stored.
         """
         deadline = Deadline(timeout)
         self._begin_end()
@@ -184,7 +193,7 @@ class Transaction:
         self._state = "committed"
 
     def abort(self, *, timeout: float | None = 30) -> None:
-        """Drop everything: nothing of this step is stored, and what was handed out without an ack comes again."""
+        """Drop everything: nothing of this step is stored, and unacked messages are delivered again."""
         self._begin_end()
         self._drop(Deadline(timeout))
 
@@ -194,7 +203,7 @@ class Transaction:
             self._state = "ending"
 
     def _give_up(self, deadline: Deadline) -> None:
-        with suppress(Error):  # what made the commit fail says more
+        with suppress(Error):  # the commit's error says more
             self._drop(deadline)
 
     def _drop(self, deadline: Deadline) -> None:
@@ -234,21 +243,21 @@ class Transaction:
 
 def _stored_before() -> OutcomeUnknown:
     return OutcomeUnknown(
-        "an earlier step with this number, or a higher one, stored it; its id is not known",
-        operation="send", fix="Look at repeated before sending", retryable=False,
+        "an earlier step with this number, or a higher one, stored it; its id is unknown",
+        operation="send", fix="Check repeated before sending", retryable=False,
     )  # fmt: skip
 
 
 def check_note(note: str, *, numbered: bool, repeated: bool) -> str:
     """Return a note for a step. Raise ``TypeError`` or ``ValueError`` for one that cannot be stored."""
     if not isinstance(note, str):
-        raise TypeError(f"a note is a str, not {type(note).__name__}")
+        raise TypeError(f"a note must be a str, not {type(note).__name__}")
     if not numbered:
         raise ValueError("a note is stored with the number of a step: pass number=")
     if repeated:
-        raise ValueError("this step was committed before, and its note stays as it is")
+        raise ValueError("this step was committed before: its note cannot change")
     if len(note.encode()) > MAX_NOTE_BYTES or "\0" in note:
-        raise ValueError(f"a note has at most {MAX_NOTE_BYTES} bytes in UTF-8, and no NUL")
+        raise ValueError(f"a note must have at most {MAX_NOTE_BYTES} bytes in UTF-8, and no NUL")
     return note
 
 
@@ -262,9 +271,9 @@ def check_transaction(
     if topic is not None:
         check_topic(topic)
     if consumer is not None and not isinstance(consumer, Consumer):
-        raise TypeError(f"consumer= is a consumer of this client, not {type(consumer).__name__}")
+        raise TypeError(f"consumer= must be a consumer of this client, not {type(consumer).__name__}")
     if number is not None:
         check_number(number, "a transaction")
         if topic is None:
-            raise TypeError("number= needs a topic: the numbers of a transaction are counted for each topic")
+            raise TypeError("number= needs a topic: transactions are numbered per topic")
     return check_limits(*limits)

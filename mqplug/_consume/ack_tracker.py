@@ -1,4 +1,4 @@
-"""The position and acks of a group in one log, worked out from the deliveries, with the messages that were nacked."""
+"""The position and acks of a group in one log, derived from its deliveries and its nacked messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST = itemgetter(0)
 
 
 class Tracker:
-    """Tracks the deliveries and acks of one log in one epoch. Without a group it keeps no deliveries to be acked."""
+    """Tracks the deliveries and acks of one log in one epoch. Without a group it keeps no unacked deliveries."""
 
     def __init__(self, owner: object, start: GroupPosition, *, keeps: bool) -> None:
         self.owner = owner  # distinguishes this consumer's messages from another's
@@ -37,10 +37,10 @@ class Tracker:
         self.kept = 0  # messages of all deliveries, an upper bound of the unsettled ones
         self.returned = NackedMessages()
         self.dirty = False
-        self.awaited = False  # whether an ack here lets more be handed out
-        self._pending = self._taken = 0  # acks of a transaction that is not committed yet: made, and taken by it
+        self.awaited = False  # whether an ack here allows more to be handed out
+        self._pending = self._taken = 0  # acks of an uncommitted transaction: made, and taken by it
         self.ranges = 0  # number of acked ranges in the last state
-        self.folds = False  # whether acked messages behind an unacked one are let go of, which may take long
+        self.folds = False  # whether to drop acked messages after an unacked one, which may stay unacked for long
         # The delivery of all messages that were acked and forgotten.
         self.passed = nothing(start.position, PassedTracker(owner))
 
@@ -53,8 +53,8 @@ class Tracker:
 
     def _was_acked(self, coordinates: Numbers) -> bool:
         """Return whether a restored range has this message. There may be a hundred thousand ranges."""
-        behind = bisect_right(self._restored, coordinates, key=_FIRST)
-        return behind > 0 and coordinates <= self._restored[behind - 1][1]
+        following = bisect_right(self._restored, coordinates, key=_FIRST)
+        return following > 0 and coordinates <= self._restored[following - 1][1]
 
     def deliver(self, batch: Batch, still_holds: StillHolds | None = None) -> Delivery:
         """Begin to hand out a batch."""
@@ -71,7 +71,7 @@ class Tracker:
         """The last delivery."""
         try:
             return self._deliveries[-1]
-        except IndexError:  # looked at first, it might be forgotten by another thread meanwhile
+        except IndexError:  # no check before: another thread may forget the last delivery after it
             return None
 
     def drop(self) -> None:
@@ -83,7 +83,7 @@ class Tracker:
                 present.drop()
 
     def release(self) -> None:
-        """Forget all deliveries, which were dropped, so that they are freed at once: batches refer to them."""
+        """Forget all (dropped) deliveries. Batches refer to them, so breaking the cycle frees them at once."""
         gone = nothing(self._position, self)
         for delivery in self._deliveries:
             delivery.part_from_batch(gone)
@@ -91,7 +91,7 @@ class Tracker:
         self.returned.release(gone)
 
     def find(self, message_id: MessageId) -> tuple[Delivery, int] | None:
-        """Return the live delivery and row of a message that was handed out; None if there is none."""
+        """Return the live delivery and row of a message that was handed out, or None."""
         wanted = message_id.coordinates
         for again in self.returned:
             if again.present is not None and again.coordinates == wanted:
@@ -147,15 +147,15 @@ class Tracker:
         self.dirty = True
 
     def give_back(self, delivery: Delivery, row: int, delay: float) -> None:
-        """Deliver a nacked message again after ``delay`` seconds. Those behind it wait for it."""
+        """Deliver a nacked message again after ``delay`` seconds. Later messages wait for it."""
         self.returned.give_back(delivery, row, delay)
 
     def take_back(self, delivery: Delivery, row: int) -> None:
-        """Deliver a message again that was handed out, but to no handler: this attempt does not count."""
+        """Deliver a message again that was handed out but reached no handler. This attempt does not count."""
         self.returned.give_back(delivery, row, 0, attempts=0)
 
     def withholds(self, coordinates: Numbers) -> bool:
-        """Return whether a nacked message has yet to be settled."""
+        """Return whether this is a nacked message that is not settled yet."""
         return any(each.coordinates == coordinates for each in self.returned)
 
     def set_aside(self, delivery: Delivery, row: int) -> Decide:
@@ -182,12 +182,12 @@ class Tracker:
 
     @property
     def first_unacked(self) -> Position:
-        """The position before which all is acked; without a group, the one behind all that was delivered."""
+        """The position before which all is acked; without a group, the end of the last delivery."""
         return self.state().position if self._keeps else self.end
 
     @property
     def end(self) -> Position:
-        """The position behind all that was delivered."""
+        """The end of the last delivery."""
         latest = self.latest
         return latest.end if latest is not None else self._position
 
@@ -207,17 +207,17 @@ class Tracker:
         return first.batch.id(row) if row < first.handed_out else None
 
     def state(self) -> GroupPosition:
-        """Return the position before which all is acked, and the acked ranges behind it."""
+        """Return the position before which all is acked, and the acked ranges after it."""
         self._advance()
         ranges = [each for each in self._restored if each[1] >= self._position.coordinates]
-        deliveries = list(self._deliveries)  # the receiving thread may append meanwhile
+        deliveries = list(self._deliveries)  # the receiving thread may append during the scan
         ranges += _acked_ranges([(bytes(each.flags), each.batch) for each in deliveries])
         state = tidy(GroupPosition(self._position, tuple(sorted(ranges))))
         self.ranges = len(state.acked)
         return state
 
     def take_step(self) -> GroupPosition:
-        """Return the state that a transaction stores: as ``take_change``, with its own acks, none of them forgotten."""
+        """Return the state that a transaction stores: that of ``take_change`` plus its own acks, which it can undo."""
         self.dirty = False
         self._taken = self._pending
         self._advance()
@@ -230,8 +230,8 @@ class Tracker:
             position = delivery.end
         ranges = [each for each in self._restored if each[1] >= position.coordinates]
         ranges += _acked_ranges([(flags, delivery.batch) for flags, delivery in rows])
-        behind = [each for each in ranges if each[1] >= position.coordinates]
-        return tidy(GroupPosition(position, tuple(sorted(behind))))
+        later = [each for each in ranges if each[1] >= position.coordinates]
+        return tidy(GroupPosition(position, tuple(sorted(later))))
 
     def _flags_with_pending(self, delivery: Delivery) -> bytes:
         flags = delivery.flags.translate(_WITH_PENDING)
@@ -241,7 +241,7 @@ class Tracker:
         return bytes(flags)
 
     def settle_step(self) -> None:
-        """Count the acks of a transaction that was committed as acks. Those that came since are not stored yet."""
+        """Turn the acks of a committed transaction into acks. Later ones are not stored yet."""
         self.dirty |= self._taken != self._pending
         for delivery in list(self._deliveries):
             _replace(delivery.flags, PENDING, ACKED, len(delivery.flags))
@@ -250,7 +250,7 @@ class Tracker:
                 self.returned.forget(again)
 
     def drop_step(self) -> None:
-        """Forget the acks of a transaction that was aborted, and end all deliveries: acks of them are late."""
+        """Forget the acks of an aborted transaction, and end all deliveries, so that acks of them are late."""
         self.drop()
         for delivery in list(self._deliveries):
             _replace(delivery.flags, PENDING, OPEN, len(delivery.flags))
@@ -261,9 +261,9 @@ class Tracker:
                     again.present.flags[0] = OPEN
 
     def unacked(self) -> list[Batch]:
-        """Return all that was delivered and is not acked, to be delivered again: what was handed out counts once more.
+        """Return the unacked messages, to be delivered again. For those handed out, the attempt count rises by one.
 
-        A batch without messages stands for a delivery that is acked.
+        An empty batch stands for an acked delivery.
         """
         nacked = {(id(each.delivery), each.row): each for each in self.returned}
         batches: list[Batch] = []
@@ -290,7 +290,7 @@ class Tracker:
         self.dirty = True
 
     def release_settled(self) -> None:
-        """Forget the deliveries that nobody acks any more. ``committing`` is held."""
+        """Forget the settled deliveries. ``committing`` is held."""
         if self._keeps:
             self._forget_acked()
         else:
@@ -313,7 +313,7 @@ class Tracker:
             self._forget_first()
 
     def _fold(self) -> None:
-        """Let go of the messages of neighbouring deliveries that are wholly acked: only their range is needed."""
+        """Drop the messages of adjacent, fully acked deliveries. Only their range is needed."""
         into: Delivery | None = None
         for delivery in list(self._deliveries)[1:-1]:
             if _first_unacked(bytes(delivery.flags)) < len(delivery.flags):
@@ -334,14 +334,14 @@ class Tracker:
 
     def _forget_first(self) -> None:
         delivery = self._deliveries[0]
-        self._position = delivery.end  # first: other threads ask for it without a lock
+        self._position = delivery.end  # first: other threads read it without a lock
         self._deliveries.popleft()
         self.kept -= len(delivery.batch)
         delivery.part_from_batch(self.passed)
 
 
 def _replace(flags: bytearray, old: int, new: int, end: int) -> None:
-    """Replace a state in the first rows, row by row: another thread may ack meanwhile."""
+    """Replace a state in the first rows, row by row, because another thread may ack at the same time."""
     row = flags.find(old, 0, end)
     while row >= 0:
         flags[row] = new
@@ -349,22 +349,22 @@ def _replace(flags: bytearray, old: int, new: int, end: int) -> None:
 
 
 def _first_unacked(flags: bytes) -> int:
-    """Return the first row that is not acked; the number of rows if there is none."""
+    """Return the first unacked row; the number of rows if all are acked."""
     found = _UNACKED.search(flags)
     return found.start() if found else len(flags)
 
 
 def _acked_ranges(deliveries: Sequence[tuple[bytes, Batch]]) -> list[tuple[Numbers, Numbers]]:
-    """Return the ranges of acked messages. A range that reaches the end of a delivery goes on in the next."""
+    """Return the ranges of acked messages. A range that reaches the end of a delivery continues in the next."""
     ranges: list[tuple[Numbers, Numbers]] = []
-    goes_on = False
+    continues = False
     for flags, batch in deliveries:
         if not flags:
             continue
         coordinates, end = batch.coordinates, 0
         for run in _ACKED_RUN.finditer(flags):
-            first = ranges.pop()[0] if goes_on and not run.start() else coordinates[run.start()]
+            first = ranges.pop()[0] if continues and not run.start() else coordinates[run.start()]
             end = run.end()
             ranges.append((first, coordinates[end - 1]))
-        goes_on = end == len(flags)
+        continues = end == len(flags)
     return ranges

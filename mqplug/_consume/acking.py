@@ -36,7 +36,7 @@ UNSETTLED_REASON = "each consumer that had it died, or was away for too long"
 
 
 class AckingStep(Protocol):
-    """An open step of a transaction that the acks of a consumer belong to."""
+    """An open step of a transaction, to which the acks of a consumer belong."""
 
     name: str
 
@@ -61,13 +61,13 @@ class Acknowledgements:
         self._driver_session = driver_session
         self._assignment = assignment
         self._fetcher = fetcher
-        # Of the deliveries that this consumer may ack the quick way, which does not stop a clock.
+        # The owner of deliveries whose acks take the fast path, which stops no clock.
         self._quick_owner = None if driver_session.group is None or driver_session.has_clocks else assignment
         self._owner = self._quick_owner
         self._retry = retry
         self._dead_letters = dead_letters
         self.step: AckingStep | None = None
-        """The open step of a transaction that the acks belong to, if there is one."""
+        """The open step of a transaction to which the acks belong, if any."""
         self.last_commit = time.monotonic()
         self.late = self.returned = self.commits = 0
         if dead_letters is not None:
@@ -81,13 +81,13 @@ class Acknowledgements:
 
     @property
     def buried(self) -> int:
-        """The number of messages that went to the dead-letter topic."""
+        """The number of messages that were sent to the dead-letter topic."""
         return self._dead_letters.sent if self._dead_letters is not None else 0
 
     # ack ---------------------------------------------------------------------------------------------------
 
     def ack(self, message: Message | MessageId) -> None:
-        """Ack a message. The common case takes as few steps as possible."""
+        """Ack a message. The fast path for the common case takes no lock."""
         try:
             delivery, index = message._batch.delivery, message._index  # type: ignore[union-attr]
             flags, tracker = delivery.flags, delivery.tracker
@@ -97,9 +97,9 @@ class Acknowledgements:
                 return
         except AttributeError:  # an id, or a message that no consumer delivered
             pass
-        self._ack_with_care(message)
+        self._ack_slowly(message)
 
-    def _ack_with_care(self, message: Message | MessageId) -> None:
+    def _ack_slowly(self, message: Message | MessageId) -> None:
         delivery, index = self._delivered(message, "ack")
         step = self.step
         if not delivery.live or delivery.flags[index]:
@@ -116,7 +116,7 @@ class Acknowledgements:
             self._fetcher.on_settled()
 
     def _stop_clock(self, delivery: Delivery, index: int) -> None:
-        """Have no other member get a message meanwhile that was settled in time and is not stored yet."""
+        """Keep a message that was settled in time from other members until the ack is stored."""
         if self._driver_session.has_clocks:
             self._driver_session.stop_clock(delivery.batch.log, delivery.batch.coordinates[index])
 
@@ -141,30 +141,30 @@ class Acknowledgements:
             step.note_late(delivery)
 
     def _ack_seen(self, *, more_wanted: bool = False) -> None:
-        """Ack what the caller had before it asked for more. The message in hand is acked when it asks again."""
+        """Ack the messages that the caller took before it asked for more. Ack the current one when it asks again."""
         delivery = self._fetcher.current
         if delivery is not None and delivery.live:
             delivery.ack_seen(more_wanted=more_wanted)
 
     def begin_step(self, step: AckingStep) -> None:
-        """Have all acks from now on belong to this step."""
+        """Assign all later acks to this step."""
         with self._assignment.committing:
-            self.step, self._owner = step, None  # which has every ack take the careful way
+            self.step, self._owner = step, None  # without an owner, every ack takes the slow path
 
     def check_no_step(self, operation: str) -> None:
         """Raise ``ConsumerBusy`` if the acks belong to a transaction."""
         if self.step is not None:
             raise ConsumerBusy(
                 f"the consumer belongs to an open step of the transaction {self.step.name!r}",
-                **self._driver_session.where(operation), fix=f"{operation.capitalize()} before the step, or after it",
+                **self._driver_session.where(operation), fix=f"{operation.capitalize()} before or after the step",
             )  # fmt: skip
 
     def end_step(self) -> None:
-        """Have acks stored by commits again. ``committing`` is held."""
+        """Let commits store acks again. ``committing`` is held."""
         self.step, self._owner = None, self._quick_owner
 
     def _delivered(self, message: Message | MessageId, operation: str) -> tuple[Delivery, int]:
-        """Return the delivery and row of a message; ``InvalidMessageId`` if this consumer never handed it out."""
+        """Return the delivery and row of a message. Raise ``InvalidMessageId`` if this consumer never handed it out."""
         if isinstance(message, Message):
             delivery, index = message._batch.delivery, message._index
         else:
@@ -180,7 +180,7 @@ class Acknowledgements:
         return delivery, index
 
     def _find(self, message_id: MessageId, operation: str) -> tuple[Delivery | None, int]:
-        """Return the delivery and row of a message: a dead delivery if it is settled, None if it was not delivered."""
+        """Return the delivery and row of a message: a dead delivery if it is settled, None if it is unknown."""
         if not isinstance(message_id, MessageId):
             raise TypeError(f"{operation} takes a Message or its id, not {_given(message_id)}")
         held = self._assignment.get(message_id.log)
@@ -199,7 +199,8 @@ class Acknowledgements:
         self._driver_session.require_group(operation)
         raise InvalidMessageId(
             f"{message!r} was not delivered by this consumer, or its partition is no longer held",
-            **self._driver_session.where(operation), fix=f"{operation.capitalize()} only messages that it received",
+            **self._driver_session.where(operation),
+            fix=f"{operation.capitalize()} only messages that this consumer received",
         )  # fmt: skip
 
     # nack --------------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ class Acknowledgements:
         if not isinstance(message, Message):
             raise TypeError(f"nack takes a Message, not {_given(message)}")
         if delay is not None and not 0 <= number("a delay", delay, "a number of seconds") < math.inf:
-            raise ValueError(f"a delay is at least 0 seconds, not {delay}")
+            raise ValueError(f"a delay must be at least 0 seconds, not {delay}")
         self._require_nack()
         delivery, index = self._delivered(message, "nack")
         attempt = message.attempt
@@ -226,7 +227,7 @@ class Acknowledgements:
                     self._bury(dead_letters, message, delivery, _spoken(reason))
                 else:
                     delivery.tracker.give_back(delivery, index, wait)
-            finally:  # a message that cannot be buried comes again, too
+            finally:  # a message that cannot be sent to the dead letters is also delivered again
                 self._hand_out_again(delivery)
         self._return_nacked()
         self._driver_session.wake()
@@ -237,16 +238,16 @@ class Acknowledgements:
 
     @property
     def has_dead_letters(self) -> bool:
-        """Whether there is a topic for messages that are not to be retried."""
+        """Whether there is a topic for messages that must not be retried."""
         return self._dead_letters is not None
 
     @property
     def retries_end(self) -> bool:
-        """Whether a message that always fails is not retried some day."""
+        """Whether the number of attempts is limited."""
         return self._retry.attempts is not None
 
     def _return_nacked(self) -> None:
-        """Have the driver return nacked messages. While a commit is under way it does so when it ends."""
+        """Make the driver return nacked messages. During a commit, the commit does so at its end."""
         committing, assignment = self._assignment.committing, self._assignment
         while assignment.has_returned and committing.acquire(blocking=False):
             try:
@@ -257,7 +258,7 @@ class Acknowledgements:
                 committing.release()
 
     def take_back(self, messages: Sequence[Message]) -> None:
-        """Hand out messages again that no handler had: the attempt does not count. Their logs are read in order."""
+        """Hand out messages again that reached no handler; the attempt does not count. Only for logs read in order."""
         with self._assignment.committing:
             for message in messages:
                 delivery, index = message._batch.delivery, message._index
@@ -266,7 +267,7 @@ class Acknowledgements:
                     self._hand_out_again(delivery)
 
     def _hand_out_again(self, delivery: Delivery) -> None:
-        """Hold the partition of a nacked message back until the message was delivered again."""
+        """Hold back the partition of a nacked message until the message is delivered again."""
         held = self._assignment.get(delivery.batch.log)
         if held is not None and held.tracker is delivery.tracker and isinstance(delivery.tracker, Tracker):
             self._fetcher.hold_back(held)
@@ -280,7 +281,7 @@ class Acknowledgements:
     # dead letters ------------------------------------------------------------------------------------------
 
     def _bury(self, dead_letters: DeadLetters, message: Message, delivery: Delivery, reason: str) -> None:
-        """Send a message to the dead letters. It is withheld until it is stored there."""
+        """Send a message to the dead letters. Withhold it until it is stored there."""
         decide = delivery.tracker.set_aside(delivery, message._index)
         self._stop_clock(delivery, message._index)
 
@@ -295,11 +296,11 @@ class Acknowledgements:
             raise
 
     def _wait_after(self, error: Error, attempt: int) -> float:
-        """Return the seconds until a message that could not be buried comes again; with wrong settings, the longest."""
+        """Return the seconds until an undeliverable dead letter is retried; for a ``ConfigError``, the longest."""
         return self._retry.longest if isinstance(error, ConfigError) else self._retry.delay_after(attempt)
 
     def bury_spent(self, held: HeldPartition, batch: Batch) -> Batch:
-        """Bury the messages whose attempts are used up although no consumer nacked them. Return the rest."""
+        """Send messages to the dead letters whose attempts are used up without a nack. Return the rest."""
         attempts, limit = batch.attempts, self._retry.attempts
         if self._dead_letters is None or limit is None or max(attempts, default=0) <= limit:
             return batch
@@ -310,12 +311,12 @@ class Acknowledgements:
         delivery.hand_out_all()
         with self._assignment.committing:
             for message in tried:
-                with suppress(Error):  # it comes again
+                with suppress(Error):  # it is delivered again
                     self._bury(self._dead_letters, message, delivery, UNSETTLED_REASON)
         return batch.take(rest, batch.next_position)
 
     def collect(self) -> None:
-        """Ack the messages that are stored among the dead letters. Make those that failed due again."""
+        """Ack the messages whose dead letters are stored. Make those that failed due again."""
         if self._dead_letters:
             with self._assignment.committing:
                 self._dead_letters.collect()
@@ -323,10 +324,10 @@ class Acknowledgements:
     # commit ------------------------------------------------------------------------------------------------
 
     def commit(self, deadline: Deadline) -> None:
-        """Store all acks so far."""
+        """Store all acks."""
         committing = self._assignment.committing
         if not committing.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
-            raise Timeout("another commit is under way and did not end in time", **self._driver_session.where("commit"))
+            raise Timeout("another commit is running and did not end in time", **self._driver_session.where("commit"))
         try:
             changes = self._assignment.take_changes()
             self.last_commit = time.monotonic()
@@ -351,7 +352,7 @@ class Acknowledgements:
             raise
 
     def _store_topic_by_topic(self, changes: Changes, deadline: Deadline) -> None:
-        """Store the acks of the other topics where one topic is gone."""
+        """Store the acks topic by topic, because one of the topics is gone."""
         topics = {held.log.topic for held, _ in changes}
         for topic in topics if len(topics) > 1 else ():
             of_topic = [held for held, _ in changes if held.log.topic == topic]
@@ -360,10 +361,10 @@ class Acknowledgements:
 
 
 def _given(value: object) -> str:
-    """Return the name of a value's type that is not a message, with a hint."""
+    """Return the type name of a value that is not a message, with a hint."""
     match value:
         case Batch() | list() | tuple():
-            return f"{'Batch' if isinstance(value, Batch) else type(value).__name__}: say it for each of its messages"
+            return f"{'Batch' if isinstance(value, Batch) else type(value).__name__}: call it for each message"
         case str():
             return "str: MessageId.parse(text) reads the text of an id"
         case MessageId():

@@ -1,7 +1,7 @@
 """The assignment of a consumer: the state of each partition that it holds.
 
 Each assignment and each seek begins a new epoch of a partition. Messages fetched in an older epoch are never
-delivered, and acks of them change nothing.
+delivered, and acks of an older epoch change nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ OnChange = Callable[[Sequence[Log]], None]
 class HeldPartition:
     """A partition in one epoch: read at its tracker's position, or with a fault until a seek.
 
-    ``waiting`` has the batches that were fetched and not delivered yet. The partition is ``paused`` by the user,
-    ``busy`` while a handler works on a batch of it, and ``silenced`` while the driver pauses it. Nothing is handed out
-    before the time ``due``. With ``aborted``, all that is not acked is to be delivered again. What the driver fetches
-    again before ``seen`` was delivered already.
+    ``waiting`` has the fetched batches that are not delivered yet. The partition is ``paused`` by the user, ``busy``
+    while a handler works on one of its batches, and ``silenced`` while the driver pauses it. Nothing is handed out
+    before the time ``due``. With ``aborted``, all unacked messages must be delivered again. Messages before ``seen``
+    that the driver fetches again were already delivered.
     """
 
     __slots__ = (
@@ -52,13 +52,13 @@ class HeldPartition:
         self.seen: Position | None = None
 
     def put_back(self) -> None:
-        """Put the messages of the last delivery that were not handed out back in front of those waiting."""
+        """Put the rest of the last delivery back in front of the waiting batches."""
         latest = self.tracker.latest
         if latest is not None and latest.live and latest.left:
             self.waiting.appendleft(latest.split())
 
     def fetch_again(self) -> Position | None:
-        """Forget what was fetched and not handed out. Return where to go on; None with a fault, which stays."""
+        """Drop the fetched messages that were not handed out. Return where to continue, or None if there is a fault."""
         if self.fault is not None or not isinstance(self.tracker, Tracker):
             return None
         self.put_back()
@@ -69,7 +69,7 @@ class HeldPartition:
 
 
 class Assignment:
-    """The partitions of one consumer. The driver reports assignments and revocations to it."""
+    """The partitions of one consumer. The driver reports assignments and revocations here."""
 
     def __init__(
         self,
@@ -84,19 +84,19 @@ class Assignment:
         self._grouped = grouped
         self._shares = shares
         self._until = dict(until)
-        self._lenient = lenient  # go on with the retained messages where retention overtakes the reader
+        self._lenient = lenient  # continue with the retained messages if retention overtakes the reader
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._held: dict[Log, HeldPartition] = {}
         self._failed_callbacks: deque[Exception] = deque()
         self.before_state: Callable[[], None] | None = None  # adds acks before a state is taken
         self.committing = Lock()
-        self.changing = False  # while a report of the driver is taken in, and after a Ctrl-C in its midst
+        self.changing = False  # while a report of the driver is processed; stays True if Ctrl-C interrupts that
 
     # reports of the driver
 
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
-        """Hold these logs from now on."""
+        """Take over these logs."""
         self.changing = True
         for position in positions.values():
             self._begin(position, lenient=self._lenient)
@@ -104,7 +104,7 @@ class Assignment:
         self.changing = False
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
-        """Release these logs. Return the states to be stored."""
+        """Release these logs. Return the states to store."""
         self.changing = True
         mine = [log for log in logs if log in self._held]
         self._call_back(self._on_revoked, mine)
@@ -117,7 +117,7 @@ class Assignment:
         return states
 
     def lost(self, logs: Sequence[Log]) -> None:
-        """Release these logs, which another member may have already."""
+        """Release these logs, which another member may already have."""
         self.changing = True
         mine = [log for log in logs if log in self._held]
         with self.committing:
@@ -126,7 +126,7 @@ class Assignment:
         self.changing = False
 
     def _call_back(self, callback: OnChange | None, logs: Sequence[Log]) -> None:
-        """Call the user's callback. The next receive raises its error, so that no hand-over is left half done."""
+        """Call the user's callback. The next receive raises its error, so that this hand-over completes."""
         if callback is None or not logs:
             return
         try:
@@ -137,7 +137,7 @@ class Assignment:
     # for the consumer
 
     def get(self, log: Log) -> HeldPartition | None:
-        """Return the present state of a log; None if it is not held."""
+        """Return the current state of a log; None if it is not held."""
         return self._held.get(log)
 
     def __iter__(self) -> Iterator[Log]:
@@ -155,9 +155,9 @@ class Assignment:
                 held.paused, held.silenced = before.paused, before.silenced
 
     def fail(self, log: Log, error: Error, *, moved: bool = False) -> None:
-        """Have every receive raise this error until a seek of the log succeeds.
+        """Make every receive raise this error until a seek of the log succeeds.
 
-        ``moved``: the group's position may have changed; earlier acks are no longer stored.
+        ``moved``: the group's position may have changed, so earlier acks are no longer stored.
         """
         held = self._held[log]
         held.tracker.drop()
@@ -174,14 +174,14 @@ class Assignment:
                 raise held.fault.with_traceback(None)
 
     def rewind(self, held: HeldPartition) -> HeldPartition:
-        """Begin a new epoch of a partition, in which all that is not acked comes again. The driver stays as it is."""
+        """Begin a new epoch of a partition that delivers all unacked messages again. The driver is unaffected."""
         with self.committing:
             before = held.tracker
             if not isinstance(before, Tracker):
                 return held
             before.drop()
             state, unacked, due = before.state(), before.unacked(), before.returned.last_due()
-            again = self._begin(state, lenient=held.lenient)  # which forgets the deliveries of the old one
+            again = self._begin(state, lenient=held.lenient)  # forgets the deliveries of the old epoch
             again.tracker.dirty = before.dirty
             again.waiting.extend([*unacked, *held.waiting])
             again.paused, again.silenced, again.fault = held.paused, held.silenced, held.fault
@@ -189,7 +189,7 @@ class Assignment:
             return again
 
     def accept(self, batch: Batch) -> HeldPartition | None:
-        """Let a fetched batch wait, without messages acked before or behind ``until``; None if it is not held."""
+        """Queue a fetched batch, without messages acked before or past ``until``. Return None if it is not held."""
         log = batch.log
         held = self._held.get(log)
         if held is None or held.fault is not None:
@@ -208,12 +208,12 @@ class Assignment:
         return held
 
     def is_current(self, held: HeldPartition) -> bool:
-        """Return whether the batches waiting there may still be delivered."""
+        """Return whether its waiting batches may still be delivered."""
         return self._held.get(held.log) is held
 
     @property
     def all(self) -> list[HeldPartition]:
-        """The present state of each partition."""
+        """The current state of each partition."""
         return list(self._held.values())
 
     @property
@@ -228,7 +228,7 @@ class Assignment:
         return bool(self._held)
 
     def unread(self) -> str:
-        """Say how far each partition that is not finished was read."""
+        """Describe how far each unfinished partition was read."""
         ends = ((held, self._until.get(held.log)) for held in self._held.values())
         return "; ".join(
             f"{held.tracker.position!r} is before {end!r}" for held, end in ends if end and held.tracker.position < end
@@ -285,7 +285,7 @@ class PartitionState:
 
     ``waits_for`` is the reason why nothing is handed out: it is ``paused``; a message was nacked and comes first
     (``returned``); too many are ``unacked``, of which ``blocked_by`` is the first; or there is a ``fault``.
-    ``position`` is None in the modes in which members share a log.
+    ``position`` is None in the shared modes.
     """
 
     log: Log
@@ -301,19 +301,19 @@ class ConsumerStatistics:
     """Counts of a consumer since it was opened."""
 
     received: int
-    """Messages handed out, including those that came again."""
+    """Messages handed out, including repeated deliveries."""
     returned: int
     """Nacked messages."""
     dead_lettered: int
-    """Messages that went to the dead-letter topic."""
+    """Messages sent to the dead-letter topic."""
     late_acks: int
-    """Acks and nacks that came twice, after a seek, or after another member got the message: they change nothing."""
+    """Acks and nacks without effect: repeated, after a seek, or after another member got the message."""
     commits: int
     """Commits of acks."""
     polls: int
     """Polls of the driver."""
     gaps: int
-    """Gaps: retention had removed the next messages, and reading went on with the first retained one."""
+    """Gaps: retention had removed the next messages, and reading continued with the first retained one."""
 
 
 def partition_state(held: HeldPartition) -> PartitionState:

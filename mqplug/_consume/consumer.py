@@ -1,4 +1,4 @@
-"""The consumer that users call. Its work is done by a session, which the asyncio consumer has too."""
+"""The consumer that users call. It delegates to a session, which the asyncio consumer shares."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ EMPTY_BATCH = empty_batch()
 class Consumer(Closable):
     """Receives the messages of one or many topics. Made by ``Client.consumer``.
 
-    One thread at a time receives; ``ack``, ``nack``, ``commit``, ``seek``, ``pause``, ``stop`` and ``close`` may come
-    from any thread.
+    One thread at a time may receive; any thread may call ``ack``, ``nack``, ``commit``, ``seek``, ``pause``, ``stop``
+    and ``close``.
     """
 
     def __init__(self, session: ConsumerSession) -> None:
         self.group = session.group
         self._session = session
-        self._fetcher = session.fetcher  # these two spare each call a look at the session
+        self._fetcher = session.fetcher  # these two save each call an attribute lookup
         self._fetch_messages = session.fetch_messages
         self._messages: Iterator[Message] = iter(())
         self.ack = session.acks.ack  # type: ignore[method-assign]  # one call less for each message
@@ -48,9 +48,9 @@ class Consumer(Closable):
     # receiving ---------------------------------------------------------------------------------------------
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """Return the next message; None when none came in time. Waits for ever by default; 0 polls."""
+        """Return the next message, or None if none arrives in time. Waits forever by default; 0 polls."""
         if timeout is not None:
-            check_timeout(timeout)  # before what is at hand already
+            check_timeout(timeout)  # even if a message is at hand
         for message in self._messages:
             return message
         deadline = Deadline(timeout)
@@ -60,13 +60,13 @@ class Consumer(Closable):
         return None
 
     def receive_many(self, most: int, timeout: float | None = None) -> Batch:
-        """Return up to ``most`` messages of one partition as soon as there are any; an empty batch at the timeout."""
+        """Return up to ``most`` messages of one partition as soon as any arrive, or an empty batch at the timeout."""
         check_most(most)
         batch = self._fetcher.next_batch(Deadline(timeout), most)
         return EMPTY_BATCH if batch is None else batch
 
     def batches(self, most: int = POLL_MESSAGES) -> Iterator[Batch]:
-        """Iterate over batches of one partition each. Ends as iteration over messages does."""
+        """Iterate over batches of one partition each. Ends at ``stop``, at ``close``, and at ``until``."""
         check_most(most)
         return self._batches(most)
 
@@ -94,7 +94,7 @@ class Consumer(Closable):
                 yield from batch
 
     def __iter__(self) -> Iterator[Message]:
-        """Iterate over all messages, for ever. Ends at ``stop``, at ``close``, and at ``until``."""
+        """Iterate over all messages, forever. Ends at ``stop``, at ``close``, and at ``until``."""
         return chain.from_iterable(self._deliveries())
 
     def _deliveries(self) -> Iterator[Iterator[Message]]:
@@ -118,12 +118,14 @@ class Consumer(Closable):
     def run(self, handler: Handler, *, threads: int = 1, order: HandlerOrder | None = None) -> None:
         """Call ``handler`` with each message, on ``threads`` threads, until ``stop``, ``close`` or ``until``.
 
-        A message is acked when the handler returns, and nacked when it raises: then it comes again, as ``retry=``
-        says, or goes to the dead letters at once if it raises ``Reject``. In ordered mode one partition is handled by
-        one thread at a time; with ``order="key"``, and in ``key_shared``, one key is, and a nacked message blocks those
-        of its key alone. Messages that are being handled at the end are finished, and their acks are stored.
+        A message is acked when the handler returns, and nacked when it raises: then it is delivered again as ``retry=``
+        defines, or goes to the dead letters at once if the handler raised ``Reject``. Messages that are being handled
+        at the end are finished, and their acks are stored.
 
-        SIGTERM stops it only in the main thread. In any other thread SIGTERM ends the process while handlers are at
+        In ordered mode, one thread at a time handles a partition. With ``order="key"``, and in ``key_shared``, one
+        thread at a time handles a key, and a nacked message blocks only those of its key.
+
+        SIGTERM stops it only in the main thread. In any other thread, SIGTERM ends the process while handlers are at
         work, unless the program handles the signal and calls ``stop``. ``mqplug.serve`` runs several consumers, and
         stops all of them.
         """
@@ -137,36 +139,36 @@ class Consumer(Closable):
             self.commit()
 
     def _check_run(self, handler: Handler, threads: int, order: HandlerOrder | None) -> None:
-        """Raise unless ``run`` can be called so."""
+        """Raise unless ``run`` accepts these arguments."""
         from mqplug._consume.handler_threads import handles_by_partition
 
         whole_number("threads", threads, 1)
         if not callable(handler):
-            raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
+            raise TypeError(f"a handler must be callable, and {type(handler).__name__} is not")
         self._session.check_can_run()
         handles_by_partition(self._session.driver_session.options.mode, order)
 
     # settling ----------------------------------------------------------------------------------------------
 
     def ack(self, message: Message | MessageId) -> None:
-        """Ack a message. Recorded at once; stored by ``commit``, by close, and within a second."""
+        """Ack a message. The ack is recorded at once, and stored by ``commit``, by ``close``, or within a second."""
         self._session.acks.ack(message)
 
     def ack_through(self, message: Message | MessageId) -> None:
-        """Ack this message and all that were delivered before it in its partition."""
+        """Ack this message and all earlier deliveries of its partition."""
         self._session.acks.ack_through(message)
 
     def nack(self, message: Message, delay: float | None = None, *, reason: object = None) -> None:
-        """Nack a message: it comes again as another attempt, after ``delay`` seconds or as ``retry=`` says.
+        """Nack a message: deliver it again as another attempt, after ``delay`` seconds or as ``retry=`` defines.
 
         In ordered mode its partition waits for it. Once its attempts are used up, it goes to the ``dead_letter``
-        topic, with ``reason`` among its headers.
+        topic, with ``reason`` in a header.
         """
         self._session.acks.nack(message, delay, reason)
 
     @contextmanager
     def handling(self, message: Message) -> Iterator[Message]:
-        """Ack the message at the end of the block. If the block raises, nack it and raise on."""
+        """Ack the message at the end of the block. If the block raises, nack the message and propagate the error."""
         if not isinstance(message, Message):
             raise TypeError(f"handling() takes a Message, not {type(message).__name__}")
         try:
@@ -177,7 +179,7 @@ class Consumer(Closable):
         self.ack(message)
 
     def commit(self, timeout: float | None = 30) -> None:
-        """Store all acks so far, durably."""
+        """Store all acks durably."""
         self._session.commit(Deadline(timeout))
 
     # positions ---------------------------------------------------------------------------------------------
@@ -191,12 +193,16 @@ class Consumer(Closable):
         missing: Literal["error", "next"] = "error",
         timeout: float | None = 30,
     ) -> None:
-        """Go on reading at another place.
+        """Continue reading at another place. With a group, its stored position has moved on return.
 
-        An id or position moves its own partition; any other start moves all partitions held, or the one that
-        ``partition`` names. ``seek(id)`` delivers that message first, ``inclusive=False`` the one after it. With a
-        group, its stored position has moved when this returns. ``missing="next"`` goes on with the first retained
-        message where the wanted one is gone; otherwise that raises ``PositionLost``, and nothing changes.
+        :param to: an id or a position moves its own partition; any other start moves all held partitions.
+        :param inclusive: for an id: whether the message with this id is delivered first (the default), or the one
+            after it.
+        :param partition: the only partition to move, for a start that is not an id or a position; by default all held
+            ones.
+        :param missing: what happens if retention removed the wanted message: ``PositionLost``, and nothing changes
+            (``"error"``, the default), or reading continues with the first retained message (``"next"``).
+        :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
         deadline = Deadline(timeout)
         start = _target(to, inclusive)
@@ -206,11 +212,11 @@ class Consumer(Closable):
         self._session.seek(start, partition, missing, deadline)
 
     def position(self, topic: str | None = None) -> dict[int, Position]:
-        """Return, for each held partition, the position of the next message that will be delivered."""
+        """Return the position of the next message of each held partition."""
         return self._session.positions(topic)
 
     def committed(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Position | None]:
-        """Return, for each partition, the group's stored position; None where there is none."""
+        """Return the group's stored position in each partition, or None for a partition without one."""
         return self._session.committed(topic, Deadline(timeout))
 
     def watermarks(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Watermarks]:
@@ -218,20 +224,20 @@ class Consumer(Closable):
         return self._session.watermarks(topic, Deadline(timeout))
 
     def assignment(self) -> list[Log]:
-        """Return the logs held now, in order."""
+        """Return the currently held logs, in order."""
         return self._session.logs()
 
     def state(self) -> list[PartitionState]:
-        """Return the state of each held partition, and what it waits for."""
+        """Return the state of each held partition, and the reason if it waits."""
         return self._session.states()
 
     def statistics(self) -> ConsumerStatistics:
-        """Count messages, acks and polls since this was opened."""
+        """Return counts of messages, acks and polls since the consumer was opened."""
         return self._session.statistics()
 
     @property
     def late_acks(self) -> int:
-        """The number of acks that came twice, or after a seek or a hand-over. They change nothing.
+        """The number of acks without effect: repeated, or after a seek or a hand-over.
 
         In the shared modes a commit adds the acks of messages that another member got after ``max_processing``.
         """
@@ -240,23 +246,23 @@ class Consumer(Closable):
     # pausing -----------------------------------------------------------------------------------------------
 
     def pause(self, *partitions: int, topic: str | None = None, timeout: float | None = 30) -> None:
-        """Pause these partitions until ``resume``; all held ones, where none is named."""
+        """Pause these partitions until ``resume``; by default all held ones."""
         self._session.set_paused(partitions, topic, Deadline(timeout), paused=True)
 
     def resume(self, *partitions: int, topic: str | None = None, timeout: float | None = 30) -> None:
-        """Resume these partitions where they were paused; all held ones, where none is named."""
+        """Resume these partitions where they were paused; by default all held ones."""
         self._session.set_paused(partitions, topic, Deadline(timeout), paused=False)
 
     # ending ------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End iteration after the message in hand. Safe from any thread and from a signal handler."""
+        """End iteration after the current message. Safe from any thread and from a signal handler."""
         self._session.stop()
 
     def close(self, timeout: float | None = 30) -> None:
         """Store acks, leave the group, and close. May be called twice. Wakes a blocked receive."""
         self._session.close(timeout)
-        self._messages = iter(())  # which would keep those of the last delivery
+        self._messages = iter(())  # the old iterator would keep the last delivery's messages
 
     def __repr__(self) -> str:
         return repr(self._session)

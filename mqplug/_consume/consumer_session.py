@@ -1,6 +1,6 @@
 """A consumer's session: fetches, acks, seeks and closes, for the plain consumer and the asyncio one.
 
-In the background it polls for a caller that is away, so that the member stays in its group, and stores acks.
+In the background it polls while the caller is away, so that the member stays in its group, and stores acks.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from mqplug._model.position import Watermarks
 
 
-AWAY_AFTER_S = 1.0  # since the last poll: then the background thread polls for a caller that is busy elsewhere
+AWAY_AFTER_S = 1.0  # since the last poll: then the background thread polls for the caller
 COMMIT_INTERVAL_S = 1.0
 BACKGROUND_COMMIT_S = 5.0
-ENTER_S = 30.0  # for a poll that is under way, which is woken, and a callback of the user in it
-LEAVE_S = 5.0  # for the commit, and for the close of the driver, when a member is removed from its group
+ENTER_S = 30.0  # for a running poll, which is woken, and a user's callback in it
+LEAVE_S = 5.0  # for the commit, and for the close of the driver, when a member leaves its group
 
 
 class ConsumerSession(Session):
@@ -60,7 +60,7 @@ class ConsumerSession(Session):
         self.assignment = assignment
         self.fetcher = fetcher
         self.acks = acks
-        self.fetch_messages = 1 if self.shares else POLL_MESSAGES  # a message taken from a shared log is lost to others
+        self.fetch_messages = 1 if self.shares else POLL_MESSAGES  # other members cannot get a fetched shared message
         if self.group is not None:
             fetcher.leave_group = self._leave_group
         self._seeker = seeker
@@ -74,18 +74,18 @@ class ConsumerSession(Session):
     # fetching ----------------------------------------------------------------------------------------------
 
     def check_read_to_end(self, timeout: float | None) -> None:
-        """Raise ``Timeout`` if the messages did not all come up to ``until``."""
+        """Raise ``Timeout`` unless all messages up to ``until`` were received."""
         if not self.fetcher.stopping and not self.assignment.finished:
-            advice = "An open transaction may hold messages back: pass a longer timeout, or None to wait for ever"
+            advice = "An open transaction may hold messages back: pass a longer timeout, or None to wait forever"
             if not self.driver_session.connection.capabilities.transactions:
                 advice = "Check that the server answers, and that its client can read the next message"
             raise Timeout(
-                f"no message came within {timeout:g} s, and the end is not reached: {self.assignment.unread()}",
+                f"no message came within {timeout:g} s before the end was reached: {self.assignment.unread()}",
                 fix=advice,
             )
 
     def check_can_run(self) -> None:
-        """Raise unless a handler may be run: that needs a group, and no ``auto_ack``."""
+        """Raise unless a handler may run, which needs a group and excludes ``auto_ack``."""
         self.driver_session.check_open()
         self.driver_session.require_group("run")
         if self.acks.auto_ack:
@@ -98,7 +98,7 @@ class ConsumerSession(Session):
             held.busy = True
 
     def end_work(self, delivery: Delivery, *, return_rest: bool = False) -> None:
-        """Go on with the partition of this delivery. With ``return_rest``, its remaining messages come first."""
+        """Continue with the partition of this delivery. With ``return_rest``, its remaining messages come first."""
         held = self.assignment.get(delivery.batch.log)
         if held is not None and held.tracker is delivery.tracker:
             held.busy = False
@@ -106,7 +106,7 @@ class ConsumerSession(Session):
                 self.fetcher.hold_back(held)
 
     def stop(self) -> None:
-        """End iteration after the message in hand. Safe from any thread and from a signal handler."""
+        """End iteration after the current message. Safe from any thread and from a signal handler."""
         self.fetcher.stopping = True
         delivery = self.fetcher.current
         if delivery is not None:
@@ -115,13 +115,13 @@ class ConsumerSession(Session):
     # acks and positions ------------------------------------------------------------------------------------
 
     def commit(self, deadline: Deadline) -> None:
-        """Store all acks so far, durably."""
+        """Store all acks durably."""
         self.driver_session.check_open()
         self.driver_session.require_group("commit")
         self.acks.commit(deadline)
 
     def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
-        """Go on reading at this start, in its own partition, in the named one, or in all."""
+        """Continue reading at this start, in its own partition, in the named one, or in all."""
         self.driver_session.check_open()
         self.acks.check_no_step("seek")
         with self.driver_session.entering(deadline), self.driver_session.context("seek"):
@@ -133,10 +133,10 @@ class ConsumerSession(Session):
         return {held.log.partition: held.tracker.position for held in self._chosen((), topic)}
 
     def committed(self, topic: str | None, deadline: Deadline) -> dict[int, Position | None]:
-        """Return the group's stored position in each partition; None where there is none."""
+        """Return the group's stored position in each partition, or None for a partition without one."""
         session = self.driver_session
         session.check_open()
-        group = session.require_group("ask for what is committed")
+        group = session.require_group("read committed positions")
         self._check_reads(topic)
         logs = [log for log in session.logs if topic in {None, log.topic}]
         stored = session.backend.group_positions(session.connection, group, logs, deadline)
@@ -149,7 +149,7 @@ class ConsumerSession(Session):
         return {log.partition: found[log] for log in logs}
 
     def logs(self) -> list[Log]:
-        """Return the logs held now, in order."""
+        """Return the currently held logs, in order."""
         self.driver_session.check_open()
         return sorted(self.assignment, key=lambda log: (log.topic, log.partition))
 
@@ -160,7 +160,7 @@ class ConsumerSession(Session):
             return [partition_state(held) for log in self.logs() if (held := self.assignment.get(log)) is not None]
 
     def statistics(self) -> ConsumerStatistics:
-        """Count the messages, acks and polls so far."""
+        """Return counts of messages, acks and polls."""
         fetcher, acks = self.fetcher, self.acks
         return ConsumerStatistics(
             received=fetcher.received, returned=acks.returned,
@@ -169,7 +169,7 @@ class ConsumerSession(Session):
         )  # fmt: skip
 
     def set_paused(self, partitions: tuple[int, ...], topic: str | None, deadline: Deadline, *, paused: bool) -> None:
-        """Pause or resume these partitions; all that are held, where none is named."""
+        """Pause or resume these partitions; by default all held ones."""
         for partition in partitions:
             check_partition(partition)
         session = self.driver_session
@@ -182,9 +182,9 @@ class ConsumerSession(Session):
             self.fetcher.sync_pauses(session.open(deadline))
 
     def _chosen(self, partitions: tuple[int, ...], topic: str | None) -> list[HeldPartition]:
-        """Return the held partitions of one topic: those that are named, or all."""
+        """Return the held partitions of one topic: the named ones, or all."""
         if topic is None and len({log.topic for log in self.driver_session.logs}) > 1:
-            raise TypeError("this consumer reads several topics: say which one")
+            raise TypeError("this consumer reads several topics: pass topic=")
         self._check_reads(topic)
         logs = {log.partition: log for log in self.logs() if topic in {None, log.topic}}
         for partition in partitions:
@@ -198,7 +198,7 @@ class ConsumerSession(Session):
         topics = {log.topic for log in self.driver_session.logs}
         if topic is not None and topic not in topics:
             named = ", ".join(map(repr, sorted(topics)))
-            raise ValueError(f"this consumer does not read {topic!r}: it reads {named}")
+            raise ValueError(f"this consumer does not read {topic!r}; expected one of {named}")
 
     # ending ------------------------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class ConsumerSession(Session):
         if failure is not None:
             raise CloseIncomplete(
                 f"the last acks could not be stored: {failure.message}",
-                **session.where("close"), fix="The messages acked in the last second may come back",
+                **session.where("close"), fix="Expect messages acked in the last second to be delivered again",
             ) from failure  # fmt: skip
         if of_driver is not None:
             raise of_driver.at(**session.where("close"))
@@ -237,7 +237,7 @@ class ConsumerSession(Session):
                     self._dead_letters.close(deadline)
                     self.acks.collect()
                 if self.group is not None and self.driver_session.is_open:
-                    with suppress(TopicNotFound):  # what was deleted does not come back; the rest is stored
+                    with suppress(TopicNotFound):  # a deleted topic needs no acks; the other acks are stored
                         self.acks.commit(deadline)
         except Error as error:
             return error
@@ -251,12 +251,12 @@ class ConsumerSession(Session):
     # in the background -------------------------------------------------------------------------------------
 
     def look_for_topics_soon(self) -> None:
-        """Look for topics in the next round, if a pattern chose them."""
+        """Look for topics in the next round, if the consumer follows a pattern."""
         if self._follower is not None:
             self._follower.look_soon()
 
     def work_in_background(self) -> None:
-        """Poll for a caller that is away, and store acks every second."""
+        """Poll while the caller is away, and store acks every second."""
         session = self.driver_session
         if self.closed:
             return
@@ -277,7 +277,7 @@ class ConsumerSession(Session):
             try:
                 self.acks.commit(Deadline(BACKGROUND_COMMIT_S))
             except (ConnectError, Timeout):
-                if not session.outage.goes_on:  # an outage was logged when it began
+                if not session.outage.ongoing:  # an outage was logged when it began
                     raise
             except TopicNotFound:
                 if self._follower is None:
@@ -295,15 +295,15 @@ class ConsumerSession(Session):
         return most is not None and not self.shares and now - idle_since > most
 
     def _leave_group(self) -> None:
-        """Give the partitions of a caller that is gone to the other members. Its next receive joins again."""
+        """Release the partitions of an absent caller to the other members. The next receive joins again."""
         with suppress(Error):
             self.acks.commit(Deadline(LEAVE_S))
         self._release_driver()
 
     def join_again(self, before: Callable[[Deadline], None]) -> None:
-        """Leave the group, because nobody knows what it has stored. The next receive calls ``before``, and joins again.
+        """Leave the group, because its stored state is unknown. The next receive calls ``before``, and joins again.
 
-        Nothing is stored before: acks that were not stored yet are given up, and their messages come again.
+        Acks that are not stored yet are dropped, and their messages are delivered again.
         """
         if self.driver_session.closed:
             return
@@ -321,7 +321,7 @@ class ConsumerSession(Session):
 
 
 class Seeker:
-    """Carries out the seeks of one consumer."""
+    """Performs the seeks of one consumer."""
 
     def __init__(self, driver_session: DriverSession, assignment: Assignment, fetcher: Fetcher) -> None:
         self._driver_session = driver_session
@@ -329,7 +329,7 @@ class Seeker:
         self._fetcher = fetcher
 
     def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
-        """Go on reading at this start. The lock is held."""
+        """Continue reading at this start. The lock is held."""
         positions = self._positions(start, partition, deadline)
         lenient = missing == "next" or not isinstance(start, Before | After | Position)
         if not lenient:
@@ -365,6 +365,6 @@ class Seeker:
             self._fetcher.poll_once(deadline.remaining(POLL_SLICE_S))
             if not self._assignment and deadline.expired:
                 raise Timeout(
-                    "this member of the group was given no partition in time",
+                    "this member of the group got no partition in time",
                     operation="seek", fix="Allow more time, or close another member",
                 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Dead letters: messages whose attempts are used up go to a topic of their own, and then count as acked."""
+"""Dead letters: messages whose attempts are used up go to a separate topic, and then count as acked."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ REASON, SOURCE, ATTEMPTS = "mqplug-dead-reason", "mqplug-dead-source", "mqplug-d
 """The headers that a dead letter has in addition to its own."""
 
 TIMESTAMP = "mqplug-dead-timestamp"
-"""The header that has the message's timestamp, in milliseconds since 1970, where the dead letter cannot have it."""
+"""The header with the message's timestamp, in milliseconds since 1970, if the dead letter cannot have it."""
 
 HOPS = "mqplug-dead-hops"
-"""The header that counts how often a message was a dead letter, from the second time on."""
-
-MAX_HOPS = 10  # times that a message may be a dead letter: consumers may name each other's topics
+"""The header that counts how often a message was a dead letter, starting with the second time."""
+MAX_HOPS = 10  # how often a message may be a dead letter: consumers may name each other's topics
 MAX_REASON_CHARS = 1000
 
 
 @attrs.frozen(eq=False)
 class DeadLetter:
-    """A dead letter that is on its way, and what is called with its outcome."""
+    """A dead letter on its way, and the function that gets its outcome."""
 
     message: Message
     headers: Headers
@@ -48,7 +47,7 @@ class DeadLetter:
 
     @property
     def time_was_refused(self) -> bool:
-        """Whether the backend cannot store the timestamp, and may store the rest."""
+        """Whether the backend refused only the timestamp, and may store the rest."""
         error = self.handle.error
         return isinstance(error, Unsupported) and error.capability == "timestamps_producer"
 
@@ -66,13 +65,13 @@ class DeadLetters:
         return bool(self._on_their_way)
 
     def send(self, message: Message, reason: str, done: Done) -> None:
-        """Send a message, and call ``done`` with its outcome. Raise if it cannot even be queued.
+        """Send a message, and call ``done`` with its outcome. Raise if it cannot be queued.
 
-        ``ConfigError``: the message went round in a circle.
+        ``ConfigError`` means that the message went in circles between dead-letter topics.
         """
         hops = _hops(message)
         if hops >= MAX_HOPS:
-            raise self._round_in_a_circle(message, hops)
+            raise self._circular(message, hops)
         headers = (
             *((name, value) for name, value in message.headers if name not in {REASON, SOURCE, ATTEMPTS, HOPS}),
             (REASON, reason[:MAX_REASON_CHARS].encode()),
@@ -89,7 +88,7 @@ class DeadLetters:
             self._submit_without_time(message, headers, milliseconds, done)
 
     def _submit_without_time(self, message: Message, headers: Headers, milliseconds: int, done: Done) -> None:
-        """Send a message whose timestamp cannot be stored there: a header has it."""
+        """Send a message whose timestamp cannot be stored there, with the timestamp in a header."""
         kept = tuple((name, value) for name, value in headers if name != TIMESTAMP)
         self._submit(message, (*kept, (TIMESTAMP, b"%d" % milliseconds)), None, done)
 
@@ -98,18 +97,18 @@ class DeadLetters:
         handle.note_seen()  # its outcome is reported here
         self._on_their_way.append(DeadLetter(message, headers, milliseconds, done, handle))
 
-    def _round_in_a_circle(self, message: Message, hops: int) -> ConfigError:
+    def _circular(self, message: Message, hops: int) -> ConfigError:
         error = ConfigError(
             f"{message!r} was a dead letter {hops} times already, and is kept: "
             f"consumers name each other's topics as dead_letter",
             topic=message.topic,
-            fix=f"Name a dead_letter topic that no consumer retries. To send it again on purpose, leave out {HOPS}",
+            fix=f"Set a dead_letter topic that no consumer retries. To resend it on purpose, omit the header {HOPS}",
         )
         logger.error("%s", error)
         return error
 
     def collect(self) -> None:
-        """Report the outcomes that are known by now."""
+        """Report the known outcomes."""
         for each in list(self._on_their_way):
             if not each.handle.done:
                 continue
@@ -132,7 +131,7 @@ class DeadLetters:
         letter.done(error)
 
     def close(self, deadline: Deadline) -> None:
-        """Wait for the dead letters on their way, and close the producer."""
+        """Wait for the outstanding dead letters, and close the producer."""
         self._producer.close(deadline.remaining(math.inf) if deadline.timeout is not None else None)
 
 

@@ -1,6 +1,6 @@
 """Batches on their way to the caller, with one byte for the state of each message.
 
-An ack sets the byte and takes no lock. ``OPEN`` is 0, so that the first open row is found by ``find``.
+An ack sets the byte without a lock. ``OPEN`` is 0, so that ``find`` locates the first open row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mqplug._model.text import Numbers
 
 OPEN, ACKED, RETURNED, STORED, PENDING = range(5)
-"""The states of a message. ``PENDING`` is an ack in a transaction that is not committed yet."""
+"""The states of a message. ``PENDING`` is an ack in an uncommitted transaction."""
 
 
 StillHolds = Callable[[], bool]
@@ -29,7 +29,7 @@ Decide = Callable[[float | None], None]
 
 
 class DeliveryTracker(Protocol):
-    """Keeps the deliveries of one log, ordered or shared."""
+    """A tracker of the deliveries of one log, ordered or shared."""
 
     owner: object
     dirty: bool
@@ -45,9 +45,9 @@ class DeliveryTracker(Protocol):
 class Delivery:
     """A batch that is being handed to the caller.
 
-    ``messages`` runs without Python code. To end it early, any thread uses up ``_left``. ``again`` is the nacked
-    message, where this delivers one again. ``still_holds`` is called before each message that is handed out, and
-    returns whether the log still belongs to this member.
+    ``messages`` iterates without Python code. To end it early, any thread exhausts ``_left``. ``again`` is the nacked
+    message that this delivers again, if any. ``still_holds`` is called before each message is handed out, and returns
+    whether the log still belongs to this member.
     """
 
     __slots__ = (
@@ -67,13 +67,13 @@ class Delivery:
         self.tracker = tracker
         self.flags = bytearray(size)
         self.live = True
-        self.folded = False  # whether its batch has nothing but the first and the last id of a range of acked messages
+        self.folded = False  # whether its batch has only the first and the last id of a range of acked messages
         self.whole = False
         self.again = again
         self._end = batch.next_position
         self._held_back: list[int] = []
         self._left = row_numbers(size)
-        # The thread that takes the batch from here has it, or the rest of it. No step of that is lost to a Ctrl-C.
+        # The thread that takes the batch from this iterator owns it. Ctrl-C cannot interrupt between the steps.
         self._untaken = iter((batch,) if size else ())
         self._taken: list[Batch] = []  # the batch, if it is handed out as a whole
         self.still_holds = still_holds
@@ -82,10 +82,10 @@ class Delivery:
 
     @property
     def messages(self) -> Iterator[Message]:
-        """The messages that are left. The values are decoded when this is first asked for, not for a whole batch."""
+        """The remaining messages. Values are decoded on first use, not for a batch that is handed out as a whole."""
         if self._messages is None:
             batch, holds = self.batch, self.still_holds
-            # The check comes before the row: where it fails, no row is used up or counts as handed out.
+            # The check comes before the row: if it fails, no row is consumed or counts as handed out.
             checked = repeat(batch) if holds is None else map((None, batch).__getitem__, iter(holds, False))
             self._messages = messages_of(batch, checked, self._left)  # type: ignore[arg-type]
         return self._messages
@@ -108,7 +108,7 @@ class Delivery:
         return self.flags.count(OPEN) - self.left
 
     def row_of(self, wanted: Numbers) -> int | None:
-        """Return the row of a message that was handed out; None if it was not."""
+        """Return the row of a message that was handed out, or None."""
         coordinates = self.batch.coordinates
         row = bisect_left(coordinates, wanted)
         return row if row < self.handed_out and coordinates[row] == wanted else None
@@ -123,44 +123,44 @@ class Delivery:
 
     @property
     def end(self) -> Position:
-        """The position behind the whole delivery."""
+        """The position after the whole delivery."""
         return self._end
 
     def hold_back(self) -> None:
-        """End the hand-out here. One step of the interpreter uses up the rest: no thread takes any of it meanwhile."""
+        """End the hand-out here. One interpreter step exhausts the rest, so no other thread can take part of it."""
         for _ in self._untaken:
             pass
         if not self._taken:
             self._held_back.extend(self._left)
 
     def drop(self) -> None:
-        """Invalidate this delivery: acks of it are late, and nothing more is handed out."""
+        """Invalidate this delivery: its acks are late, and nothing more is handed out."""
         self.live = False
         self.hold_back()
 
     def part_from_batch(self, passed: Delivery) -> None:
-        """Point the batch of a settled or invalid delivery at another one, of which acks are late, too.
+        """Point the batch of a settled or invalid delivery at another one, whose acks are also late.
 
         Batch and delivery refer to each other; otherwise only the garbage collector would free the pages.
         """
         self.batch.delivery = passed
 
     def fold(self, last: Delivery, passed: Delivery) -> None:
-        """Keep the range from its first message to the last one of ``last``, which may be itself. Both are acked."""
+        """Keep only the range from its first message to the last of ``last``, which may be itself. Both are acked."""
         ends = self.batch if not len(last.batch) else last.batch
-        first, behind, log = self.batch.coordinates[0], ends.coordinates[-1], self.batch.log
+        first, final, log = self.batch.coordinates[0], ends.coordinates[-1], self.batch.log
         last.part_from_batch(passed)
-        self.batch = Batch(log, last.end, 2, ListColumns([first, behind], (), (), (), (), ()))
+        self.batch = Batch(log, last.end, 2, ListColumns([first, final], (), (), (), (), ()))
         self.flags = bytearray((ACKED, ACKED))
         self._end, self._messages, self.folded = last.end, None, True
 
     def split(self) -> Batch:
-        """Keep the messages that were handed out. Return the others as a batch of their own."""
+        """Keep the messages that were handed out. Return the others as a separate batch."""
         self.hold_back()
         cut = len(self.flags) - self.left
         rest, none = self.batch[cut:], row_numbers(0)
         self._end = self.position
-        self._held_back, self._taken, self._left = [], [], none  # from here on without a call: no Ctrl-C comes
+        self._held_back, self._taken, self._left = [], [], none  # no call after this, so no Ctrl-C can interrupt
         del self.flags[cut:]
         return rest
 
@@ -175,7 +175,7 @@ class Delivery:
         return self.batch
 
     def ack_seen(self, *, more_wanted: bool) -> None:
-        """Ack the messages that the caller had before it asked for more."""
+        """Ack the messages that the caller took before it asked for more."""
         seen = self.handed_out
         if not more_wanted:
             seen = 0 if self.whole else seen - 1
@@ -185,7 +185,7 @@ class Delivery:
 
 
 class PassedTracker:
-    """Stands for the tracker of messages that were settled and forgotten. No tracker refers to itself by it."""
+    """A stand-in for the tracker of settled and forgotten messages, which avoids a reference cycle of the tracker."""
 
     awaited = dirty = False
 
@@ -194,14 +194,14 @@ class PassedTracker:
 
 
 def nothing(position: Position, tracker: DeliveryTracker | PassedTracker) -> Delivery:
-    """Return an empty delivery of which acks are late."""
-    delivery = Delivery(empty_batch(position), tracker)  # type: ignore[arg-type]  # nothing of it can be settled
+    """Return an empty delivery whose acks are late."""
+    delivery = Delivery(empty_batch(position), tracker)  # type: ignore[arg-type]  # it has nothing to settle
     delivery.live, delivery.batch.delivery = False, None
     return delivery
 
 
 class NackedMessage:
-    """A message that was nacked: its first delivery, when it is due, and its present delivery."""
+    """A nacked message: its first delivery, when it is due, and its current delivery."""
 
     __slots__ = ("attempt", "delivery", "due", "pending", "present", "row")
 
@@ -212,7 +212,7 @@ class NackedMessage:
         self.due = due
         self.present: Delivery | None = None
         self.pending = False
-        """Whether a transaction that is not committed yet acked it."""
+        """Whether an uncommitted transaction acked it."""
 
     @property
     def coordinates(self) -> Numbers:

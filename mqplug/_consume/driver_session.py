@@ -1,4 +1,4 @@
-"""A consumer's driver: the lock for its calls, its lifetime, and its errors with backend, topic and operation."""
+"""A consumer's driver: the lock for its calls, its lifetime, and the context of its errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mqplug.outage")
 
-REPEAT_LINE_S = 30.0  # between two lines about one outage
+REPEAT_LINE_S = 30.0  # between two log lines about one outage
 
 
 class DriverLock:
@@ -41,26 +41,26 @@ class DriverLock:
     def __init__(self) -> None:
         self._lock = Lock()
         self._changed = Condition(self._lock)
-        self.sleepers = 0  # waiting threads: without any, no poll pays for a notification
+        self.sleepers = 0  # waiting threads: a poll notifies only if there are any
         self.holder: int | None = None  # the thread that calls the driver
         self.receiver: object = None  # the call that receives
         self._waiting = 0
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is receiving now."""
+        """Whether a thread is receiving."""
         return self.receiver is not None
 
     def begin_receive(self, call: object) -> None:
-        """Make this call the only one that receives. Raise ``ConcurrentUse`` at once if another one does."""
+        """Make this call the only one that receives. Raise ``ConcurrentUse`` at once if there is another."""
         with self._lock:
             if self.receiver is not None:
                 raise ConcurrentUse("another thread is receiving from this consumer", operation="receive")
             self.receiver = call
 
     def enter_to_poll(self, me: int) -> None:
-        """Hold the driver for one poll of this thread. Others who wait for the driver come first."""
-        with self._lock:  # this thread may hold the driver already, after a Ctrl-C just as it was taken
+        """Hold the driver for one poll of this thread. Other waiting threads come first."""
+        with self._lock:  # this thread may already hold the driver, if Ctrl-C came right after it was taken
             if self._waiting or self.holder not in {None, me}:
                 self._changed.notify_all()
                 self._sleep_until(lambda: self.holder in {None, me} and not self._waiting, None)
@@ -87,7 +87,7 @@ class DriverLock:
                 wake()
             with self._lock:
                 if not self._sleep_until(lambda: self.holder is None, deadline.remaining(1e6)):
-                    raise Timeout("the consumer's driver is busy, and its call did not return in time", fix="Try again")
+                    raise Timeout("the consumer's driver is busy: its call did not return in time", fix="Try again")
                 self.holder = get_ident()
         finally:
             with self._lock:
@@ -102,15 +102,15 @@ class DriverLock:
             self.sleepers -= 1
 
     def notify(self) -> None:
-        """Have the threads that wait look whether the driver is free."""
+        """Make the waiting threads check whether the driver is free."""
         with self._lock:
             self._changed.notify_all()
 
 
 class DriverSession:
-    """The ``driver`` of one consumer, opened on first use, and again after it was released.
+    """The ``driver`` of one consumer, opened on first use, and again after a release.
 
-    ``group`` is None where there is none; ``shares`` says whether the members read the same logs, message by message.
+    ``group`` is None for a consumer without one. ``shares``: whether members read the same logs, message by message.
     """
 
     def __init__(self, backend: Backend, connection: Connection, options: ConsumerOptions, listener: Listener) -> None:
@@ -124,7 +124,7 @@ class DriverSession:
         self._fork = ForkGuard()
         self._forks = ForkGuard.forks  # compared at each poll
         self.closed = False
-        self.pattern: Matching | None = None  # by which the topics were chosen
+        self.pattern: Matching | None = None  # that chose the topics
         self._listener = listener
         self.driver: ConsumerDriver | None = None
         self.before_open: Callable[[Deadline], None] | None = None
@@ -154,7 +154,7 @@ class DriverSession:
             raise Closed("this consumer was closed", **self.where("use a consumer"))
 
     def require_group(self, operation: str) -> str:
-        """Return the group; ``Unsupported`` if there is none."""
+        """Return the group. Raise ``Unsupported`` if there is none."""
         if self.group is None:
             raise Unsupported(
                 "groups", f"a consumer without a group cannot {operation}",
@@ -163,7 +163,7 @@ class DriverSession:
         return self.group
 
     def open(self, deadline: Deadline) -> ConsumerDriver:
-        """Return the driver, opened if need be. The lock is held, or no other thread has this yet."""
+        """Return the driver, opened if necessary. The lock is held, or no other thread has this object yet."""
         if self.driver is None:
             self.check_open()
             if self.before_open is not None:
@@ -195,12 +195,12 @@ class DriverSession:
             driver.wake()
 
     def entering(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Hold the driver for any call but a poll."""
+        """Hold the driver for any call except a poll."""
         return self.lock.entering(self.wake, deadline)
 
     @property
     def has_clocks(self) -> bool:
-        """Whether a message that this member has goes to others after ``max_processing``."""
+        """Whether a message that this member has goes to another one after ``max_processing``."""
         return self.shares and self.options.max_processing is not None
 
     def stop_clock(self, log: Log, coordinates: Numbers) -> None:
@@ -217,13 +217,13 @@ class DriverSession:
             late: int | None = store(changes, deadline.remaining(NO_TIMEOUT_S))
         except Exception as error:
             self.outage.note(error)
-            with self.context("commit"):  # only errors pay for it
+            with self.context("commit"):  # entered only for errors, as it costs time
                 raise
         self.outage.end()
         return late or 0
 
     def tend(self, timeout: float) -> None:
-        """Stay a member for a caller that is away. The lock is held. An outage is logged."""
+        """Stay a member while the caller is away. The lock is held. An outage is logged."""
         try:
             self.open(Deadline(timeout)).tend(timeout)
         except Exception as error:
@@ -232,32 +232,30 @@ class DriverSession:
 
 
 class Outage:
-    """The outages of the server that one consumer uses, as they are logged. Drivers need not log that a
-    server is away.
-    """
+    """Logs the outages of one consumer's server, so that drivers need not."""
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._said_at = -math.inf
-        self._told = False  # whether its begin was logged, and not yet its end
-        self.goes_on = False  # whether the server was away at the last call
+        self._logged_at = -math.inf
+        self._logged = False  # whether the beginning was logged, and the end not yet
+        self.ongoing = False  # whether the server was away at the last call
 
     def note(self, error: Exception | None) -> bool:
-        """Note an error of a driver's call. Return whether it is logged here, and needs no other line."""
+        """Note an error of a driver's call. Return whether it is logged here, and needs no other log line."""
         if not isinstance(error, ConnectError | Timeout):
             return False
-        self.goes_on = True
+        self.ongoing = True
         now = time.monotonic()
-        if now - self._said_at >= REPEAT_LINE_S:
-            self._said_at = now
-            self._told = True
-            # Without the fix: it is for a caller, and here nobody passed a time-out.
+        if now - self._logged_at >= REPEAT_LINE_S:
+            self._logged_at = now
+            self._logged = True
+            # Without the fix, which is for a caller that passed a timeout.
             logger.warning("%s: the server does not answer, retrying: %s", self._what, error.message)
         return True
 
     def end(self) -> None:
-        """Note that a call succeeded which needed the server."""
-        self.goes_on = False
-        if self._told:
-            self._told = False
+        """Note the success of a call that needed the server."""
+        self.ongoing = False
+        if self._logged:
+            self._logged = False
             logger.warning("%s: the server answers again", self._what)

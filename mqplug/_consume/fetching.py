@@ -1,6 +1,6 @@
 """Polls the driver, and keeps fetched batches until they may be handed out to the caller.
 
-A fetch waits while messages may not follow: for ``max_unacked``, and where the backend can store no more acked ranges.
+A fetch waits while ``max_unacked`` is reached, or while the backend can store no more acked ranges.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mqplug")
 
-POLL_SLICE_S = 0.1  # the longest that one poll may last: what Ctrl-C and close wait for at most
+POLL_SLICE_S = 0.1  # the longest poll, which limits how long Ctrl-C and close wait
 POLL_MESSAGES = 1000
-MAX_POLL_MESSAGES = 10_000  # however many the caller asks for: they are all in memory
+MAX_POLL_MESSAGES = 10_000  # even if the caller asks for more, because all of them are in memory
 DRIVER_CALL_S = 5.0
 UNCOUNTED_RANGES = 1_000_000  # a backend that stores this many acked ranges counts as unlimited
 
@@ -52,20 +52,20 @@ class Fetcher:
         self.before_fetch: Callable[[], None] | None = None  # called before each fetch, for ``auto_ack``
         self.before_poll: Callable[[], None] | None = None
         self.filter_batch: Callable[[HeldPartition, Batch], Batch] | None = None  # filters fetched batches
-        self.look_for_topics: Callable[[], bool] | None = None  # where a pattern chooses them: one may be gone
+        self.look_for_topics: Callable[[], bool] | None = None  # for a pattern, whose topics may be gone
         self.leave_group: Callable[[], None] | None = None  # the next fetch joins again
         self.stopping = False
-        self._interrupted = False  # whether a Ctrl-C ended a fetch: what it had polled may be lost
+        self._interrupted = False  # whether Ctrl-C ended a fetch, so that polled messages may be lost
         self.in_order = True  # whether a nacked message holds back all that follow in its partition
         self.last_poll = self.last_handled = time.monotonic()
-        self._unanswered = False  # whether a poll raised Timeout, and none brought messages since
+        self._unanswered = False  # whether a poll raised Timeout, and none has returned messages since
         self.polls = 0
-        self.gaps = 0  # of removed messages that were passed over
+        self.gaps = 0  # skipped gaps of removed messages
         self._counted = 0  # messages handed out, except those of deliveries in progress
         self._counting: list[Delivery] = []
 
     def next_batch(self, deadline: Deadline, most: int) -> Batch | None:
-        """Put what an iteration left back, and return the next batch; None as ``next_delivery``."""
+        """Put the rest of an iteration back, and return the next batch, or None as ``next_delivery`` does."""
         lock, call = self._driver_session.lock, object()
         try:
             lock.begin_receive(call)
@@ -79,14 +79,14 @@ class Fetcher:
         except BaseException:
             self._interrupted = True
             raise
-        finally:  # without a call, as ``DriverLock`` says
+        finally:  # without a call, as ``DriverLock`` requires
             if lock.receiver is call:
                 lock.receiver = None
 
     def next_delivery(self, deadline: Deadline, most: int, *, anew: bool = False) -> Delivery | None:
-        """Return the next delivery, as soon as there is one; None at the deadline, after stop, and at the end.
+        """Return the next delivery as soon as there is one; None at the deadline, after stop, and at the end.
 
-        With ``anew``, put what is left of the last one back before.
+        With ``anew``, first put the rest of the last one back.
         """
         lock, call = self._driver_session.lock, object()
         try:
@@ -135,7 +135,7 @@ class Fetcher:
     # handing out -------------------------------------------------------------------------------------------
 
     def _take(self, most: int) -> Delivery | None:
-        """Begin to hand out the next batch that may be. The lock is held."""
+        """Begin to hand out the next allowed batch. The lock is held."""
         if self._interrupted:
             return None
         while self._touched:
@@ -190,7 +190,7 @@ class Fetcher:
                 self._counted += each.handed_out
 
     def _release_settled(self) -> None:
-        """Release the last delivery if nothing of it is left to hand out or to ack: the next one takes its memory.
+        """Release the last delivery if nothing of it is left to hand out or to ack, so that the next reuses its memory.
 
         Otherwise a fast consumer of a group would keep all messages from one commit to the next.
         """
@@ -199,14 +199,14 @@ class Fetcher:
             return
         tracker, committing = delivery.tracker, self._assignment.committing
         if isinstance(tracker, Tracker) and not committing.locked():
-            with committing:  # seldom waits: another thread just took it
+            with committing:  # rarely waits: only if another thread just took it
                 tracker.release_settled()
             if delivery.batch.delivery is not delivery:
                 self.current = None
                 self._count([])
 
     def forget(self) -> None:
-        """Drop fetched messages, so that a closed consumer that is kept does not keep them."""
+        """Drop fetched messages, so that a reference to a closed consumer does not keep them."""
         self.current = None
         self._count([])
         self._ready.clear()
@@ -225,7 +225,7 @@ class Fetcher:
         if held.paused or held.busy or held.fault is not None or (held.due and held.due > time.monotonic()):
             return 0
         if not isinstance(tracker, Tracker):
-            return math.inf  # fetched messages are leased already
+            return math.inf  # fetched messages are already leased
         tracker.folds = not self.in_order
         if tracker.returned.settle() and self.in_order:
             room: float = 0
@@ -237,9 +237,9 @@ class Fetcher:
         return room
 
     def _room_for_acked_ranges(self, tracker: Tracker) -> float:
-        """Return how many messages may follow, so that the backend can still store the gaps between acks.
+        """Return how many messages may follow such that the backend can still store the gaps between acks.
 
-        While few messages are open a whole batch may follow: there are no more ranges than open messages.
+        While few messages are open a whole batch may follow, because there are at most as many ranges as open messages.
         """
         if self._most_ranges >= UNCOUNTED_RANGES or self._driver_session.group is None:
             return math.inf
@@ -266,7 +266,7 @@ class Fetcher:
                 return again
             if not tracker.returned:
                 self._with_nacked.discard(held)
-                if tracker.returned:  # another thread nacked a message meanwhile
+                if tracker.returned:  # another thread nacked a message since the check
                     self._with_nacked.add(held)
         return None
 
@@ -292,12 +292,12 @@ class Fetcher:
         self._touched.append(held)
 
     def deliver_again(self, held: HeldPartition) -> None:
-        """Deliver all messages of a partition again that are not acked. Any thread may call."""
+        """Deliver all unacked messages of a partition again. Any thread may call."""
         held.aborted = True
         self._touched.append(held)
 
     def return_rest(self) -> None:
-        """Put the messages that an iteration left back."""
+        """Put the remaining messages of an iteration back."""
         delivery = self.current
         if delivery is not None and delivery.live and delivery.left:
             held = self._assignment.get(delivery.batch.log)
@@ -320,7 +320,7 @@ class Fetcher:
 
     def _poll(self, most: int, timeout: float) -> None:
         """Poll the driver once. The lock is held."""
-        if not self._driver_session.logs:  # no topic matches so far
+        if not self._driver_session.logs:  # no topic matches yet
             time.sleep(timeout)
             return
         driver = self._driver_session.driver or self._driver_session.open(Deadline(DRIVER_CALL_S))
@@ -362,18 +362,18 @@ class Fetcher:
             if self.look_for_topics is None:
                 with self._driver_session.context("receive"):
                     raise
-            if not self.look_for_topics():  # it was just deleted, or made again
+            if not self.look_for_topics():  # it was just deleted or recreated
                 time.sleep(max(0.0, self.last_poll + timeout - time.monotonic()))
             return ()
         except Exception:
-            with self._driver_session.context("receive"):  # only errors pay for it
+            with self._driver_session.context("receive"):  # entered only for errors, as it costs time
                 raise
 
     def _fetch_again(self, driver: ConsumerDriver) -> bool:
-        """Go back to what the caller has seen, or else leave the group, which returns False.
+        """Go back to where the caller is and return True, or leave the group and return False.
 
-        What an interrupted fetch polled is lost, and so is where it was. There is no way back where members share a
-        log, nor during a hand-over.
+        An interrupted fetch loses its polled messages and its place. Going back is impossible in the shared modes and
+        during a hand-over.
         """
         assignment, back = self._assignment, False
         if self.leave_group is None or (assignment and not assignment.changing and not self._driver_session.shares):
@@ -389,7 +389,7 @@ class Fetcher:
         return back
 
     def _seek_back(self, driver: ConsumerDriver) -> None:
-        """Have the driver fetch again: for a member from its first unacked message, as its group moves."""
+        """Make the driver fetch again. A member starts at its first unacked message, because a seek moves its group."""
         for held in self._assignment.all:
             self._put_back(held)
         self._ready.clear()
@@ -412,7 +412,7 @@ class Fetcher:
             raise
 
     def _poll_limit(self, most: int) -> int:
-        """Return how many messages to poll. Messages that a member of a shared group takes are lost to the others."""
+        """Return how many messages to poll. In the shared modes, other members cannot get a polled message."""
         if not self._driver_session.shares:
             return min(max(most, POLL_MESSAGES), MAX_POLL_MESSAGES)
         if self._max_unacked is None:
@@ -434,7 +434,7 @@ class Fetcher:
         self._driver_session.wake()
 
     def sync_pauses(self, driver: ConsumerDriver) -> None:
-        """Pause partitions that cannot be handed out at the driver, and resume the others. The lock is held."""
+        """Make the driver pause the partitions that cannot be handed out, and resume the others. The lock is held."""
         changed = [held for held in self._assignment.all if held.silenced != (held.paused or bool(held.waiting))]
         if not changed:
             return
@@ -446,7 +446,7 @@ class Fetcher:
             held.silenced = not held.silenced
 
     def _on_lost_position(self, driver: ConsumerDriver, error: PositionLost) -> None:
-        """Go on at the low watermark where retention overtook a partition, or have every receive raise."""
+        """Continue at the low watermark of a partition that retention overtook, or make every receive raise."""
         held = self._assignment.get(error.log) if error.log is not None else None
         if held is None:
             raise error
@@ -457,10 +457,10 @@ class Fetcher:
             self._assignment.check()
 
     def _pass_over_gap(self, driver: ConsumerDriver, held: HeldPartition, error: PositionLost, low: Position) -> None:
-        """Go on with the first retained message. Deliveries and acks behind it stay."""
+        """Continue with the first retained message. Existing deliveries and their acks stay valid."""
         log = held.log
         logger.warning(
-            "receive from %s[%d]: %s; going on at %s", log.topic, log.partition, error.message, low.coordinates
+            "receive from %s[%d]: %s; continuing at %s", log.topic, log.partition, error.message, low.coordinates
         )
         move = driver.pass_over if self._driver_session.shares else driver.seek
         with self._assignment.committing:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mqplug")
 
 HANDLER_BATCH_MESSAGES = 100  # of one partition, that a thread takes at once
-LANE_MESSAGES = 1000  # in hand at most when they are handled by key: a busy key takes some of them
-LANE_CHECK_S = 0.1  # between two looks whether a nacked message no longer blocks those of its key
+LANE_MESSAGES = 1000  # the most in hand when handled by key, because a busy key holds some of them
+LANE_CHECK_S = 0.1  # between checks whether a nacked message still blocks those of its key
 
 Handler = Callable[["Message"], object]
 HandlerOrder = Literal["partition", "key"]
@@ -46,7 +46,7 @@ class HandlerThreads(ABC):
         self._fatal: BaseException | None = None
 
     def run(self) -> None:
-        """Handle messages until ``stop``, close or ``until``. Those in hand are finished."""
+        """Handle messages until ``stop``, close or ``until``, and finish those in hand."""
         stop = self._session.stop
         with stopping_on_sigterm(stop), ThreadPoolExecutor(self._threads, "mqplug-run") as pool:
             try:
@@ -65,11 +65,11 @@ class HandlerThreads(ABC):
         """Give the next messages to a thread. Return False at the end."""
 
     def _end(self) -> None:
-        """Leave the consumer as it was. No more messages come, and threads may still be at work."""
+        """Restore the consumer. No more messages come, but threads may still be at work."""
         self._fetcher.in_order = True
 
     def _handle(self, message: Message) -> Exception | None:
-        """Call the handler, and ack the message. Return the error for which it has to be nacked."""
+        """Call the handler, and ack the message. Return the error if it must be nacked instead."""
         try:
             self._handler(message)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything
@@ -92,7 +92,7 @@ class HandlerThreads(ABC):
 
 
 class PartitionThreads(HandlerThreads):
-    """Threads of which one at a time handles a partition."""
+    """Threads that handle partitions: one thread at a time for each."""
 
     def __init__(self, session: ConsumerSession, handler: Handler, threads: int) -> None:
         super().__init__(session, handler, threads)
@@ -115,7 +115,7 @@ class PartitionThreads(HandlerThreads):
         return True
 
     def _drain(self) -> None:
-        """Wait until every thread is free: they may still nack the messages in hand."""
+        """Wait until every thread is free, because they may still nack the messages in hand."""
         for _ in range(self._threads):
             self._free.acquire()
         for _ in range(self._threads):
@@ -135,10 +135,10 @@ class PartitionThreads(HandlerThreads):
 
 
 class LaneThreads(HandlerThreads):
-    """Threads of which one at a time handles a key.
+    """Threads that handle keys: one thread at a time for each.
 
-    Where members share a log, a message goes to a free thread. In order, so many more are in hand that a busy key
-    leaves enough for the other threads, and a nacked message holds back those of its key alone.
+    In the shared modes, a message goes to a free thread. In ordered mode, more messages are in hand, so that a busy key
+    leaves enough for the other threads, and a nacked message holds back only those of its key.
     """
 
     def __init__(self, session: ConsumerSession, handler: Handler, threads: int, *, by_key: bool) -> None:
@@ -167,14 +167,14 @@ class LaneThreads(HandlerThreads):
         return True
 
     def _begin(self, pool: ThreadPoolExecutor, find: Callable[[KeyLanes], list[Lane]]) -> None:
-        """Put the lanes to work that this function finds."""
+        """Start work on the lanes that this function finds."""
         with self._changed:
             found = find(self._lanes)
         for lane in found:
             pool.submit(self._work, lane)
 
     def _wait_for_room(self) -> int:
-        """Wait until more messages may be in hand, and return how many more. None but nacked ones come with 0."""
+        """Wait until more messages may be in hand, and return how many more. At 0, only nacked ones are delivered."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._lanes.messages < self._most or self._lanes.holds_nacked or self._fetcher.stopping
@@ -182,7 +182,7 @@ class LaneThreads(HandlerThreads):
             return max(0, self._most - self._lanes.messages)
 
     def _drain(self) -> None:
-        """Wait until no message is in hand, or one was nacked."""
+        """Wait until no message is in hand or one was nacked."""
         with self._changed:
             self._changed.wait_for(lambda: not self._lanes.messages or self._lanes.holds_nacked)
 
@@ -199,7 +199,7 @@ class LaneThreads(HandlerThreads):
             try:
                 if is_held(message) and (error := self._handle(message)) is not None:
                     if self._in_order:
-                        with self._changed:  # before it can come again
+                        with self._changed:  # before it can be delivered again
                             self._lanes.block(lane, message)
                     self._nack(message, error)
             finally:
@@ -214,9 +214,9 @@ class LaneThreads(HandlerThreads):
 
 
 def log_failure(session: ConsumerSession, message: Message, error: BaseException) -> None:
-    """Log that a handler failed: in one line if the message comes again, with the traceback the last time.
+    """Log that a handler failed: in one line if the message is delivered again, with a traceback at the last attempt.
 
-    Where there is no last time, the first one has the traceback.
+    If attempts are unlimited, the first one has the traceback.
     """
     acks = session.acks
     if acks.is_last(message, error):
@@ -224,7 +224,8 @@ def log_failure(session: ConsumerSession, message: Message, error: BaseException
         outcome = "it goes to the dead letters"
     else:
         has_traceback = message.attempt == 1 and not acks.retries_end
-        outcome = "without dead_letter= it comes again" if isinstance(error, Reject) else "it comes again"
+        again = "it will be delivered again"
+        outcome = f"without dead_letter= {again}" if isinstance(error, Reject) else again
     logger.warning(
         "the handler of group %r failed on %r at attempt %d, %s: %s",
         session.group, message, message.attempt, outcome, " ".join(f"{type(error).__name__}: {error}".split()),
@@ -233,15 +234,15 @@ def log_failure(session: ConsumerSession, message: Message, error: BaseException
 
 
 def is_held(message: Message) -> bool:
-    """Return whether this consumer still has a message, which may have waited for its turn."""
+    """Return whether this consumer still has a message, which may have waited in its lane."""
     delivery: Delivery = message._batch.delivery
     return delivery.live and (delivery.still_holds is None or delivery.still_holds())
 
 
 def handles_by_partition(mode: Mode, order: HandlerOrder | None) -> bool:
-    """Return whether one thread at a time handles a partition. Raise ``ValueError`` for an order that a mode lacks."""
+    """Return whether one thread at a time handles a partition. Raise ``ValueError`` for an order the mode lacks."""
     if order not in {None, "partition", "key"}:
-        raise ValueError(f"order is 'partition' or 'key', not {order!r}")
+        raise ValueError(f"order must be 'partition' or 'key', not {order!r}")
     if mode == "shared" and order is not None:
         raise ValueError(f"order={order!r}: members in mode='shared' have no order; mode='key_shared' keeps it by key")
     if mode == "key_shared" and order == "partition":
@@ -252,7 +253,7 @@ def handles_by_partition(mode: Mode, order: HandlerOrder | None) -> bool:
 def handler_threads(
     session: ConsumerSession, handler: Handler, threads: int, order: HandlerOrder | None
 ) -> HandlerThreads:
-    """Return the threads for a mode of consuming, and the order that was asked for."""
+    """Return the threads for the consumer's mode and the requested order."""
     mode = session.driver_session.options.mode
     if handles_by_partition(mode, order):
         return PartitionThreads(session, handler, threads)
@@ -262,13 +263,13 @@ def handler_threads(
 Stop = Callable[[], None]
 
 _stops: Final[list[Stop]] = []
-"""What SIGTERM calls. Blocks may end in any order: those of an event loop overlap."""
+"""The functions that SIGTERM calls. Blocks may end in any order, because those of an event loop overlap."""
 _before: Any = None
 
 
 @contextmanager
 def stopping_on_sigterm(stop: Stop) -> Iterator[None]:
-    """Call ``stop`` on SIGTERM within this block, and any handler set before. Works in the main thread only."""
+    """Call ``stop`` on SIGTERM within this block, then any earlier handler. Works only in the main thread."""
     global _before
     if threading.current_thread() is not threading.main_thread():
         yield

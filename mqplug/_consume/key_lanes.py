@@ -1,4 +1,4 @@
-"""Messages in hand, by key: those of one key are handled one after the other, those of different keys side by side."""
+"""Messages in hand, by key: one key's messages are handled in sequence, those of different keys in parallel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class NackedInLane(NamedTuple):
-    """A message that was nacked: those of its key wait for it."""
+    """A nacked message, for which the messages of its key wait."""
 
     delivery: Delivery
     tracker: Tracker
@@ -22,12 +22,12 @@ class NackedInLane(NamedTuple):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it has yet to come again. It does not if it was buried, or its partition was lost."""
+        """Whether it will be delivered again; not if it went to the dead letters or its partition was lost."""
         return self.delivery.live and self.tracker.withholds(self.coordinates)
 
 
 class Lane:
-    """The messages of one key, of which one at a time is handled. A message without a key has a lane of its own."""
+    """The messages of one key, handled one at a time. A message without a key has its own lane."""
 
     __slots__ = ("in_work", "key", "messages", "nacked")
 
@@ -38,7 +38,7 @@ class Lane:
         self.nacked: NackedInLane | None = None
 
     def add(self, message: Message) -> None:
-        """Add a message behind the others; one that was nacked and comes again goes before them."""
+        """Add a message after the others, or before them if it is the nacked one."""
         if self.nacked is not None and message._batch.coordinates[message._index] == self.nacked.coordinates:
             self.nacked = None
             self.messages.appendleft(message)
@@ -47,14 +47,14 @@ class Lane:
 
     @property
     def blocked(self) -> bool:
-        """Whether its messages wait for one that was nacked."""
+        """Whether its messages wait for a nacked one."""
         if self.nacked is not None and not self.nacked.is_awaited:
             self.nacked = None
         return self.nacked is not None
 
 
 class KeyLanes:
-    """The lanes of one ``run``. Not locked: one thread at a time may use it."""
+    """The lanes of one ``run``. Without a lock: one thread at a time may use it."""
 
     def __init__(self, *, by_key: bool) -> None:
         self._by_key = by_key
@@ -63,7 +63,7 @@ class KeyLanes:
         """The number of messages that wait or are being handled."""
 
     def add_all(self, messages: Iterable[Message]) -> list[Lane]:
-        """Add messages. Return the lanes to be put to work; the others are at work, or blocked."""
+        """Add messages. Return the lanes to start; the others are at work or blocked."""
         begun = []
         for message in messages:
             lane = self._lane_of(message)
@@ -81,7 +81,7 @@ class KeyLanes:
         return lane
 
     def next(self, lane: Lane, *, stopping: bool) -> Message | None:
-        """Return the next message of a lane at work; None ends the work, as ``stopping`` does."""
+        """Return the next message of a lane at work, or None to end its work, as with ``stopping``."""
         if lane.messages and not stopping and not lane.blocked:
             return lane.messages.popleft()
         lane.in_work = False
@@ -94,13 +94,13 @@ class KeyLanes:
         self.messages -= 1
 
     def block(self, lane: Lane, message: Message) -> None:
-        """Hold back a lane until its nacked message comes again, or is settled."""
+        """Hold back a lane until its nacked message is delivered again or settled."""
         delivery = message._batch.delivery
         first = delivery if delivery.again is None else delivery.again.delivery
         lane.nacked = NackedInLane(first, delivery.tracker, message._batch.coordinates[message._index])
 
     def revived(self) -> list[Lane]:
-        """Return the lanes that are no longer blocked, to be put to work."""
+        """Return the lanes to start because they are no longer blocked."""
         waiting = [lane for lane in self._lanes.values() if lane.nacked is not None and not lane.in_work]
         for lane in waiting:
             if not lane.messages and not lane.blocked:
@@ -109,11 +109,11 @@ class KeyLanes:
 
     @property
     def holds_nacked(self) -> bool:
-        """Whether a lane waits for a nacked message, as far as is known."""
+        """Whether a lane waits for a nacked message, according to the last check."""
         return any(lane.nacked is not None and not lane.in_work for lane in self._lanes.values())
 
     def take_waiting(self) -> list[Message]:
-        """Remove all messages whose handling has not begun, and return them."""
+        """Remove and return all messages whose handling has not begun."""
         waiting = [message for lane in self._lanes.values() for message in lane.messages]
         for lane in self._lanes.values():
             lane.messages.clear()
@@ -121,7 +121,7 @@ class KeyLanes:
         return waiting
 
     def _begins(self, lane: Lane) -> bool:
-        """Return whether a lane is to be put to work now."""
+        """Return whether a lane must start now."""
         if lane.in_work or lane.blocked:
             return False
         lane.in_work = True

@@ -37,7 +37,7 @@ CONSUMER_MODES = ("ordered", "exclusive", "shared", "key_shared")
 
 
 class Following(NamedTuple):
-    """The pattern that chose a consumer's topics, and what finds the logs of those that there are now."""
+    """The pattern that chose a consumer's topics, and the function that finds their current logs."""
 
     pattern: Matching
     find: FindLogs
@@ -70,13 +70,13 @@ class ConsumerRequest:
 
     @property
     def lenient(self) -> bool:
-        """Whether to go on with the retained messages where the start is gone."""
+        """Whether to continue with the retained messages if the start is gone."""
         return self.missing == "next" or not isinstance(self.start, Before | After | Position)
 
     def check_pattern(self, pattern: Matching, *, create: bool) -> None:
-        """Raise ``TypeError`` or ``ValueError`` where the request needs topics that are named."""
+        """Raise ``TypeError`` or ``ValueError`` if the request needs named topics."""
         if self.partitions is not None or create:
-            raise TypeError(f"partitions= and create= are for topics that are named, and {pattern} names none")
+            raise TypeError(f"partitions= and create= need named topics, and {pattern} names none")
         if self.dead_letter is not None and pattern.matches(self.dead_letter):
             raise own_dead_letters(self.dead_letter)
 
@@ -89,11 +89,11 @@ class ConsumerRequest:
         check_partition_list(self.partitions)
         for name, callback in (("on_assigned", self.on_assigned), ("on_revoked", self.on_revoked)):
             if callback is not None and not callable(callback):
-                raise TypeError(f"{name} is called with logs; {type(callback).__name__} cannot be called")
+                raise TypeError(f"{name} must be callable, and {type(callback).__name__} is not")
         if self.max_unacked is not None:
             whole_number("max_unacked", self.max_unacked, 1)
         if self.max_processing is not None and not 0 < number("max_processing", self.max_processing) < math.inf:
-            raise ValueError(f"max_processing is more than 0, not {self.max_processing}")
+            raise ValueError(f"max_processing must be more than 0, not {self.max_processing}")
         whole_number("prefetch_bytes", self.prefetch_bytes, 1)
         if self.group is None:
             self._check_reader()
@@ -104,16 +104,16 @@ class ConsumerRequest:
 
     def _check_reader(self) -> None:
         if self.start is None:
-            raise TypeError("a consumer without a group must say where to start, as in start=EARLIEST")
+            raise TypeError("a consumer without a group needs start=, such as start=EARLIEST")
         for name in ("auto_ack", "max_unacked", "max_processing", "retry", "dead_letter"):
             if getattr(self, name):
-                raise TypeError(f"{name}= is for members of a group: say group= too")
+                raise TypeError(f"{name}= is for members of a group: pass group= too")
         if self.mode != "ordered":
-            raise TypeError(f"mode={self.mode!r} is for members of a group: say group= too")
+            raise TypeError(f"mode={self.mode!r} is for members of a group: pass group= too")
 
     def _check_member(self, able: Capabilities, backend: str) -> None:
         if self.mode not in CONSUMER_MODES:
-            raise ValueError(f"mode is one of {', '.join(CONSUMER_MODES)}, not {self.mode!r}")
+            raise ValueError(f"unknown mode {self.mode!r}; expected one of {', '.join(CONSUMER_MODES)}")
         if self.partitions is not None:
             raise TypeError("the members of a group share its partitions: partitions= is for consumers without a group")
         if self.shares and self.until is not None:
@@ -121,7 +121,7 @@ class ConsumerRequest:
         if self.shares and self.auto_ack:
             raise TypeError("auto_ack needs an order: members that share a log ack each message")
         if self.retry is not None and not isinstance(self.retry, Retry):
-            raise TypeError(f"retry is a Retry, not {type(self.retry).__name__}")
+            raise TypeError(f"retry must be a Retry, not {type(self.retry).__name__}")
         needed = {"groups": True, self.mode: True, "dead_letter": self.dead_letter is not None}
         for capability, asked in needed.items():
             if asked and not getattr(able, capability):
@@ -132,25 +132,25 @@ class ConsumerRequest:
         if self.dead_letter is None:
             if attempts is not None:
                 raise ValueError(
-                    f"retry= ends after {attempts} attempts, and no dead_letter= is named: "
-                    f"say dead_letter='topic', or Retry(attempts=None)"
+                    f"retry= ends after {attempts} attempts and needs dead_letter=: "
+                    f"pass dead_letter='topic', or Retry(attempts=None)"
                 )
             return
         check_topic(self.dead_letter)
         if self.retry is None:
             raise ValueError(
-                f"retry= says when a message goes to dead_letter={self.dead_letter!r}: after five attempts with "
-                f"Retry(5), and only if it is rejected with Retry(None)"
+                f"dead_letter={self.dead_letter!r} needs retry=, which defines when a message goes there: after five "
+                f"attempts with Retry(5), only if it is rejected with Retry(None)"
             )
         if self.dead_letter in topics:
             raise own_dead_letters(self.dead_letter)
 
 
 def own_dead_letters(topic: str) -> ValueError:
-    """Return the error for dead letters that would go to the topic they come from."""
+    """Return the error for dead letters that would go back to their own topic."""
     return ValueError(
-        f"dead_letter={topic!r} is a topic that this consumer reads: failed messages would come again for ever. "
-        f"Name another topic, such as dead_letter={topic + '.dead'!r}"
+        f"dead_letter={topic!r} is a topic that this consumer reads: failed messages would come again forever. "
+        f"Pass another topic, such as dead_letter={topic + '.dead'!r}"
     )
 
 

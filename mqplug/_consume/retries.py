@@ -1,4 +1,4 @@
-"""Retries: how often a nacked message comes again, and when; the nacked messages of one log until they are acked."""
+"""Retries: when and how often a nacked message is delivered again; the nacked messages of one log."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def _check_number(retry: object, attribute: attrs.Attribute[float], value: float
 
 @attrs.frozen
 class Retry:
-    """Delivers a nacked message again: after ``delay`` seconds, then each time after ``backoff`` times as long.
+    """When to deliver a nacked message again: after ``delay`` seconds, then each time after ``backoff`` times as long.
 
-    After ``attempts`` attempts in all it goes to the consumer's ``dead_letter`` topic; None never gives up.
+    No wait is longer than ``longest`` seconds. After ``attempts`` attempts in all, the message goes to the consumer's
+    ``dead_letter`` topic; None never gives up.
     """
 
     attempts: int | None = attrs.field(default=5, validator=_check_attempts)
@@ -37,7 +38,7 @@ class Retry:
     longest: float = attrs.field(default=60.0, validator=[_check_number, gt(0)])
 
     def delay_after(self, attempt: int) -> float:
-        """Return the seconds until a message that was nacked at this attempt, counted from 1, comes again."""
+        """Return the seconds until a message that was nacked at this attempt, counted from 1, is delivered again."""
         return min(self.longest, self.delay * self.backoff ** min(attempt - 1, 64))
 
     def exhausted(self, attempt: int) -> bool:
@@ -48,8 +49,8 @@ class Retry:
 class Reject(Exception):
     """Raised by a handler whose message must not be retried: it goes to the ``dead_letter`` topic at once.
 
-    It means the same within ``Consumer.handling``, and as the ``reason`` of ``Consumer.nack``. Without a
-    ``dead_letter`` topic the message is nacked as any other.
+    It has the same effect in ``Consumer.handling``, and as the ``reason`` of ``Consumer.nack``. Without a
+    ``dead_letter`` topic the message is nacked like any other.
     """
 
 
@@ -71,7 +72,7 @@ class NackedMessages:
         return iter(list(self._waiting))
 
     def give_back(self, delivery: Delivery, row: int, delay: float, *, attempts: int = 1) -> NackedMessage:
-        """Make a message due again after ``delay`` seconds, as one that had ``attempts`` more."""
+        """Make a message due again after ``delay`` seconds, and add ``attempts`` to its count."""
         again = delivery.again
         if again is not None:
             delivery.part_from_batch(delivery.tracker.passed)
@@ -89,7 +90,7 @@ class NackedMessages:
         again.due = self._now() + delay
 
     def settle(self) -> bool:
-        """Remove the messages that are acked by now. Return whether any are left that hold others back."""
+        """Remove the acked messages. Return whether any of the rest hold others back."""
         for again in tuple(self._waiting):
             present = again.present
             if present is not None and present.flags[0] == ACKED:
@@ -97,7 +98,7 @@ class NackedMessages:
         return bool(self._among(True))
 
     def _among(self, in_order: bool) -> list[NackedMessage]:
-        """Return those that no transaction acked: only the first one if in order."""
+        """Return the messages that no transaction acked; only the first one if in order."""
         open_ones = [each for each in tuple(self._waiting) if not each.pending]
         return open_ones[:1] if in_order else open_ones
 
@@ -114,7 +115,7 @@ class NackedMessages:
             self._waiting.remove(again)
 
     def release(self, gone: Delivery) -> None:
-        """Forget all of them. Acks of what was delivered again are acks of this delivery."""
+        """Forget all messages. Acks of their current deliveries become acks of this one."""
         waiting, self._waiting = self._waiting, []
         for again in waiting:
             if (present := again.present) is not None:
@@ -122,7 +123,7 @@ class NackedMessages:
                 again.present = None
 
     def take_due(self, *, in_order: bool = True) -> Delivery | None:
-        """Return a delivery of the first message, or of any if not ``in_order``, that is due; otherwise None."""
+        """Return a delivery of the first message, or of any if not ``in_order``, if it is due; otherwise None."""
         self.settle()
         now = self._now()
         again = next((each for each in self._among(in_order) if each.present is None and each.due <= now), None)
@@ -134,7 +135,7 @@ class NackedMessages:
         return again.present
 
     def take_back_unseen(self) -> None:
-        """Deliver those once more of which the caller did not get the present delivery."""
+        """Deliver messages once more whose current delivery the caller did not get."""
         for again in self:
             if again.present is not None and again.present.left:
                 again.present = None
@@ -145,11 +146,11 @@ class NackedMessages:
         return max(0.0, due - self._now())
 
     def last_due(self) -> float:
-        """Return when the last of those that wait for their time is due, as ``time.monotonic`` counts; 0 if none."""
+        """Return the ``time.monotonic`` time at which the last waiting message is due; 0 if none waits."""
         return max((each.due for each in self if each.present is None and each.due < math.inf), default=0.0)
 
     @property
     def unsettled(self) -> int:
         """The number of messages that were delivered again and are not settled."""
-        presents = [each.present for each in self]  # another thread may nack or forget one meanwhile
+        presents = [each.present for each in self]  # read once: another thread may nack or forget one
         return sum(present is not None and present.flags[0] == OPEN for present in presents)

@@ -26,9 +26,9 @@ def serve(
 ) -> None:
     """Run consumers, each with its handler, until all have ended.
 
-    Each runs as ``Consumer.run`` does, on ``threads`` threads of its own. SIGTERM, Ctrl-C and the first failure of one
-    stop all: the messages that are being handled are finished, and their acks are stored. Then a failure or
-    ``KeyboardInterrupt`` is raised. Call it in the main thread: no other sees the signals.
+    Each runs as ``Consumer.run`` does, on its own ``threads`` threads. SIGTERM, Ctrl-C and the first failure stop all
+    of them: the messages that are being handled are finished, and their acks are stored. Then the failure or
+    ``KeyboardInterrupt`` is raised. Call it in the main thread, which is the only one that gets the signals.
     """
     services = check_services(consumers)
     for consumer, handler in services:
@@ -51,7 +51,7 @@ def serve(
 def _wait_for_a_failure(running: Sequence[Future[None]]) -> None:
     """Return as soon as one has failed, or all are done.
 
-    In slices: a signal that comes just before a wait, or to another thread, does not end the wait.
+    Waits in slices, because a signal that comes just before a wait, or to another thread, does not end the wait.
     """
     others = set(running)
     while others and first_failure(running) is None:
@@ -59,7 +59,7 @@ def _wait_for_a_failure(running: Sequence[Future[None]]) -> None:
 
 
 def check_services(consumers: Iterable[Served]) -> Sequence[Served]:
-    """Return the pairs of consumers and handlers. Raise where ``serve`` could not run them, or would see no signal."""
+    """Return the pairs of consumers and handlers. Raise if ``serve`` could not run them or would get no signal."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("serve() must be called in the main thread, which gets SIGTERM and Ctrl-C: call run() here")
     services: list[Any] = list(consumers)
@@ -69,24 +69,24 @@ def check_services(consumers: Iterable[Served]) -> Sequence[Served]:
         if not isinstance(each, tuple) or len(each) != 2:
             raise TypeError(f"serve() takes pairs of a consumer and its handler, not {type(each).__name__}")
     if len({id(consumer) for consumer, _ in services}) < len(services):
-        raise ValueError("serve() runs each consumer once: one of them is there twice")
+        raise ValueError("serve() runs each consumer once, but one of them is listed twice")
     return services
 
 
 class Running(Protocol):
-    """A run under way, of either kind."""
+    """A run in progress: a future or an asyncio task."""
 
     def done(self) -> bool: ...
     def exception(self) -> BaseException | None: ...
 
 
 def first_failure(running: Iterable[Running]) -> BaseException | None:
-    """Return the error of a run that has failed by now."""
+    """Return the error of a failed run, or None."""
     return next((error for each in running if each.done() and (error := each.exception()) is not None), None)
 
 
 def raise_failures(first: BaseException | None, running: Iterable[Running]) -> None:
-    """Raise the first failure, if there is one, and log those that came while the other runs ended."""
+    """Raise the first failure, if any, and log those of the other runs."""
     for each in running:
         other = each.exception()
         if first is None:

@@ -1,4 +1,4 @@
-"""The messages that a member of a shared group has in hand of one log. The driver keeps the group's position."""
+"""The messages of one log that a member of a shared group has in hand. The driver keeps the group's position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
 
-REMEMBERED_MESSAGES = 10_000  # ids of settled messages: an ack of one of them is late, not wrong
+REMEMBERED_MESSAGES = 10_000  # ids of settled messages, so that a repeated ack is late instead of an error
 
 
 class SharedTracker:
@@ -27,7 +27,7 @@ class SharedTracker:
         self._deliveries: dict[int, Delivery] = {}
         self._returned: deque[tuple[Numbers, float]] = deque()  # nacked messages, which any thread may add
         self._taken = Settlement()
-        self._owed: list[Numbers] = []  # acks that could not be stored so far
+        self._owed: list[Numbers] = []  # acks that could not be stored yet
         self._settled: deque[Numbers] = deque(maxlen=REMEMBERED_MESSAGES)
         self._start = start.position
         self.passed = nothing(start.position, PassedTracker(owner))
@@ -54,14 +54,14 @@ class SharedTracker:
             delivery.drop()
 
     def release(self) -> None:
-        """Forget all deliveries, which were dropped, so that they are freed at once: batches refer to them."""
+        """Forget all (dropped) deliveries. Batches refer to them, so breaking the cycle frees them at once."""
         gone = nothing(self._start, self)
         deliveries, self._deliveries = self._deliveries, {}
         for delivery in deliveries.values():
             delivery.part_from_batch(gone)
 
     def find(self, message_id: MessageId) -> tuple[Delivery, int] | None:
-        """Return the delivery and row of an unsettled message; None if there is none."""
+        """Return the delivery and row of an unsettled message, or None."""
         wanted = message_id.coordinates
         for delivery in reversed(list(self._deliveries.values())):
             if (row := delivery.row_of(wanted)) is not None:
@@ -77,7 +77,7 @@ class SharedTracker:
         raise Unsupported("cumulative_ack", "ack_through has no meaning among members that share a log")
 
     def give_back(self, delivery: Delivery, row: int, delay: float) -> None:
-        """Have the driver hand a nacked message out again, to any member. Also while a change is being stored."""
+        """Make the driver deliver a nacked message again, to any member, even while a change is being stored."""
         coordinates = delivery.batch.coordinates[row]
         delivery.flags[row] = STORED
         self._returned.append((coordinates, delay))
@@ -98,10 +98,8 @@ class SharedTracker:
 
     @property
     def position(self) -> Position:
-        """No position: members that share a log have none, so this raises ``Unsupported``."""
-        raise Unsupported(
-            "ordered", "a member that shares a log has no position in it", fix="Ask for committed(), or for lag()"
-        )
+        """Not available: members that share a log have no position, so this raises ``Unsupported``."""
+        raise Unsupported("ordered", "a member that shares a log has no position in it", fix="Use committed() or lag()")
 
     @property
     def unsettled(self) -> int:
@@ -129,7 +127,7 @@ class SharedTracker:
         acked, self._owed = self._owed, []
         for key, delivery in list(self._deliveries.items()):
             acked += _take_acked(delivery)
-            if delivery.flags.count(STORED) == len(delivery.flags):  # so all were handed out
+            if delivery.flags.count(STORED) == len(delivery.flags):  # which means that all were handed out
                 del self._deliveries[key]
                 delivery.part_from_batch(self.passed)
         self._settled.extend(acked)

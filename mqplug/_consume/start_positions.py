@@ -1,4 +1,4 @@
-"""Resolves starts, ids and positions that callers name, and checks that they fit the logs."""
+"""Resolution of starts, ids and positions from callers, with checks that they fit the logs."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ AnyPosition = TypeVar("AnyPosition", bound=Position | GroupPosition)
 
 
 def check_start(start: object) -> Start:
-    """Return the start; ``TypeError`` if it is none."""
+    """Return the start. Raise ``TypeError`` if it is none."""
     if isinstance(start, MessageId):
-        raise TypeError("a MessageId is no start: say before(id) or after(id)")
+        raise TypeError("a start cannot be a MessageId: use before(id) or after(id)")
     if not isinstance(start, Earliest | Latest | Before | After | AtTime | Ago | Last | Position):
         raise TypeError(
-            f"a start is EARLIEST, LATEST, before(id), after(id), at_time(t), ago(...), last(n) or a Position, "
+            f"a start must be EARLIEST, LATEST, before(id), after(id), at_time(t), ago(...), last(n) or a Position, "
             f"not {type(start).__name__}{_meant(start)}"
         )
     return start
 
 
 def _meant(start: object) -> str:
-    """Return a hint for a value that is no start."""
+    """Return a hint for a value that is not a start."""
     match start:
         case Message():
-            return ": say before(message.id) or after(message.id)"
+            return ": use before(message.id) or after(message.id)"
         case str() if start.startswith("m1~"):
             return ": MessageId.parse(text) reads the text of an id"
         case str() if start.startswith("p1~"):
             return ": Position.parse(text) reads the text of a position"
         case str() if start.upper() in {"EARLIEST", "LATEST"}:
-            return f": say mqplug.{start.upper()}, without quotes"
+            return f": use mqplug.{start.upper()}, without quotes"
         case str():
             return ": MessageId.parse and Position.parse read the text of an id or a position"
         case datetime():
-            return ": say at_time(moment)"
+            return ": use at_time(moment)"
         case timedelta():
-            return ": say ago(hours=1), or at_time(now - span)"
+            return ": use ago(hours=1), or at_time(now - span)"
         case Mapping():
-            return ": say one position after the other"
+            return ": pass one position at a time"
     return ""
 
 
 def check_log(log: Log, logs: Sequence[Log], *, whole: bool = False) -> None:
     """Raise ``InvalidMessageId`` for an id or position of another backend, topic or incarnation.
 
-    With ``whole`` the logs are those of whole topics, otherwise those that a consumer holds.
+    With ``whole`` the logs are those of whole topics, otherwise the ones that a consumer holds.
     """
     if log in logs:
         return
@@ -78,14 +78,14 @@ def check_log(log: Log, logs: Sequence[Log], *, whole: bool = False) -> None:
             continue
         if mine.partition == log.partition:
             raise InvalidMessageId(
-                f"this id or position belongs to a deleted topic {log.topic!r}; it was created again since",
-                topic=log.topic, fix="Take ids and positions from the present topic",
+                f"this id or position belongs to a deleted topic {log.topic!r}, which was created again since",
+                topic=log.topic, fix="Use ids and positions from the current topic",
             )  # fmt: skip
     if any((mine.backend, mine.cluster, mine.topic) == (log.backend, log.cluster, log.topic) for mine in logs):
         if whole:
             raise InvalidMessageId(
-                f"the topic {log.topic!r} has no partition {log.partition}, which this id or position belongs to",
-                topic=log.topic, fix="Take ids and positions from the present topic",
+                f"the topic {log.topic!r} has no partition {log.partition}, to which this id or position belongs",
+                topic=log.topic, fix="Use ids and positions from the current topic",
             )  # fmt: skip
         raise NotAssigned(f"partition {log.partition} of {log.topic!r} is not held by this consumer", topic=log.topic)
     for mine in logs:
@@ -99,22 +99,22 @@ def check_log(log: Log, logs: Sequence[Log], *, whole: bool = False) -> None:
         f"this id or position belongs to {log.backend} topic {log.topic!r}; "
         f"expected one of {logs[0].backend} topic {logs[0].topic!r}"
         if logs else f"this id or position belongs to topic {log.topic!r}, and this consumer holds no partition",
-        fix="Use an id or position that came from the same topic of the same cluster",
+        fix="Use an id or position from the same topic of the same cluster",
     )  # fmt: skip
 
 
 def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequence[Log]) -> dict[Log, AnyPosition]:
     """Return positions by log, from positions by partition. Raise unless each belongs to one of the topic's logs."""
     if not isinstance(places, Mapping):
-        raise TypeError(f"positions come as a mapping of partition to Position, not as {type(places).__name__}")
+        raise TypeError(f"positions must be a mapping of partition to Position, not {type(places).__name__}")
     found: dict[Log, AnyPosition] = {}
     for partition, place in places.items():
         position: object = place.position if isinstance(place, GroupPosition) else place
         if not isinstance(position, Position):
-            raise TypeError(f"for partition {partition} a Position is wanted, not {type(position).__name__}")
+            raise TypeError(f"partition {partition} needs a Position, not {type(position).__name__}")
         check_log(position.log, logs, whole=True)
         if position.log.partition != partition:
-            raise ValueError(f"for partition {partition} a position of it is wanted, not {position!r}")
+            raise ValueError(f"partition {partition} needs one of its own positions, not {position!r}")
         check_place(connection, position)
         found[position.log] = place
     return found
@@ -125,14 +125,14 @@ def check_place(connection: Connection, place: MessageId | Position) -> None:
     if not connection.is_possible(place.coordinates):
         raise InvalidMessageId(
             f"{place!r} was never given out: {place.log.backend} has no such coordinates",
-            topic=place.log.topic, fix="Use ids and positions as they came from mqplug",
+            topic=place.log.topic, fix="Use ids and positions from mqplug, unchanged",
         )  # fmt: skip
 
 
 def position_of(
     connection: Connection, start: Before | After | Position, logs: Sequence[Log], *, whole: bool = False
 ) -> Position:
-    """Return the position of a start with an id; ``InvalidMessageId`` if it is of another log."""
+    """Return the position of a start with an id. Raise ``InvalidMessageId`` if it belongs to another log."""
     place = start if isinstance(start, Position) else start.id
     check_log(place.log, logs, whole=whole)
     check_place(connection, place)
@@ -154,7 +154,7 @@ def resolve(
     *,
     whole: bool = False,
 ) -> dict[Log, Position]:
-    """Return a position for each log that the start names. ``whole`` is that of ``check_log``."""
+    """Return a position for each log that the start names. ``whole`` has the meaning that it has in ``check_log``."""
     if isinstance(start, Before | After | Position):
         position = position_of(connection, start, logs, whole=whole)
         return {position.log: position}
@@ -162,7 +162,7 @@ def resolve(
 
 
 def symbolic(connection: Connection, start: Start) -> SymbolicStart:
-    """Return a start without ids, as drivers take it."""
+    """Return a start without ids, in the form that drivers take."""
     if isinstance(start, Ago | AtTime) and not connection.capabilities.seek_time:
         raise Unsupported("seek_time", operation="seek", fix="Start at an id, at EARLIEST or at LATEST")
     if isinstance(start, Ago):
@@ -175,7 +175,7 @@ def symbolic(connection: Connection, start: Start) -> SymbolicStart:
 def everywhere(
     backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
 ) -> dict[Log, Position]:
-    """Return a position for every log. Where the start names one partition, the others begin at EARLIEST."""
+    """Return a position for every log. If the start names one partition, the others begin at EARLIEST."""
     found = resolve(backend, connection, start, logs, deadline)
     others = [log for log in logs if log not in found]
     return found | dict(backend.resolve(connection, EARLIEST, others, deadline))
@@ -184,7 +184,7 @@ def everywhere(
 def group_start(
     backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
 ) -> GroupStart:
-    """Return the start of a group as drivers take it: as given, but with positions in place of ids."""
+    """Return the start of a group in the form that drivers take: with positions instead of ids."""
     if isinstance(start, Before | After | Position):
         return everywhere(backend, connection, start, logs, deadline)
     return symbolic(connection, start)
@@ -193,21 +193,21 @@ def group_start(
 def refuse_lost(
     backend: Backend, connection: Connection, positions: Mapping[Log, Position], deadline: Deadline
 ) -> None:
-    """Raise ``PositionLost`` where retention removed the messages at a position. Poll raises for later removals."""
+    """Raise ``PositionLost`` if retention removed the messages at a position. Poll raises for later removals."""
     marks = backend.watermarks(connection, list(positions), None, deadline)
     for log, position in positions.items():
         low = marks[log].low
         if position < low:
             raise PositionLost(
-                f"retention removed messages behind {position!r}: the log begins at {low!r}",
+                f"retention removed messages after {position!r}: the log begins at {low!r}",
                 log=log, low=low, backend=backend.name, topic=log.topic,
-                fix="Say missing='next' to go on with the first retained message",
+                fix="Pass missing='next' to continue with the first retained message",
             )  # fmt: skip
 
 
 def retained(
     backend: Backend, connection: Connection, positions: Mapping[Log, Position], deadline: Deadline
 ) -> dict[Log, Position]:
-    """Return the positions; where retention removed one, that of the first retained message."""
+    """Return the positions. Replace one that retention removed by that of the first retained message."""
     marks = backend.watermarks(connection, list(positions), None, deadline)
     return {log: max(position, marks[log].low) for log, position in positions.items()}

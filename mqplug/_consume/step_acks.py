@@ -1,4 +1,4 @@
-"""The acks of a consumer that belong to an open step of a transaction: stored with it, or forgotten with it."""
+"""The acks of a consumer that belong to an open step of a transaction: stored or forgotten with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StepAcks:
-    """The acks of one consumer in one step. Made when the step begins; it ends by ``storing`` or by ``give_back``."""
+    """The acks of one consumer in one step. Made when the step begins; ends with ``storing`` or ``give_back``."""
 
     def __init__(self, consumer: ConsumerSession, name: str) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class StepAcks:
         consumer.acks.begin_step(self)
 
     def cancel(self) -> None:
-        """Let go of the consumer: the step did not begin."""
+        """Release the consumer, because the step did not begin."""
         with self._assignment.committing:
             self._consumer.acks.end_step()
 
@@ -46,7 +46,7 @@ class StepAcks:
         if isinstance(tracker, Tracker):
             self._acked.add(tracker)
             tracker.ack_pending(delivery, row)
-            if self._committed:  # by another thread meanwhile
+            if self._committed:  # by another thread during this call
                 tracker.settle_step()
 
     def ack_through(self, delivery: Delivery, row: int) -> None:
@@ -56,7 +56,7 @@ class StepAcks:
             delivery.tracker.ack_through_pending(delivery, row)
 
     def note_late(self, delivery: Delivery) -> None:
-        """Note an ack that changes nothing: if the message was handed over, the step cannot be committed."""
+        """Note an ack without effect. If its message was handed over, the step cannot be committed."""
         tracker = delivery.tracker
         if isinstance(tracker, Tracker) and not delivery.live:
             self._lost = delivery.batch.log
@@ -65,10 +65,10 @@ class StepAcks:
 
     @contextmanager
     def storing(self, deadline: Deadline) -> Iterator[list[GroupMove]]:
-        """Yield the moves for a transaction, which is committed in the block. They are not stored if that raises."""
+        """Yield the moves for a transaction that the block commits. If the block raises, they are not stored."""
         committing = self._assignment.committing
         if not committing.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
-            raise Timeout("another commit is under way and did not end in time", **self._session.where("commit"))
+            raise Timeout("another commit is running and did not end in time", **self._session.where("commit"))
         try:
             self._check_held()
             changed = self._changed()
@@ -94,11 +94,11 @@ class StepAcks:
         if lost:
             raise NotAssigned(
                 f"{lost[0]!r} was handed over before the transaction was committed", **self._session.where("commit"),
-                fix="Nothing was stored: its messages go to the member that has it now",
+                fix="Nothing was stored, and its messages go to its new member: begin another step",
             )  # fmt: skip
 
     def _changed(self) -> dict[Log, Tracker]:
-        """Return the trackers with acks that are not stored, if there are any of this step."""
+        """Return the trackers with unstored acks, or none if this step has no acks."""
         if not self._acked:
             return {}
         trackers = {
@@ -111,13 +111,13 @@ class StepAcks:
         if not positions:
             return []
         if driver is None:
-            raise NotAssigned("the consumer left its group meanwhile", **self._session.where("commit"))
+            raise NotAssigned("the consumer left its group during the step", **self._session.where("commit"))
         with self._session.context("commit"):
             member = driver.membership()
         return [GroupMove(self._group, positions, member)]
 
     def give_back(self) -> None:
-        """Forget the acks of the step. What was handed out and is not acked comes again."""
+        """Forget the acks of the step. Unacked messages are delivered again."""
         with self._assignment.committing:
             self._consumer.acks.end_step()
             if self._session.closed:
@@ -129,14 +129,14 @@ class StepAcks:
         self._consumer.fetcher.on_settled()
 
     def ask_again(self, settle: Callable[[Deadline], None]) -> None:
-        """Have the consumer ask what its group has stored, after ``settle``: the outcome of the step is unknown."""
+        """Make the consumer look up its group's stored state after ``settle``, as the step's outcome is unknown."""
         with self._assignment.committing:
             self._consumer.acks.end_step()
         self._consumer.join_again(settle)
 
 
 def _check(consumer: ConsumerSession) -> str:
-    """Return the group of a consumer that a step can be bound to; raise for any other."""
+    """Return the group of a consumer that can join a step. Raise for any other."""
     session = consumer.driver_session
     session.check_open()
     group = session.require_group("take part in a transaction")
@@ -144,10 +144,10 @@ def _check(consumer: ConsumerSession) -> str:
     if consumer.shares:
         raise Unsupported(
             "transactions", "members that share a log have no position that a transaction could store", **where,
-            fix="Open the consumer in the mode ordered",
+            fix="Open the consumer with mode='ordered'",
         )  # fmt: skip
     if consumer.acks.auto_ack:
-        raise TypeError("a transaction stores what is acked in its block: open the consumer without auto_ack=")
+        raise TypeError("a transaction stores the acks of its block: open the consumer without auto_ack=")
     if consumer.acks.step is not None:
         raise ConcurrentUse(
             f"the consumer belongs to an open step of the transaction {consumer.acks.step.name!r}", **where,

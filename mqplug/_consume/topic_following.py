@@ -1,4 +1,4 @@
-"""Topics that come and go while a consumer that chose them by a pattern is open."""
+"""Topics that appear and disappear while a consumer follows a pattern."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mqplug")
 
-LOOK_EVERY_S = 3.0  # a new topic is read within ten seconds, also if one look fails
-LOOK_S = 5.0  # for one look, and for what it changes
+LOOK_EVERY_S = 3.0  # a new topic is read within ten seconds, even if one look fails
+LOOK_S = 5.0  # for one look and its changes
 
 FindLogs = Callable[[Deadline], "list[Log]"]
 
 
 class TopicFollower:
-    """Finds the topics of a pattern again and again, and has the consumer's driver read those that there are.
+    """Looks for the topics of a pattern periodically, and makes the consumer's driver read the current ones.
 
     ``find`` returns the logs of all topics that match now.
     """
@@ -47,11 +47,11 @@ class TopicFollower:
         self._looked = time.monotonic()
 
     def look_soon(self) -> None:
-        """Have the next ``look_in_turn`` look."""
+        """Make the next ``look_in_turn`` look."""
         self._looked = -math.inf
 
     def look_in_turn(self) -> None:
-        """Look for topics if it is time to. An outage is logged once, as that of any other call."""
+        """Look for topics if a look is due. An outage is logged once, like that of any other call."""
         if time.monotonic() - self._looked < LOOK_EVERY_S:
             return
         try:
@@ -61,7 +61,7 @@ class TopicFollower:
                 raise
 
     def look(self) -> bool:
-        """Look for topics now. Return whether they have changed."""
+        """Look for topics. Return whether they have changed."""
         self._looked = time.monotonic()
         deadline = Deadline(LOOK_S)
         logs = self._find(deadline)
@@ -72,13 +72,13 @@ class TopicFollower:
         return True
 
     def _change(self, logs: list[Log], deadline: Deadline) -> None:
-        """Read these logs: new ones from their first message, and no longer those that are gone."""
+        """Read these logs: new ones from their first message. Stop reading logs that are gone."""
         session, before = self._session, set(self._session.logs)
         if session.closed:
             return
         gone = list(before.difference(logs))
         new = [log for log in logs if log not in before]
-        logger.info("%s: %d partitions more, %d fewer", self._pattern, len(new), len(gone))
+        logger.info("%s: %d partitions added, %d removed", self._pattern, len(new), len(gone))
         self._assignment.lost(gone)
         start: GroupStart = EARLIEST
         if session.group is None:

@@ -1,1 +1,1 @@
-"""The vocabulary of mqplug: errors, ids, positions, messages and batches. Imports nothing of mqplug above it."""
+"""The vocabulary of mqplug: errors, ids, positions, messages and batches. Imports no higher layer of mqplug."""

@@ -1,4 +1,4 @@
-"""Arrow record batches from batches. Imported when first asked for; needs pyarrow."""
+"""Arrow record batches from batches. Imported on first use; needs pyarrow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from mqplug._model.batch import Batch
 
-_TIME = pa.timestamp("ms", tz="UTC")  # the unit that logs keep: each of their times fits
+_TIME = pa.timestamp("ms", tz="UTC")  # the unit of logs, so that their times fit
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -27,14 +27,14 @@ def to_record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.Re
     makers = _MAKERS | _ON_REQUEST
     unknown = [name for name in chosen if name not in makers]
     if unknown:
-        raise ValueError(f"no column {unknown[0]!r}: there are {', '.join(makers)}")
+        raise ValueError(f"unknown column {unknown[0]!r}; expected one of {', '.join(makers)}")
     ready = batch.arrow_columns(chosen)
     arrays = [ready[name] if name in ready else makers[name](batch) for name in chosen]
     return pa.record_batch(arrays, names=chosen)
 
 
 def _offsets(batch: Batch) -> pa.Array:
-    """Return the coordinate of each id where ids have one, else null."""
+    """Return the coordinate of each id if ids have one, otherwise nulls."""
     coordinates = batch.coordinates
     if any(len(numbers) != 1 for numbers in coordinates):
         return pa.nulls(len(batch), pa.int64())
@@ -42,7 +42,7 @@ def _offsets(batch: Batch) -> pa.Array:
 
 
 def _ids(batch: Batch) -> pa.Array:
-    """Return the text of each id. The head and its checksum are made once for all."""
+    """Return the text of each id. The head and its checksum are computed once."""
     if len(batch) == 0:
         return pa.array([], pa.string())
     details = batch.details if any(batch.details) else None
@@ -64,7 +64,7 @@ def _times(milliseconds: Sequence[int], batch: Batch) -> pa.Array:
         raise InvalidTimestamp(
             f"a message of {batch.log!r} has a time of {max(milliseconds)} ms since 1970, which Arrow cannot hold",
             milliseconds=max(milliseconds), topic=batch.log.topic,
-            fix="Read the batch's timestamps, which hold any time, or leave the column out of to_arrow",
+            fix="Read the batch's timestamps, which hold any time, or omit the column from to_arrow",
         ) from None  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _same(value: Any, kind: pa.DataType, batch: Batch) -> pa.Array:
 
 @lru_cache(maxsize=16)
 def _repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    """Return the same value in each row. Most batches of a consumer share two such arrays, of topic and partition."""
+    """Return the same value in each row. Most batches of a consumer share two such arrays: topic and partition."""
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
@@ -92,5 +92,5 @@ _MAKERS: dict[str, Callable[[Batch], pa.Array]] = {
     "attempt": lambda batch: pa.array(batch.attempts, pa.int32()),
 }
 _ON_REQUEST: dict[str, Callable[[Batch], pa.Array]] = {
-    "timestamp_type": lambda batch: pa.nulls(len(batch), pa.int32()),  # unless the driver has it
+    "timestamp_type": lambda batch: pa.nulls(len(batch), pa.int32()),  # unless the driver provides it
 }

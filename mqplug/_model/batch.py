@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from mqplug._model.text import Numbers
 
 
-_row_numbers = tuple(range(1000))  # shared by the messages of all batches, which else take more memory
+_row_numbers = tuple(range(1000))  # shared by the messages of all batches, to save memory
 
 
 def row_numbers(size: int) -> Iterator[int]:
-    """Return an iterator over the numbers of the rows of a batch."""
+    """Return an iterator over the row numbers of a batch."""
     global _row_numbers
     if size > len(_row_numbers):
-        _row_numbers = tuple(range(2 * size))  # two threads may do so: the numbers are equal
+        _row_numbers = tuple(range(2 * size))  # safe in two threads at once: the numbers are equal
     return iter(_row_numbers[:size])
 
 
 class Columns(Protocol):
-    """The messages that a driver hands over: one column a call, each called at most once for a batch.
+    """The messages from a driver: one column per call, each called at most once for a batch.
 
-    ``ColumnsWithArrow`` have one more method.
+    ``ColumnsWithArrow`` has one more method.
     """
 
     def coordinates(self) -> Sequence[Numbers]:
@@ -43,7 +43,7 @@ class Columns(Protocol):
         ...
 
     def details(self) -> Sequence[Numbers] | None:
-        """Return what else the ids need for an exact seek; None where that is nothing."""
+        """Return the other numbers that the ids need for an exact seek; None if they need none."""
         ...
 
     def keys(self) -> Sequence[bytes | None]:
@@ -59,7 +59,7 @@ class Columns(Protocol):
         ...
 
     def timestamps(self) -> Sequence[int]:
-        """Return the producers' times, else the log's, in milliseconds since 1970."""
+        """Return the producers' times, or else the log's, in milliseconds since 1970."""
         ...
 
     def log_times(self) -> Sequence[int]:
@@ -67,15 +67,15 @@ class Columns(Protocol):
         ...
 
     def attempts(self) -> Sequence[int] | None:
-        """Return how many times each message was delivered, this time included; None where the core counts."""
+        """Return how many times each message was delivered, including this time; None if the core counts."""
         ...
 
 
 class ColumnsWithArrow(Columns, Protocol):
-    """Columns of which some are Arrow arrays already. Optional."""
+    """Columns of which some are already Arrow arrays. Optional."""
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Return those of the named columns of ``Batch.to_arrow`` that are arrays, with the types they have there."""
+        """Return the named columns of ``Batch.to_arrow`` that are arrays, with the types of that method."""
         ...
 
 
@@ -85,7 +85,7 @@ def _have_arrow(columns: Columns) -> TypeGuard[ColumnsWithArrow]:
 
 @attrs.frozen
 class ListColumns:
-    """Columns that are lists already."""
+    """Columns that are already lists."""
 
     _coordinates: Sequence[Numbers]
     _values: Sequence[bytes | None]
@@ -122,12 +122,12 @@ class ListColumns:
 
 
 class Batch(Sequence[Message]):
-    """A run of messages of one partition, with the position behind it.
+    """A run of messages of one partition, with the position after it.
 
-    It is a sequence of messages, and hands out its columns: ``values``, ``keys``, ``headers``, ``timestamps`` and
+    It is a sequence of messages, and also gives its columns: ``values``, ``keys``, ``headers``, ``timestamps`` and
     ``log_times`` (milliseconds), ``coordinates``, and all of them as ``to_arrow()``. ``next_position`` is where
-    reading goes on; an empty batch can move it too. What an idle receive returns is empty and has neither log
-    nor position.
+    reading continues; an empty batch can also move it. The batch of an idle receive is empty and has neither log nor
+    position.
     """
 
     def __init__(self, log: Log | None, next_position: Position | None, size: int, columns: Columns) -> None:
@@ -135,7 +135,7 @@ class Batch(Sequence[Message]):
         self._next = next_position
         self._size = size
         self._columns = columns
-        self.delivery: Any = None  # the delivery it belongs to, where the consumer keeps its acks
+        self.delivery: Any = None  # its delivery, where the consumer keeps its acks
 
     @property
     def log(self) -> Log:
@@ -146,7 +146,7 @@ class Batch(Sequence[Message]):
 
     @property
     def next_position(self) -> Position:
-        """The position just behind the last message."""
+        """The position right after the last message."""
         if self._next is None:
             raise ValueError("this batch is empty: it has no position")
         return self._next
@@ -183,13 +183,13 @@ class Batch(Sequence[Message]):
 
     @cached_property
     def attempts(self) -> Sequence[int]:
-        """The number of this delivery of each message, as far as it is known; counted from 1."""
+        """The known number of deliveries of each message, including this one."""
         known = self._columns.attempts()
         return known if known is not None else [1] * self._size
 
     @cached_property
     def details(self) -> Sequence[Numbers]:
-        """The numbers that the driver needs for each id beside its coordinates."""
+        """The numbers that the driver needs for each id in addition to its coordinates."""
         known = self._columns.details()
         return known if known is not None else [()] * self._size
 
@@ -226,16 +226,16 @@ class Batch(Sequence[Message]):
         return f"Batch({where}, {self._size} messages)"
 
     def take(self, indices: Sequence[int], next_position: Position) -> Batch:
-        """Return a batch of these rows only."""
+        """Return a batch of only these rows."""
         return _Rows(self, indices, next_position)
 
     def ending_at(self, next_position: Position) -> Batch:
-        """Return the same messages, with another position behind them."""
+        """Set the position after the messages, and return this batch."""
         self._next = next_position
         return self
 
     def with_attempts(self, attempts: Sequence[int]) -> Batch:
-        """Set the number of the delivery of each message, and return this batch."""
+        """Set the number of deliveries of each message, and return this batch."""
         self.attempts = attempts
         return self
 
@@ -256,16 +256,16 @@ class Batch(Sequence[Message]):
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.RecordBatch:
         """Return the messages as an Arrow record batch; needs ``pip install mqplug[arrow]``.
 
-        ``columns`` chooses among key, value, topic, partition, offset, id, headers, timestamp, log_time, attempt; and
-        timestamp_type, which is there only if it is named: 0 where the producer set the timestamp, 1 where the log did,
-        null where the backend does not tell.
+        ``columns`` chooses among key, value, topic, partition, offset, id, headers, timestamp, log_time and attempt,
+        which are the default, and timestamp_type: 0 if the producer set the timestamp, 1 if the log did, null if the
+        backend does not report it.
         """
         from mqplug._model import arrow as _arrow
 
         return _arrow.to_record_batch(self, columns)
 
     def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Return those of the named columns that the driver has as Arrow arrays."""
+        """Return the named columns that the driver has as Arrow arrays."""
         columns = self._columns
         return columns.arrow(names) if _have_arrow(columns) else {}
 
@@ -273,12 +273,12 @@ class Batch(Sequence[Message]):
         rows = range(start, stop, step)
         last = max(rows, default=self._size - 1)
         whole = last == self._size - 1 or self._log is None
-        behind = self._next if whole else Position(self.log, self.coordinates[last + 1])
-        return _Rows(self, rows, behind)
+        end = self._next if whole else Position(self.log, self.coordinates[last + 1])
+        return _Rows(self, rows, end)
 
 
 def empty_batch(next_position: Position | None = None) -> Batch:
-    """Return a batch without messages, which at most says where reading continues."""
+    """Return a batch without messages, which may have the position where reading continues."""
     log = None if next_position is None else next_position.log
     return Batch(log, next_position, 0, ListColumns([], [], [], [], [], []))
 
@@ -286,7 +286,7 @@ def empty_batch(next_position: Position | None = None) -> Batch:
 class _Rows(Batch):
     """Some rows of another batch.
 
-    Unless it is delivered by itself, its messages are those of the other batch, so that they can be acked.
+    Unless it is delivered by itself, its messages belong to the other batch, so that they can be acked.
     """
 
     def __init__(self, whole: Batch, rows: Sequence[int], next_position: Position | None) -> None:

@@ -1,7 +1,7 @@
 """The errors of mqplug, one vocabulary for all backends.
 
-Drivers map native errors to these once, at their edge. Each error says what happened, where, whether a retry can help,
-and how to fix it. All can be pickled.
+Drivers map their clients' errors to these once, at their edge. Each error reports what happened, where, whether a retry
+can help, and how to fix it. All can be pickled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Error(Exception):
 
     retryable = False
     fix: str | None = None
-    """The fix: as the place that raised the error says, else the default for this kind of error."""
+    """The fix: given where the error was raised, or the default for this kind of error."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Error(Exception):
         return rebuild_error, (type(self), self.args, self.__dict__)
 
     def at(self, *, backend: str | None = None, topic: str | None = None, operation: str | None = None) -> Error:
-        """Fill in the place where it happened, where that is not known yet. Return the error itself."""
+        """Fill in the missing parts of where it happened. Return the error itself."""
         self.backend = self.backend or backend
         self.topic = self.topic or topic
         self.operation = self.operation or operation
@@ -74,7 +74,7 @@ class ConfigError(Error):
 
 
 class PluginError(Error):
-    """A plugin is missing, broken, too old, or raised what no driver may raise."""
+    """A plugin is missing, broken, too old, or raised an error that drivers must not raise."""
 
     fix = "Update the plugin, or report it to its authors"
 
@@ -82,7 +82,7 @@ class PluginError(Error):
 class ConnectError(Error):
     """The server could not be reached, or did not answer in its own protocol."""
 
-    fix = "Check the address, and that the server runs and can be reached"
+    fix = "Check the address, and that the server runs and is reachable"
     retryable = True
 
 
@@ -93,13 +93,13 @@ class AuthError(Error):
 
 
 class AccessDenied(Error):
-    """The credentials are good, but do not allow this."""
+    """The credentials are valid, but do not allow this."""
 
     fix = "Grant the right to do this, or use other credentials"
 
 
 class TopicNotFound(Error):
-    """There is no topic of this name."""
+    """No topic has this name."""
 
     fix = "Create it with create_topic, or open with create=True"
 
@@ -123,7 +123,7 @@ class InvalidMessageId(Error):
 
 
 class InvalidTimestamp(Error, ValueError):
-    """A message has a time that is no datetime; ``milliseconds`` since 1970 is what it has."""
+    """A message's time does not fit a datetime. ``milliseconds`` is that time, since 1970."""
 
     fix = "Read error.milliseconds, or the batch's timestamps or to_arrow(), which hold any time"
 
@@ -147,7 +147,7 @@ class GroupNotFound(Error):
 class ConsumerBusy(Error):
     """The group is in use in a way that excludes this consumer, or this change.
 
-    ``members`` are those of a group that could not be moved or deleted, where the backend reports them.
+    ``members`` are the members of a group that could not be moved or deleted, if the backend reports them.
     """
 
     fix = "Close the other consumers of the group first"
@@ -170,7 +170,7 @@ class MessageTooLarge(Error):
 class InvalidRecord(Error):
     """The backend refuses a record with this content."""
 
-    fix = "Change the record as the message says"
+    fix = "Change the record as described"
 
 
 class QueueFull(Error):
@@ -181,7 +181,7 @@ class QueueFull(Error):
 
 
 class SendFailed(Error):
-    """Some messages are not known to be stored; ``results`` has an id or an error for each."""
+    """Some messages may not be stored. ``results`` has an id or an error for each."""
 
     fix = "Read results: each is an id or an error"
 
@@ -191,7 +191,7 @@ class SendFailed(Error):
 
 
 class NotCommitted(Error):
-    """The message belongs to a transaction that is still open, or was aborted: it is not stored."""
+    """The message is not stored, because its transaction is still open or was aborted."""
 
     fix = "Read the result after the commit; after an abort, send it again"
 
@@ -204,13 +204,13 @@ class Timeout(Error, TimeoutError):
 
 
 class ConcurrentUse(Error):
-    """Two threads received from one consumer at once."""
+    """Two threads or tasks used an object at once that only one may use."""
 
     fix = "Receive from one thread, or open a consumer for each"
 
 
 class AlreadyOpen(Error):
-    """Another process, or an incompatible opener, has this store."""
+    """Another process, or an incompatible client, has this store open."""
 
     fix = "Close it there first"
 
@@ -222,19 +222,19 @@ class Closed(Error):
 
 
 class CloseIncomplete(Error):
-    """Close ran out of time, or could not learn the outcome of some messages."""
+    """Close ran out of time, or could not find out the outcome of some messages."""
 
     fix = "Close with more time"
 
 
 class Corrupt(Error):
-    """Stored data is damaged; nothing of it was served."""
+    """Stored data is damaged. None of it was returned."""
 
     fix = "Restore from a backup"
 
 
 class StorageFull(Error):
-    """There is no room left to store messages."""
+    """The store has no room left for messages."""
 
     fix = "Free space for the store"
     retryable = True
@@ -251,6 +251,6 @@ class Unsupported(Error):
 
 
 class ForkedClient(Error):
-    """A client was used in a child process that was forked after it had been opened, or cannot be opened in one."""
+    """A client was used in a process that was forked after it was opened, or cannot be opened in a forked process."""
 
     fix = "Connect in the child process"

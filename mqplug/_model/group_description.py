@@ -1,4 +1,4 @@
-"""What is known of a group from outside: its topics and its members."""
+"""Descriptions of groups: their topics and members."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mqplug._model.log import Log
 
 @attrs.frozen
 class GroupMember:
-    """A member of a group: its name at the backend, its host, and the logs that it holds now.
+    """A member of a group: its name at the backend, its host, and the logs that it currently holds.
 
-    ``host`` and ``logs`` are None where the backend does not report them. In the shared modes every member holds all
-    logs that it reads.
+    ``host`` and ``logs`` are None if the backend does not report them. In the shared modes every member holds all logs
+    that it reads.
     """
 
     name: str
@@ -27,7 +27,7 @@ class GroupMember:
 class GroupDescription:
     """A group: the names of the topics where it has a position or members, sorted, and its members.
 
-    ``members`` is None where the backend does not report them.
+    ``members`` is None if the backend does not report them.
     """
 
     name: str

@@ -9,11 +9,11 @@ from mqplug._model.text import Numbers, decode_text, encode_text
 
 
 class MessageId:
-    """Names one stored message: its log and its coordinates, which grow along the log.
+    """The name of one stored message: its log and its coordinates, which grow along the log.
 
-    Ids of one log are totally ordered. Across logs ``<`` is a ``TypeError`` and ``==`` is False.
-    ``str(id)`` is its text form; ``MessageId.parse(text)`` reads it back. ``detail`` is what a driver needs
-    beside the coordinates to seek exactly; comparison ignores it.
+    Ids of one log are totally ordered. Across logs, ``<`` raises ``TypeError`` and ``==`` is False. ``str(id)`` is the
+    text form; ``MessageId.parse(text)`` reads it back. ``detail`` has the other numbers that a driver needs to seek
+    exactly; comparison ignores it.
     """
 
     __slots__ = ("coordinates", "detail", "log")
@@ -29,7 +29,7 @@ class MessageId:
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Return the id that this text names; ``InvalidMessageId`` if it is not exactly the text of an id."""
+        """Return the id with this text. Raises ``InvalidMessageId`` unless this is exactly the text of an id."""
         return cls(*decode_text("m", text))
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class MessageId:
         return self.coordinates >= _same_log(self.log, other.log, other.coordinates)
 
 
-# the setters of an immutable object's fields, looked up once: ids are made often
+# the setters of an immutable object's fields, looked up once because ids are created often
 _set_log, _set_coordinates, _set_detail = (
     MessageId.__dict__[name].__set__ for name in ("log", "coordinates", "detail")
 )
@@ -85,5 +85,5 @@ _set_log, _set_coordinates, _set_detail = (
 
 def _same_log(mine: Log, other: Log, coordinates: Numbers) -> Numbers:
     if mine is not other:
-        raise TypeError(f"{mine!r} and {other!r} are different logs: their ids and positions have no order")
+        raise TypeError(f"{mine!r} and {other!r} are different logs: their ids and positions have no common order")
     return coordinates

@@ -7,10 +7,10 @@ from weakref import WeakValueDictionary
 
 
 class Log:
-    """Names one incarnation of one partition of a topic. Interned: equal logs are the same object.
+    """The name of one incarnation of one partition of a topic. Interned: equal logs are the same object.
 
-    ``incarnation`` differs from that of a deleted topic of the same name; it is empty where the backend has
-    nothing of the kind.
+    ``incarnation`` distinguishes the log from those of deleted topics of the same name. It is empty if the backend has
+    no incarnations.
     """
 
     __slots__ = ("__weakref__", "backend", "cluster", "incarnation", "partition", "text", "topic")

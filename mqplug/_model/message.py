@@ -9,7 +9,7 @@ from mqplug._model.errors import InvalidTimestamp
 from mqplug._model.position import from_milliseconds
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""Pairs of a name and bytes or None, in order; a name may come twice."""
+"""Pairs of a name and bytes or None, in order; names may repeat."""
 
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mqplug._model.batch import Batch
     from mqplug._model.ids import MessageId
 
-    _Base = object  # that it is a tuple is an internal matter
+    _Base = object  # for type checkers: the tuple is an implementation detail
 else:
     _Base = tuple
     _Row = namedtuple("_Row", ("batch", "index", "value"))
@@ -27,12 +27,12 @@ else:
 
 
 class Message(_Base):
-    """One received message: a light view of a row of its batch. It cannot be changed.
+    """One received message: a lightweight, immutable view of a row of its batch.
 
-    It is a tuple inside, so old-style formatting needs ``"%s" % (message,)``; f-strings and logging take it as it is.
+    It is implemented as a tuple, so old-style formatting needs ``"%s" % (message,)``; f-strings and logging do not.
     """
 
-    # Filling a tuple and reading its fields takes no Python code, and they cannot be set. It is no sequence to users.
+    # A tuple is filled and read without Python code, and its fields cannot be set. To users it is not a sequence.
     __slots__ = ()
     __iter__ = __contains__ = __getitem__ = None
     __lt__ = __le__ = __gt__ = __ge__ = None
@@ -53,17 +53,17 @@ class Message(_Base):
 
     @property
     def id(self) -> MessageId:
-        """The id, which names this message for ever; made on the first read."""
+        """The id, which names this message forever."""
         return self._batch.id(self._index)
 
     @property
     def topic(self) -> str:
-        """The topic it was read from."""
+        """The topic from which it was read."""
         return self._batch.log.topic
 
     @property
     def partition(self) -> int:
-        """The partition it was read from."""
+        """The partition from which it was read."""
         return self._batch.log.partition
 
     @property
@@ -78,20 +78,20 @@ class Message(_Base):
 
     @property
     def timestamp(self) -> datetime:
-        """The time of the message, in UTC: the producer's if it gave one, else the log's.
+        """The time of the message, in UTC: the producer's if it set one, otherwise the log's.
 
-        ``InvalidTimestamp`` if it lies outside the years 1 to 9999, as a foreign producer's may.
+        Raises ``InvalidTimestamp`` for a time outside the years 1 to 9999, which another library's producer may set.
         """
         return self._moment(self._batch.timestamps[self._index])
 
     @property
     def log_time(self) -> datetime:
-        """The time that ``at_time`` searches, in UTC; ``InvalidTimestamp`` as for ``timestamp``."""
+        """The time that ``at_time`` searches, in UTC. Raises ``InvalidTimestamp`` as ``timestamp`` does."""
         return self._moment(self._batch.log_times[self._index])
 
     @property
     def attempt(self) -> int:
-        """The number of this delivery, 1 for the first that this consumer knows of."""
+        """The number of this delivery; 1 for the first one that this consumer knows of."""
         return self._batch.attempts[self._index]
 
     def _moment(self, milliseconds: int) -> datetime:
@@ -99,7 +99,7 @@ class Message(_Base):
             return from_milliseconds(milliseconds)
         except OverflowError:
             raise InvalidTimestamp(
-                f"{self!r} has a time of {milliseconds} ms since 1970, which lies outside the years 1 to 9999",
+                f"{self!r} has a time of {milliseconds} ms since 1970, which is outside the years 1 to 9999",
                 milliseconds=milliseconds, topic=self.topic,
             ) from None  # fmt: skip
 
@@ -126,7 +126,7 @@ class Message(_Base):
 
 
 class UnreadMessage(Message):
-    """A message whose value is decoded with those of its batch when it is first read."""
+    """A message whose value is decoded on first read, with all values of its batch."""
 
     __slots__ = ()
 
@@ -136,10 +136,10 @@ class UnreadMessage(Message):
 
 
 def messages_of(batch: Batch, holders: Iterable[Batch], rows: Iterable[int]) -> Iterator[Message]:
-    """Return the messages of these rows, from the first on, as long as there are ``holders``, which are the batch."""
+    """Return the messages of these rows, for as many as there are ``holders``, each of which is the batch."""
     try:
         return map(Message, zip(holders, rows, batch.values, strict=False))
-    except Exception:  # noqa: BLE001 - whatever keeps the values from being decoded is raised where one is read
+    except Exception:  # noqa: BLE001 - an error in decoding is raised when a value is read
         return map(UnreadMessage, zip(holders, rows, strict=False))
 
 

@@ -1,4 +1,4 @@
-"""Errors of sends whose outcome is unknown, and the late result that they lead to."""
+"""Errors of sends with an unknown outcome, and their late results."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class UnfinishedSend(Protocol):
-    """A send that is still in flight, as an error refers to it."""
+    """A send that is still on its way, as an error refers to it."""
 
     def result(self, timeout: float | None = 30) -> MessageId:
-        """Wait for the id of the stored message; raise the error if it was not stored."""
+        """Wait for the id of the stored message. Raise the error if it was not stored."""
         ...
 
     @property
@@ -24,14 +24,14 @@ class UnfinishedSend(Protocol):
 
     @property
     def error(self) -> Error | None:
-        """The reason why the message was not, or may not have been, stored; None while that is unknown."""
+        """The error that kept the message from being stored or left it in doubt; None while there is none."""
         ...
 
 
 class OutcomeUnknown(Error):
     """The message may or may not be stored. Sending it again may store it twice."""
 
-    fix = "Look whether it is stored before sending it again"
+    fix = "Check whether it is stored before sending it again"
     retryable = True
     handle: UnfinishedSend | None = None
 
@@ -45,7 +45,7 @@ class SendTimeout(OutcomeUnknown, Timeout):
 
 
 def in_doubt(error: Error) -> OutcomeUnknown:
-    """Return an error that proves nothing as ``OutcomeUnknown``."""
+    """Return an error that leaves the outcome open as ``OutcomeUnknown``."""
     if isinstance(error, OutcomeUnknown):
         return error
     doubt = OutcomeUnknown(f"it may or may not be stored: {error.message}")

@@ -1,4 +1,4 @@
-"""Positions in a log, the starts that resolve to one, and how far a log reaches: its watermarks and bounds."""
+"""Positions in a log, the starts that resolve to one, and the extent of a log: its watermarks and bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATEST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 class Position:
     """A point between messages of one log: the coordinates of the next possible message.
 
-    Positions of one log are totally ordered, and never compare with ids. ``str(position)`` is the text form;
+    Positions of one log are totally ordered, and cannot be compared with ids. ``str(position)`` is the text form;
     ``Position.parse(text)`` reads it back.
     """
 
@@ -35,14 +35,12 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Return the position that this text names; ``InvalidMessageId`` if it is not exactly the text
-        of a position.
-        """
+        """Return the position with this text. Raises ``InvalidMessageId`` unless this is exactly its text form."""
         log, coordinates, _ = decode_text("p", text)
         return cls(log, coordinates)
 
     def precedes(self, message_id: MessageId) -> bool:
-        """Return whether that message lies after this point."""
+        """Return whether this point is before that message."""
         return self.coordinates <= _same_log(self.log, message_id.log, message_id.coordinates)
 
     def __str__(self) -> str:
@@ -91,13 +89,13 @@ class Position:
 
 
 class PositionLost(Error):
-    """A message at or after the wanted position was removed by retention; ``low`` is where the log begins now.
+    """Retention removed a message at or after the wanted position. ``low`` is where the log begins now.
 
-    A driver says ``passable`` if the message is stored, but its client will never deliver it: every consumer continues
-    at ``low``, and counts a gap.
+    A driver sets ``passable`` if the message is stored, but its client will never deliver it. Every consumer then
+    continues at ``low``, and counts a gap.
     """
 
-    fix = "Seek to EARLIEST, or say missing='next'"
+    fix = "Seek to EARLIEST, or pass missing='next'"
     passable = False
 
     def __init__(
@@ -117,7 +115,7 @@ class PositionLost(Error):
 
 @attrs.frozen
 class Earliest:
-    """The first message that is retained."""
+    """The first retained message."""
 
     def __repr__(self) -> str:
         return "EARLIEST"
@@ -125,7 +123,7 @@ class Earliest:
 
 @attrs.frozen
 class Latest:
-    """Behind the last message that is stored when the call is made, open transactions included."""
+    """After the last message that is stored at the time of the call, including open transactions."""
 
     def __repr__(self) -> str:
         return "LATEST"
@@ -133,14 +131,14 @@ class Latest:
 
 @attrs.frozen
 class Before:
-    """Just before a message: it is delivered first."""
+    """Right before a message, which is delivered first."""
 
     id: MessageId
 
 
 @attrs.frozen
 class After:
-    """Just after a message: the next one is delivered first."""
+    """Right after a message: the next one is delivered first."""
 
     id: MessageId
 
@@ -154,12 +152,12 @@ class AtTime:
 
 @attrs.frozen
 class Ago:
-    """As ``AtTime``, counted back from the moment the call is made."""
+    """As ``AtTime``, counted back from the time of the call."""
 
     milliseconds: int
 
     def resolved(self) -> AtTime:
-        """Return the time that this means now."""
+        """Return the time that this is now."""
         return AtTime(max(0, time.time_ns() // 1_000_000 - self.milliseconds))
 
 
@@ -200,7 +198,7 @@ def ago(*, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float
         number("each part of ago()", part, "a number, as in ago(hours=1)")
     span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if span < timedelta(0):
-        raise ValueError("ago() looks back: the sum of its parts is negative")
+        raise ValueError("ago() looks back: the sum of its parts must not be negative")
     return Ago(span // timedelta(milliseconds=1))
 
 
@@ -210,21 +208,22 @@ def last(count: int) -> Last:
 
 
 def to_milliseconds(moment: datetime | int) -> int:
-    """Return a moment as milliseconds since 1970; naive datetimes and impossible times are refused."""
+    """Return a moment as milliseconds since 1970. Raise for naive datetimes and impossible times."""
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
             raise ValueError(f"{moment!r} has no time zone: pass one, as in moment.replace(tzinfo=timezone.utc)")
         moment = (moment - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(moment, bool) or not isinstance(moment, int):
         hint = ": pass int(seconds * 1000)" if isinstance(moment, float) else ""
-        raise TypeError(f"a time is a datetime or whole milliseconds since 1970, not {type(moment).__name__}{hint}")
+        kind = type(moment).__name__
+        raise TypeError(f"a time must be a datetime or whole milliseconds since 1970, not {kind}{hint}")
     if not 0 <= moment <= LATEST_TIME_MS:
         raise ValueError(f"{moment} ms is not a time between the years 1970 and 9999")
     return moment
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
-    """Return the moment this many milliseconds after 1970, in UTC; ``OverflowError`` outside the years 1 to 9999."""
+    """Return the UTC time this many milliseconds after 1970. Raises ``OverflowError`` outside the years 1 to 9999."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
@@ -250,9 +249,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Watermarks:
     """The range of a partition's retained messages, from ``low`` to ``high``; ``count`` estimates their number.
 
-    ``high`` is behind all that is stored, open transactions included. An empty partition has ``low == high``.
-    ``exact`` is True if the count is not an estimate. Up to ``readable`` a read has to wait for no transaction: it is
-    before ``high`` while one is open.
+    ``high`` is after all stored messages, including open transactions. An empty partition has ``low == high``.
+    ``exact`` is True if the count is not an estimate. A read up to ``readable`` waits for no transaction; ``readable``
+    is before ``high`` while one is open.
     """
 
     low: Position
@@ -264,7 +263,7 @@ class Watermarks:
 
 @attrs.frozen
 class Bounds:
-    """The ids of the first and the last retained message of a partition; both None when it is empty.
+    """The ids of the first and the last retained message of a partition; both None if it is empty.
 
     Messages of open transactions do not count.
     """

@@ -1,4 +1,4 @@
-"""Retention as callers write it: a number of seconds, or a timedelta."""
+"""Retention as callers give it: a number of seconds, or a timedelta."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORTEST_NUMBER_S: Final = 60
 def retention_seconds(retention: Retention | None) -> float | None:
     """Return a retention in seconds; None stands for the default.
 
-    A number below 60 is a ``ValueError``: who writes 7 means days. A timedelta may be of any length.
+    A number below 60 raises ``ValueError``, because 7 almost certainly means days. A timedelta may be of any length.
     """
     if retention is None:
         return None
@@ -25,7 +25,7 @@ def retention_seconds(retention: Retention | None) -> float | None:
     else:
         seconds = float(number("retention", retention, "a number of seconds or a timedelta"))
     if math.isnan(seconds) or seconds < 0:
-        raise ValueError(f"retention is at least 0 seconds, not {retention}")
+        raise ValueError(f"retention must be at least 0 seconds, not {retention}")
     if seconds < SHORTEST_NUMBER_S and not isinstance(retention, timedelta):
         raise ValueError(
             f"retention of {seconds:g} would be {seconds:g} seconds: a number below {SHORTEST_NUMBER_S} needs a "

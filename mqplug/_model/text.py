@@ -1,7 +1,7 @@
 """The text form of ids and positions: ASCII, URL-safe, versioned, canonical, lossless.
 
-``m1~kafka~<cluster>~orders~0~<incarnation>~1042~~<crc32>``: kind and version, the log, the coordinates, what a driver
-needs beside them, and a checksum over all before it. Fields are joined by ``~``. A plain name is written as it is, any
+``m1~kafka~<cluster>~orders~0~<incarnation>~1042~~<crc32>``: kind and version, the log, the coordinates, the driver's
+detail, and a checksum over everything before it. Fields are joined by ``~``. A plain name is written unchanged, any
 other as ``.`` and unpadded base64url.
 """
 
@@ -31,7 +31,7 @@ def encode_text(kind: str, log: Log, coordinates: Numbers, detail: Numbers = ())
 
 
 def encode_texts(kind: str, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None) -> list[bytes]:
-    """Return the texts of many ids or positions of one log, as ASCII. As ``encode_text``, and several times faster."""
+    """Return the texts of many ids or positions of one log, as ASCII. Several times faster than ``encode_text``."""
     head, check = _head(kind, log)
     start = head.encode()
     if details is None and all(len(numbers) == 1 for numbers in coordinates):
@@ -45,9 +45,9 @@ def encode_texts(kind: str, log: Log, coordinates: Sequence[Numbers], details: S
 
 
 def decode_text(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:
-    """Return the parts of a text; refuse anything but the exact text that ``encode_text`` writes."""
+    """Return the parts of a text. Raise for anything except the exact text that ``encode_text`` writes."""
     if not isinstance(text, str):
-        raise TypeError(f"the text form is a str, not {_no_text(text)}")
+        raise TypeError(f"the text form must be a str, not {_no_text(text)}")
     parts = text.split("~") if len(text) <= _LONGEST else []
     if len(parts) != 9 or parts[0] != f"{kind}1":
         raise _refusal(kind, text)
@@ -63,7 +63,7 @@ def decode_text(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:
 
 
 def _head(kind: str, log: Log) -> tuple[str, int]:
-    """Return the part of the text that all ids of a log share, with its checksum; made once for each log."""
+    """Return the part of the text that all ids of a log share, with its checksum, computed once for each log."""
     known = log.text
     if not isinstance(known, dict):
         known = {}
@@ -106,7 +106,7 @@ def _no_text(value: object) -> str:
 def _refusal(kind: str, text: str) -> InvalidMessageId:
     what = "a message id" if kind == "m" else "a position"
     shown = text if len(text) <= 80 else text[:77] + "..."
-    fix = "Pass the exact text that str(...) gave, unshortened"
+    fix = "Pass the exact text that str(...) returned, unshortened"
     if text.startswith({"m": "p1~", "p": "m1~"}[kind]):
         fix = "Read it with Position.parse" if kind == "m" else "Read it with MessageId.parse"
     return InvalidMessageId(f"{shown!r} is not the text of {what}", fix=fix)

@@ -1,6 +1,6 @@
 """Arrow data to send, as the columns of a batch. Imported on first use; needs pyarrow.
 
-The types that columns may have are converted to a few: values and keys become binary or large binary, headers a list of
+The accepted column types are converted to a few: values and keys become binary or large binary, headers a list of
 structs, timestamps milliseconds in UTC.
 """
 
@@ -19,13 +19,13 @@ from mqplug._model.errors import ConfigError
 from mqplug._model.message import Headers
 from mqplug._model.position import LATEST_TIME_MS
 
-pc: Any = functions  # they are made when that is imported: type checkers know few of them
+pc: Any = functions  # pyarrow generates them at import, so type checkers know few of them
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _TIME = pa.timestamp("ms", tz="UTC")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _STORED = (pa.binary(), pa.large_binary())
-_MAX_BINARY_BYTES = 1 << 31  # bytes that the offsets of a binary array do not reach
+_MAX_BINARY_BYTES = 1 << 31  # beyond the offsets of a binary array
 
 
 def _binary(name: str, column: pa.ChunkedArray) -> pa.Array:
@@ -42,13 +42,13 @@ def _headers(name: str, column: pa.ChunkedArray) -> pa.Array:
         raise _wrong(name, column, wanted)
     try:
         array = _whole(name, column.cast(_HEADERS))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # the latter of an older pyarrow, about the order of fields
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # older pyarrow: ArrowTypeError for the order of fields
         raise _wrong(name, column, wanted) from error
     if array.null_count:
         array = array.fill_null(pa.scalar([], _HEADERS))
     pairs = array.flatten()
     if pairs.null_count or pairs.field(0).null_count:
-        raise TypeError(f"the column {name!r} has a header without a name")
+        raise TypeError(f"column {name!r} has a header without a name")
     return array
 
 
@@ -57,13 +57,13 @@ def _times(name: str, column: pa.ChunkedArray) -> pa.Array:
     if not (types.is_timestamp(kind) or _is_whole(kind)):
         raise _wrong(name, column, "timestamps with a time zone, or whole milliseconds since 1970")
     if types.is_timestamp(kind) and kind.tz is None:
-        raise ValueError(f"the column {name!r} has no time zone: say one, as in timestamp('ms', tz='UTC')")
+        raise ValueError(f"column {name!r} has no time zone: set one, as in timestamp('ms', tz='UTC')")
     per_second = _PER_SECOND[kind.unit if types.is_timestamp(kind) else "ms"]
     found = pc.min_max(column.cast(pa.int64(), safe=False)).as_py()
     if (found["min"] or 0) < 0 or (found["max"] or 0) * 1000 // per_second > LATEST_TIME_MS:
         raise ValueError(
-            f"the column {name!r} has times that are not between the years 1970 and 9999: "
-            "leave it out, or make these null, and the log gives its own time"
+            f"column {name!r} has times that are not between the years 1970 and 9999: "
+            "omit it, or make these null, and the log sets its own time"
         )
     numbers = column if types.is_timestamp(kind) else column.cast(pa.int64())
     return _whole(name, numbers.cast(_TIME, safe=False))
@@ -93,18 +93,18 @@ NORMAL: dict[str, Callable[[str, pa.ChunkedArray], pa.Array]] = {
 
 
 def _whole(name: str, column: pa.ChunkedArray) -> pa.Array:
-    """Return the column as one array that is valid for its type. Its bytes are going to be stored."""
+    """Return the column as one array that is valid for its type, because its bytes are stored as they are."""
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"the column {name!r} is not valid: {error}") from error
+        raise ValueError(f"column {name!r} is not valid: {error}") from error
     return array
 
 
 def _wrong(name: str, column: pa.ChunkedArray, wanted: str) -> TypeError:
     hint = "; encode it first, as in .cast('binary')" if wanted == "binary" and _is_string(column.type) else ""
-    return TypeError(f"the column {name!r} is to be {wanted}, not {column.type}{hint}")
+    return TypeError(f"column {name!r} must be {wanted}, not {column.type}{hint}")
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -151,13 +151,13 @@ _RECEIVED = (
     "log_time",
     "timestamp_type",
     "attempt",
-)  # columns of received messages that are not sent on
+)  # columns of received messages that are not sent
 
 
 class ArrowColumns:
     """Records given as Arrow arrays of a few types, with lists for callers that need lists.
 
-    A column without any value is left out, except the column of values.
+    A column without any value is left out, except the column ``value``.
     """
 
     def __init__(self, arrays: Mapping[str, pa.Array]) -> None:
@@ -219,7 +219,7 @@ class ArrowColumns:
 
     @cached_property
     def ends(self) -> list[int]:
-        """The bytes of each record and of those before it."""
+        """The cumulative bytes of the records."""
         return _listed(pc.cumulative_sum(self._lengths.cast(pa.int64())))
 
     @cached_property
@@ -260,19 +260,19 @@ def _table(data: Any) -> pa.Table:
         raise TypeError(f"{type(data).__name__} has no columns: send a record batch or a table") from error
     names = table.column_names
     if unknown := [name for name in names if name not in NORMAL and name not in _RECEIVED]:
-        raise ValueError(f"no column {unknown[0]!r} can be sent: there are {', '.join(NORMAL)}")
+        raise ValueError(f"unknown column {unknown[0]!r}; expected one of {', '.join(NORMAL)}")
     if "value" not in names or len(set(names)) < len(names):
-        raise ValueError(f"there is to be one column 'value', and no two of one name, not {', '.join(names)}")
+        raise ValueError(f"expected exactly one 'value' column and unique names, got {', '.join(names)}")
     return table
 
 
 def _check_topic(topics: pa.Array | None, topic: str) -> None:
-    """Raise where the column 'topic' names another topic than the producer's."""
+    """Raise if the column 'topic' names a topic other than the producer's."""
     others = [] if topics is None else [each for each in topics.unique().to_pylist() if each not in (None, topic)]
     if others:
         raise ValueError(
-            f"the column 'topic' names {others[0]!r}, and this producer sends to {topic!r}: leave the column out, as "
-            "in to_arrow(['key', 'value', 'headers', 'timestamp']), or open the producer without a topic"
+            f"column 'topic' names {others[0]!r}, but this producer sends to {topic!r}: omit the column, as in "
+            "to_arrow(['key', 'value', 'headers', 'timestamp']), or open the producer without a topic"
         )
 
 
@@ -293,7 +293,7 @@ def _lengths(array: pa.Array) -> pa.Array:
 
 
 def _bytes_in(array: pa.Array) -> int:
-    """Return the bytes of all items. Without null, offsets tell: no column is made for them."""
+    """Return the bytes of all items. Without nulls, the offsets give them without building a column."""
     if array.null_count or not len(array):
         return int(pc.sum(_lengths(array)).as_py() or 0)
     offsets = memoryview(array.buffers()[1]).cast("q" if array.type == pa.large_binary() else "i")
@@ -301,7 +301,7 @@ def _bytes_in(array: pa.Array) -> int:
 
 
 def _starts(headers: pa.Array) -> list[int]:
-    """Return the offset of each row's headers, and the end of the last row's."""
+    """Return the offset of each row's headers, and the end of the last row."""
     offsets = _listed(headers.offsets)
     return [each - offsets[0] for each in offsets]
 

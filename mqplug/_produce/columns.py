@@ -41,7 +41,7 @@ Records = Iterable[Record | bytes] | ArrowArray | ArrowStream
 
 
 SendColumns = Union["RecordColumns", "ArrowColumns"]
-"""Records to be sent; a column is None where no record has the field."""
+"""Records to send. A column is None if no record has the field."""
 
 
 def columns_of(records: Records, topic: str | None) -> SendColumns:
@@ -54,7 +54,7 @@ def columns_of(records: Records, topic: str | None) -> SendColumns:
 
 
 def snapshot(records: Records) -> Records:
-    """Return the records in a list that the caller cannot change. Arrow data never changes."""
+    """Return the records as a list that the caller cannot change. Arrow data is immutable."""
     return records if _is_arrow(records) else _listed(records)
 
 
@@ -63,15 +63,14 @@ def _is_arrow(records: object) -> bool:
 
 
 _ONE = (bytes, bytearray, memoryview, str, Record, Mapping)
-"""Types of a single value. They are refused, although some of them are iterable."""
+"""Types of a single value, which are refused although some are iterable."""
 
 
 def _listed(records: object) -> list[Any]:
-    """Return several records as a list; ``TypeError`` for a single one."""
+    """Return several records as a list. Raise ``TypeError`` for a single one."""
     if isinstance(records, _ONE) or not isinstance(records, Iterable):
         raise TypeError(
-            f"several messages come as a list, each bytes or a Record, not as {type(records).__name__}; "
-            f"send() takes a single one"
+            f"records must be a list, each bytes or a Record, not {type(records).__name__}; send() takes a single one"
         )
     return list(records)
 
@@ -79,10 +78,10 @@ def _listed(records: object) -> list[Any]:
 def _record(row: Any) -> Record:
     """Return a record with this value."""
     if isinstance(row, Message):
-        raise TypeError("a record is bytes or a Record, not a Message: say Record(message.value, key=message.key)")
+        raise TypeError("a record must be bytes or a Record, not Message: use Record(message.value, key=message.key)")
     if isinstance(row, tuple | dict):
-        raise TypeError(f"a record is bytes or a Record, not {type(row).__name__}: say Record(value, key=...)")
-    return Record(row)  # its value is looked at with those of the others
+        raise TypeError(f"a record must be bytes or a Record, not {type(row).__name__}: use Record(value, key=...)")
+    return Record(row)  # its value is checked with the others
 
 
 class RecordColumns:
@@ -161,12 +160,12 @@ class RecordColumns:
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The bytes of each record: of its value, key and headers."""
+        """The bytes of each record's value, key and headers."""
         return reduce(lambda some, more: list(map(add, some, more)), self._lengths())
 
     @property
     def ends(self) -> Sequence[int]:
-        """The bytes of each record and of those before it."""
+        """The cumulative bytes of the records."""
         if self._ends is None:
             self._ends = list(accumulate(self.sizes))
         return self._ends
@@ -192,7 +191,7 @@ def _picker(rows: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 
 
 def cut(columns: SendColumns, most: int, most_bytes: int) -> Iterator[range]:
-    """Yield ranges of at most ``most`` records and ``most_bytes``. A larger record gets a range of its own."""
+    """Yield ranges of at most ``most`` records and ``most_bytes``. A larger record gets its own range."""
     if len(columns) <= most and columns.size <= most_bytes:
         yield range(len(columns))
         return
@@ -214,7 +213,7 @@ def rows_by(column: Sequence[T], rows: Iterable[int]) -> dict[T, Sequence[int]]:
 
 
 def _common_type(rows: Sequence[object]) -> type[object] | None:
-    """Return the type of all rows; None if they differ, and ``bytes`` for no rows."""
+    """Return the common type of all rows; None if they differ, ``bytes`` if there are none."""
     kind = type(rows[0]) if rows else bytes
     return kind if countOf(map(type, rows), kind) == len(rows) else None
 
@@ -234,7 +233,7 @@ def _bytes(what: str, column: list[bytes | None]) -> list[bytes | None]:
 
 
 def _unless_absent(column: list[T | None]) -> list[T | None] | None:
-    if column and column[0] is not None:  # counting None among other objects takes long
+    if column and column[0] is not None:  # counting None among other objects is slow
         return column
     return None if column.count(None) == len(column) else column
 
@@ -242,5 +241,5 @@ def _unless_absent(column: list[T | None]) -> list[T | None] | None:
 def _lengths(column: Sequence[bytes | None]) -> list[int]:
     try:
         return list(map(len, column))  # type: ignore[arg-type]
-    except TypeError:  # searching for None first would take as long again
+    except TypeError:  # searching for None first would double the time
         return [0 if each is None else len(each) for each in column]

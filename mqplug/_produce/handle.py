@@ -1,4 +1,4 @@
-"""The handle of a record on its way, and the record that goes by itself, which is its own handle."""
+"""The handle of a record, and the record that is sent by itself, which is its own handle."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from mqplug._produce.pump import AwaitedSend, Wait
 
     IdParts = tuple[Log, Numbers, Numbers]
-    """Log, coordinates and detail: what makes an id."""
+    """Log, coordinates and detail: the parts of an id."""
 
 
 class SendHandle:
-    """The handle of a submitted record. It owns no lock: a waiter adds a bell when it waits."""
+    """The handle of a submitted record. It has no lock; a waiter adds a bell when it waits."""
 
     __slots__ = ()
 
@@ -33,8 +33,9 @@ class SendHandle:
     def result(self, timeout: float | None = 30) -> MessageId:
         """Wait for the id that the consumer will see.
 
-        Raises the error that proves that the record was not stored, ``OutcomeUnknown`` where nothing is proven, and
-        ``SendTimeout`` (which is both ``OutcomeUnknown`` and ``Timeout``) when the time is up: the send goes on.
+        Raises an error which means that the record was not stored, or ``OutcomeUnknown`` if it may or may not be
+        stored. When the time is up, raises ``SendTimeout``, which is both ``OutcomeUnknown`` and ``Timeout``; the send
+        continues.
         """
         if timeout != 30:
             check_timeout(timeout)
@@ -56,15 +57,15 @@ class SendHandle:
 
     @property
     def error(self) -> Error | None:
-        """The error that kept the record from being stored, or left it in doubt; None if there is none so far."""
+        """The error that kept the record from being stored or left it in doubt; None if there is none yet."""
         outcome = self.outcome
         return outcome if isinstance(outcome, Error) else None
 
     def timed_out(self) -> SendTimeout:
-        """Return the error for a wait that ran out of time."""
+        """Return the error for a wait that timed out."""
         error = SendTimeout(
             "no answer in time: the message may or may not be stored", topic=self.topic, operation="send",
-            fix="Ask error.handle for the late result before sending it again",
+            fix="Check error.handle for the late result before sending it again",
         )  # fmt: skip
         error.handle = self
         return error
@@ -73,11 +74,11 @@ class SendHandle:
 
     @property
     def awaited(self) -> AwaitedSend | None:
-        """What to wait for now; None once the record is settled."""
+        """The object to wait for now; None once the record is settled."""
         raise NotImplementedError
 
     def note_seen(self) -> None:
-        """Note that its failure was raised, or will be told otherwise: ``flush`` and ``close`` do not raise it."""
+        """Note that its failure was raised or is reported elsewhere, so ``flush`` and ``close`` do not raise it."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -89,7 +90,7 @@ class SendHandle:
 
 
 class SingleSend(SendHandle):
-    """A record that goes by itself, as drivers get it."""
+    """A record that is sent by itself, in the form that drivers get."""
 
     __slots__ = (
         "headers",
@@ -137,7 +138,7 @@ class SingleSend(SendHandle):
         """As ``SendHandle.note_seen``."""
         self.was_seen = True
 
-    # for drivers; each record is settled once, what comes later changes nothing
+    # for drivers; a record is settled once, and later calls change nothing
 
     def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
         """Settle the record as stored, with this id."""
@@ -147,7 +148,7 @@ class SingleSend(SendHandle):
                 self.waiter.ring()
 
     def failed(self, error: Error) -> None:
-        """Settle the record as proven not to be stored."""
+        """Settle the record as certainly not stored."""
         if self.outcome is None:
             self.outcome = error.at(topic=self.topic, operation="send")
             if self.waiter is not None:

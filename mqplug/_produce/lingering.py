@@ -1,6 +1,6 @@
-"""Lingering: records that are sent one by one and that no sender waits for collect in runs, one for each partition.
+"""Lingering: single records that no sender waits for are collected in runs, one for each partition.
 
-A run is open until it is full, or ``linger`` is over: then the driver gets its records together.
+A run is open until it is full or ``linger`` is over. Then the driver gets its records together.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     WholeRow = tuple[bytes | None, bytes | None, Headers, int | None]
     """Value, key, headers and timestamp of a record."""
     Row = bytes | WholeRow
-    """A record; just its value, if it has nothing else."""
+    """A record, or only its value if it has nothing else."""
 
 NO_RECORDS = RecordColumns((), ())
 
 
 class CollectedRun(SendRun):
-    """Records of one partition. It is open until it is sealed: then it has its columns, and takes no more.
+    """Records of one partition. A run is open until it is sealed; then it has its columns and takes no more records.
 
     A record is added by one append, so that an interrupt cannot leave half of it.
     """
@@ -45,9 +45,9 @@ class CollectedRun(SendRun):
         self.reserved = rows_max, bytes_max
         """The messages and bytes that the queue keeps free for it while it is open."""
         self.values_only = True
-        """Whether each row is just a value, as long as no record has more."""
+        """Whether each row is only a value, which holds until a record has more."""
         self.singles: dict[int, SingleSend] = {}
-        """The rows that are also records of their own, which get their outcome, too."""
+        """The rows that are also single records, which get the outcome as well."""
         self.rows_seen: set[int] = set()
         """The rows whose failure was raised."""
         self.ticked = False
@@ -55,7 +55,7 @@ class CollectedRun(SendRun):
 
     @property
     def used_bytes(self) -> int:
-        """The bytes of the records that were added, while it is open."""
+        """The bytes of the added records, while the run is open."""
         return self.reserved[1] - self.bytes_left
 
     def has_room(self, size: int) -> bool:
@@ -63,7 +63,7 @@ class CollectedRun(SendRun):
         return len(self.rows) < self.rows_max and size <= self.bytes_left
 
     def add(self, row: Row, size: int, single: SingleSend | None = None) -> RowHandle:
-        """Add a record, for which there is room. ``single`` is the record itself, if it has a handle of its own."""
+        """Add a record for which there is room. ``single`` is the record itself, if it has its own handle."""
         if self.values_only and type(row) is tuple:
             self.rows = [_whole(each) for each in self.rows]
             self.values_only = False
@@ -77,7 +77,7 @@ class CollectedRun(SendRun):
         return RowHandle(self, number)
 
     def seal(self) -> None:
-        """Take no more records, and make the columns."""
+        """Take no more records, and build the columns."""
         if self.bytes_left >= 0:
             self.size = self.used_bytes
             self.rows_max, self.bytes_left = 0, -1
@@ -87,13 +87,13 @@ class CollectedRun(SendRun):
             self.rows = []
 
     def release(self) -> None:
-        """Release the records, which are settled: one handle that is kept would keep them all."""
+        """Release the settled records, which a single handle would otherwise keep."""
         if self.is_stored:
             self._columns = NO_RECORDS
             self.singles = {}
 
     def outcome_of(self, row: int) -> IdParts | Error | None:
-        """Return what became of a record; None while it is on its way."""
+        """Return the outcome of a record; None while it is on its way."""
         if self._alone is not None:
             return self._alone[row].outcome
         outcome = self._outcome
@@ -103,7 +103,7 @@ class CollectedRun(SendRun):
         return log, coordinates[row], () if details is None else details[row]
 
     def id_of(self, row: int) -> MessageId | None:
-        """Return the id of a record if all were stored at once; else None: ``outcome_of`` says more."""
+        """Return the id of a record if all were stored at once; otherwise None, and ``outcome_of`` has the outcome."""
         outcome = self._outcome
         if type(outcome) is not tuple or self._alone is not None:
             return None
@@ -111,7 +111,7 @@ class CollectedRun(SendRun):
         return MessageId(log, coordinates[row], () if details is None else details[row])
 
     def awaited_of(self, row: int) -> AwaitedSend | None:
-        """Return what to wait for until this record is settled; None once it is."""
+        """Return the object to wait for until this record is settled; None once it is."""
         if self._alone is not None:
             return self._alone[row].awaited
         return self if self._outcome is None else None
@@ -129,11 +129,11 @@ class CollectedRun(SendRun):
     def _pass_on(self) -> None:
         super()._pass_on()
         if self._alone is None and self.singles:
-            self._tell(self.singles.items())
+            self._settle_each(self.singles.items())
 
 
 class RowHandle(SendHandle):
-    """The handle of a record that goes with others in a run."""
+    """The handle of a record in a run."""
 
     __slots__ = ("_row", "_run")
 
@@ -142,7 +142,7 @@ class RowHandle(SendHandle):
         self._row = row
 
     def result(self, timeout: float | None = 30) -> MessageId:
-        """As ``SendHandle.result``: the common case takes few steps."""
+        """As ``SendHandle.result``, with a fast path for the common case."""
         return (self._run.id_of(self._row) if timeout == 30 else None) or super().result(timeout)
 
     @property
@@ -152,17 +152,17 @@ class RowHandle(SendHandle):
 
     @property
     def outcome(self) -> IdParts | Error | None:  # type: ignore[override]
-        """What became of it; None while it is on its way."""
+        """Its outcome; None while it is on its way."""
         return self._run.outcome_of(self._row)
 
     @property
     def wait(self) -> Wait:  # type: ignore[override]
-        """Waits for it."""
+        """The function that waits for it."""
         return self._run.wait
 
     @property
     def awaited(self) -> AwaitedSend | None:
-        """The run, or the record itself where the run's records are settled one by one; None once it is settled."""
+        """The run, or the record itself if the run's records are settled one by one; None once it is settled."""
         return self._run.awaited_of(self._row)
 
     @property
@@ -206,11 +206,11 @@ Runs = dict[int, CollectedRun]
 
 
 class OpenRuns:
-    """Open runs, the oldest first. The queue's lock is held in all calls that change something."""
+    """Open runs, the oldest first. The queue's lock is held in all calls that change them."""
 
     def __init__(self) -> None:
         self.messages = self.bytes = 0
-        """What the runs reserved of the queue."""
+        """The messages and bytes of the queue that the runs reserved."""
         self._by_topic: dict[str, Runs] = {}
         self._all: dict[CollectedRun, None] = {}
 
@@ -221,12 +221,12 @@ class OpenRuns:
     def that_may_overlap(self, topic: str, partition: int) -> list[CollectedRun]:
         """Return the open runs whose records may be for the same partition as those of a new run.
 
-        Where the driver chooses the partition, which is -1 then, that may be any.
+        With partition -1 the driver chooses, which may be any partition.
         """
         return [run for run in self.of_topic(topic).values() if (run.partition < 0) != (partition < 0)]
 
     def add(self, run: CollectedRun) -> None:
-        """Add a run that was opened."""
+        """Add a newly opened run."""
         self._all[run] = None
         self.of_topic(run.topic)[run.partition] = run
         self.messages += run.reserved[0]
@@ -239,11 +239,11 @@ class OpenRuns:
             del self._all[run]
             self.messages -= run.reserved[0]
             self.bytes -= run.reserved[1]
-        if not self._all:  # also when an interrupt came in between
+        if not self._all:  # repairs the counts after an interrupt
             self.messages = self.bytes = 0
 
     def used(self) -> tuple[int, int]:
-        """Return the messages and bytes that were collected."""
+        """Return the collected messages and bytes."""
         runs = self._all
         return sum(len(run.rows) for run in runs), sum(run.used_bytes for run in runs)
 
@@ -258,7 +258,7 @@ class OpenRuns:
 
 
 class LingerThread:
-    """Hands over what was collected: a thread calls ``tick`` twice in ``linger_s``, until that returns False."""
+    """A thread that hands over collected runs: it calls ``tick`` twice per ``linger_s``, until that returns False."""
 
     def __init__(self, tick: Callable[[], bool], linger_s: float, name: str) -> None:
         self._tick = tick
@@ -266,12 +266,12 @@ class LingerThread:
         self._name = name
         self._due = threading.Event()
         self._closed = False
-        self._closing = Bell()  # a wait for an event takes several times as long, and there are many
+        self._closing = Bell()  # an event's wait takes several times as long, and there are many waits
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to tick, unless it does already. One thread at a time."""
-        if self._due.is_set():  # which is cheaper than to set it
+        """Begin to tick, if it does not already. One thread at a time may call."""
+        if self._due.is_set():  # cheaper than setting it
             return
         self._due.set()
         if self._thread is None:
@@ -285,14 +285,14 @@ class LingerThread:
         self._due.set()
         if self._thread is not None:
             self._thread.join(timeout)
-        self._tick = _nothing_left  # else a cycle with the queue keeps its driver, and the connection, alive
+        self._tick = _nothing_left  # otherwise a cycle with the queue keeps its driver and the connection alive
 
     def _run(self) -> None:
         while True:
             self._due.wait()
             if self._closing.wait(self._linger_s / 2):
                 return
-            self._due.clear()  # before the tick: what is collected after it needs another
+            self._due.clear()  # before the tick: records collected after it need another
             if self._tick() or self._closed:
                 self._due.set()
 

@@ -1,4 +1,4 @@
-"""The outcomes of a producer's records, in numbers, and the failures that no caller has seen."""
+"""Counts of the outcomes of a producer's records, and the failures that no caller has seen."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ProducerStatistics:
-    """The numbers of messages of a producer by outcome; ``accepted`` is the sum of the first four."""
+    """Counts of a producer's messages by outcome. ``accepted`` is the sum of the first four."""
 
     stored: int
     failed: int
-    """Proven not to be stored."""
+    """Certainly not stored."""
     unknown: int
     waiting: int
     """Messages in flight."""
@@ -35,7 +35,7 @@ class ProducerStatistics:
         return self.stored + self.failed + self.unknown + self.waiting
 
 
-MAX_KEPT_FAILURES = 10_000  # that no caller has seen; more are only counted
+MAX_KEPT_FAILURES = 10_000  # unseen ones; further ones are only counted
 
 
 class Outcomes:
@@ -81,7 +81,7 @@ class Outcomes:
             self._unseen_more += 1
 
     def take_unseen(self, where: dict[str, Any]) -> Error | None:
-        """Return the failures that no caller has seen as one error, once: ``OutcomeUnknown`` if all are in doubt."""
+        """Return the unseen failures as one error, once. It is ``OutcomeUnknown`` if all are in doubt."""
         kept, more = self._unseen, self._unseen_more
         self._unseen, self._unseen_more = [], 0
         failed = [error for unit, error in kept if not unit.was_seen]

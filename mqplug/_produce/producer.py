@@ -1,4 +1,4 @@
-"""The producer that users call. Its work is done by a session, which the asyncio producer has too."""
+"""The producer that users call. It delegates to a session, which the asyncio producer shares."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Producer(Closable):
     def __init__(self, session: ProducerSession) -> None:
         self.topic = session.topic
         self._session = session
-        self._routes = session.routes  # these spare each message a look at the session
+        self._routes = session.routes  # these save each message an attribute lookup
         self._queue = session.queue
         self._lock = session.queue.lock
         self._wait = session.wait
@@ -48,7 +48,16 @@ class Producer(Closable):
         topic: str | None = None,
         timeout: float | None = 30,
     ) -> MessageId:
-        """Send one message, wait until it is stored, and return the id that the consumer will see."""
+        """Send one message, wait until it is stored, and return the id that the consumer will see.
+
+        :param value: the payload; None is a tombstone.
+        :param key: the message's key, which chooses the partition. None by default.
+        :param headers: pairs of a name and a value, or a mapping; the values are bytes or None. Empty by default.
+        :param timestamp: a datetime with a time zone, or milliseconds since 1970. By default the log sets its own time.
+        :param partition: the partition, which overrides the key. By default the partitioner chooses.
+        :param topic: the topic, for a producer that was opened without one. By default the producer's.
+        :param timeout: seconds to wait, 30 by default; None waits without a limit.
+        """
         route = self._routes.get(topic)
         deadline = None if timeout == 30 else Deadline(timeout)
         if route is None or (partition is not None and route.lacks(partition)):
@@ -80,8 +89,17 @@ class Producer(Closable):
     ) -> SendHandle:
         """Send one message without waiting for its outcome. Return a handle with ``result(timeout)``.
 
-        When the queue is full, this waits for room up to ``timeout``; with ``when_full="raise"`` it raises
-        ``QueueFull`` at once. A failure whose handle was not read is raised by ``flush`` or ``close``.
+        A failure whose handle was not read is raised by ``flush`` or ``close``.
+
+        :param value: the payload; None is a tombstone.
+        :param key: the message's key, which chooses the partition. None by default.
+        :param headers: pairs of a name and a value, or a mapping; the values are bytes or None. Empty by default.
+        :param timestamp: a datetime with a time zone, or milliseconds since 1970. By default the log sets its own time.
+        :param partition: the partition, which overrides the key. By default the partitioner chooses.
+        :param topic: the topic, for a producer that was opened without one. By default the producer's.
+        :param when_full: what a full queue does: ``"block"`` (the default) waits for room up to ``timeout``, and then
+            raises ``QueueFull``; ``"raise"`` raises it at once.
+        :param timeout: seconds to wait for room, 30 by default; None waits without a limit.
         """
         if when_full != "block":
             check_when_full(when_full)
@@ -96,7 +114,7 @@ class Producer(Closable):
             runs is not None and type(value) is bytes and (key is None or type(key) is bytes)
             and not headers and timestamp is None and partition is None
         ):  # fmt: skip
-            # The common case takes as few steps as possible.
+            # The fast path for the common case.
             if key is None:
                 row: Row = value
                 size = len(value)
@@ -122,11 +140,11 @@ class Producer(Closable):
     def send_many(self, records: Records, *, timeout: float | None = 30) -> Sequence[MessageId]:
         """Send messages as one batch, wait for all, and return their ids in the same order.
 
-        Instead of records this takes Arrow data of any library: a record batch, or a table, with the columns of
-        ``Batch.to_arrow``. Only ``value`` is needed.
+        Instead of records this takes Arrow data of any library: a record batch or a table with the columns of
+        ``Batch.to_arrow``, of which only ``value`` is required.
 
-        Raises ``SendFailed`` if any failed: its ``results`` has an id or an error for each. A batch that is
-        too large for the backend is sent in parts.
+        Raises ``SendFailed`` if any failed; its ``results`` have an id or an error for each. A batch that is too large
+        for the backend is sent in parts.
         """
         deadline = Deadline(timeout)
         return self._session.await_many(self._session.hand_over_many(records, deadline), deadline)
@@ -136,7 +154,7 @@ class Producer(Closable):
         self._session.flush(Deadline(timeout))
 
     def statistics(self) -> ProducerStatistics:
-        """Count the messages that were stored, failed, or are on their way; also after close."""
+        """Return counts of the messages that were stored, failed, or are on their way; works after close."""
         return self._session.statistics()
 
     def close(self, timeout: float | None = 30) -> None:

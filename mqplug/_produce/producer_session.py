@@ -40,7 +40,7 @@ Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | Non
 class ProducerSession(Session):
     """An open producer of one topic, or of any. Any thread may use it.
 
-    ``routes`` has the route of each topic that was looked up; None is the producer's own topic.
+    ``routes`` has the route of each known topic; None is the producer's own topic.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ProducerSession(Session):
     # routes ------------------------------------------------------------------------------------------------
 
     def learn(self, route: Route) -> None:
-        """Send the records of a topic along this route from now on."""
+        """Use this route for all later records of its topic."""
         route = self._with_runs(route)
         self.routes[route.topic] = route
         if route.topic == self.topic:
@@ -87,27 +87,27 @@ class ProducerSession(Session):
             self.routes.pop(None, None)
 
     def refresh_every(self, seconds: float) -> None:
-        """Have added partitions looked for at least this often."""
+        """Look for added partitions at least this often."""
         self.partitions_refresh = seconds
         self.refresh_at = time.monotonic() + seconds
 
     def known_routes(self) -> list[Route]:
-        """Return the route of each topic that this producer sent to."""
+        """Return the route of each known topic."""
         return list({id(route): route for route in self.routes.copy().values()}.values())
 
     def replace(self, route: Route, partitions: int) -> None:
-        """Use so many partitions instead of those of this route, unless it was replaced meanwhile."""
+        """Replace this route by one with this number of partitions, unless it has been replaced already."""
         new = self._with_runs(self._router.route(route.topic, partitions))
         for name, known in self.routes.copy().items():
             if known is route:
                 self.routes[name] = new
 
     def find_route(self, topic: str | None, deadline: Deadline) -> Route:
-        """Look up where the records of a topic go; None is the producer's own topic."""
+        """Look up the route of a topic; None is the producer's own topic."""
         self.queue.check_open()
         name = self.topic if topic is None else topic
         if name is None:
-            raise TypeError("this producer was opened without a topic: say topic= with each message")
+            raise TypeError("this producer was opened without a topic: pass topic= with each message")
         route = self.routes[name] = self.routes[topic] = self._with_runs(self._router.find(name, deadline))
         return route
 
@@ -117,7 +117,7 @@ class ProducerSession(Session):
         return attrs.evolve(route, runs=self.queue.open_runs.of_topic(route.topic))
 
     def _route(self, topic: str | None, partition: int | None, deadline: Deadline) -> Route:
-        """Return the route of a topic. Look it up where it is unknown, or lacks this partition."""
+        """Return the route of a topic. Look it up if it is unknown or lacks this partition."""
         route = self.routes.get(topic)
         return self.find_route(topic, deadline) if route is None or route.lacks(partition) else route
 
@@ -173,7 +173,7 @@ class ProducerSession(Session):
         )
 
     def submit_single(self, single: SingleSend, deadline: Deadline) -> None:
-        """Queue a record that has a handle of its own, to be handed over with others if the driver takes runs."""
+        """Queue a record that has its own handle, to be handed over with others if the driver takes runs."""
         if self.queue.collects:
             row = row_of(single.value, single.key, single.headers, single.timestamp)
             self.queue.collect(single.topic, single.partition, row, single.size, deadline, single=single)
@@ -187,7 +187,7 @@ class ProducerSession(Session):
         return batch
 
     def prepare_many(self, records: Records, deadline: Deadline, topic: str | None = None) -> SentBatch:
-        """Check a batch, and split it into the runs to be handed over. ``topic`` stands in for the producer's own."""
+        """Check a batch, and split it into runs to hand over. ``topic`` replaces the producer's own."""
         topic = topic or self.topic
         columns = columns_of(records, topic)
         self.queue.check_open()
@@ -207,7 +207,7 @@ class ProducerSession(Session):
         return {row: self._too_large(size, self.topic) for row, size in enumerate(sizes) if size > self.max_bytes}
 
     def accept_all(self, runs: Sequence[tuple[SendRun, Rows]], deadline: Deadline) -> None:
-        """Hand all runs over. If one cannot be, those before it are on their way, and its records get the error."""
+        """Hand over all runs. If one fails, its records get the error; the runs before it are on their way."""
         for number, (run, _) in enumerate(runs):
             try:
                 self.queue.accept(run, deadline)
@@ -227,13 +227,13 @@ class ProducerSession(Session):
             raise
 
     def flush(self, deadline: Deadline) -> None:
-        """Wait until all that was accepted before is settled. Raise the failures that no caller has seen."""
+        """Wait until every accepted record is settled. Raise the failures that no caller has seen."""
         self.queue.check_open()
         self.queue.drain(deadline)
         self.queue.raise_unseen("flush")
 
     def statistics(self) -> ProducerStatistics:
-        """Count the messages that were stored, failed, or are on their way; also after close."""
+        """Return counts of the messages that were stored, failed, or are on their way; works after close."""
         self.fork.check()
         return self.queue.statistics()
 
@@ -246,7 +246,7 @@ class ProducerSession(Session):
 
     def _too_large(self, size: int, topic: str | None) -> MessageTooLarge:
         return MessageTooLarge(
-            f"the message has {size} bytes, the most is {self.max_bytes}",
+            f"the message has {size} bytes; the limit is {self.max_bytes}",
             backend=self._backend.name, topic=topic, operation="send",
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""How callers wait for what was sent: one of them serves the driver's reports, the others sleep."""
+"""How callers wait for sent records: one of them serves the driver's reports, the others sleep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqplug._base.bell import Bell
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
 
-PUMP_SLICE_S = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
+PUMP_SLICE_S = 0.1  # the longest wait of a driver, and so of Ctrl-C and deadlines
 
 
 class AwaitedSend(Protocol):
@@ -26,7 +26,7 @@ class AwaitedSend(Protocol):
 
 
 Wait = Callable[[AwaitedSend, "Deadline"], None]
-"""Waits until this is settled, or the time is up."""
+"""A function that waits until this is settled or the time is up."""
 
 
 class Pump:
@@ -38,7 +38,7 @@ class Pump:
         self._sleepers: set[Bell] = set()
 
     def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
-        """Wait until this is settled, or the time is up. With no time at all, serve reports once."""
+        """Wait until this is settled or the time is up. With no time at all, serve reports once."""
         while wanted.awaited is not None:
             if self._serve(wanted, deadline):
                 return
@@ -47,7 +47,7 @@ class Pump:
                 return
 
     def serve(self) -> None:
-        """Serve the reports that are there, unless another thread does."""
+        """Serve the available reports, unless another thread is serving."""
         if self._serving.acquire(blocking=False):
             try:
                 self._pump(0)
@@ -55,7 +55,7 @@ class Pump:
                 self._hand_on()
 
     def _serve(self, wanted: AwaitedSend, deadline: Deadline) -> bool:
-        """Serve until this is settled, or the time is up. Return False if another thread serves."""
+        """Serve until this is settled or the time is up. Return False if another thread is serving."""
         if not self._serving.acquire(blocking=False):
             return False
         try:
@@ -78,7 +78,7 @@ class Pump:
             return
         bell = target.waiter = target.waiter or Bell()
         self._sleepers.add(bell)
-        try:  # the thread that served until now may have missed this bell
+        try:  # the thread that was serving may have missed this bell
             if self._serving.locked() and target.awaited is not None:
                 bell.wait(deadline.remaining(PUMP_SLICE_S))
         finally:

@@ -1,6 +1,6 @@
 """The bounded queue of a producer: accepted records, handed over in order and kept until they are settled.
 
-Records that no sender waits for are collected, where the driver takes runs: see ``lingering``.
+If the driver takes runs, records that no sender waits for are collected: see ``lingering``.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ T = TypeVar("T")
 WhenFull = Literal["block", "raise"]
 SendUnit = SingleSend | SendRun
 
-COLLECTED_MESSAGES = 1000  # of a run, at most
-COLLECTED_BYTES = 1 << 20  # of a run, at most, unless one record has more
-RETIRE_AFTER_MESSAGES = 1000  # after which removing the settled ones pays off
+COLLECTED_MESSAGES = 1000  # the most of one run
+COLLECTED_BYTES = 1 << 20  # the most of one run, unless a single record has more
+RETIRE_AFTER_MESSAGES = 1000  # after this many, removing the settled ones pays off
 
 
 class SendQueue:
@@ -64,7 +64,7 @@ class SendQueue:
         self.open_runs = OpenRuns()
         self._waiting: deque[SendUnit] = deque()
         self._messages = self._bytes = 0  # handed over, or settled and not removed yet
-        self._retire_at = min(RETIRE_AFTER_MESSAGES, self.max_messages)  # at these, settled records are removed
+        self._retire_at = min(RETIRE_AFTER_MESSAGES, self.max_messages)  # settled records are removed at these limits
         self._retire_at_bytes = self.max_bytes
         self._outcomes = Outcomes()
         self._attended = False
@@ -77,7 +77,7 @@ class SendQueue:
 
     @property
     def collects(self) -> bool:
-        """Whether records that no sender waits for are collected, for the driver to get them together."""
+        """Whether records that no sender waits for are collected, so that the driver gets them together."""
         return self._linger is not None
 
     def collect(
@@ -86,9 +86,9 @@ class SendQueue:
     ) -> RowHandle:  # fmt: skip
         """Add a record to the open run of its partition, or to a new one as soon as there is room.
 
-        ``single`` is the record itself, where it has a handle of its own. ``Producer.submit`` adds most records itself.
+        ``single`` is the record itself, if it has its own handle. ``Producer.submit`` adds most records itself.
         """
-        self.check_open()  # before the lock: a child process may find it taken for ever
+        self.check_open()  # before the lock, which a child process may find taken forever
         with self.lock:
             run = self.open_runs.of_topic(topic).get(partition)
             if run is not None and run.has_room(size):
@@ -110,7 +110,7 @@ class SendQueue:
     def _run_with_room(self, topic: str, partition: int, size: int) -> CollectedRun | None:
         """Return the open run of a partition, or a new one; None if the queue is full. The lock is held.
 
-        A run reserves its share of the queue when it is opened, so that adding to it needs no look at the queue.
+        A run reserves its share of the queue when it is opened, so that adding to it needs no check of the queue.
         """
         run = self.open_runs.of_topic(topic).get(partition)
         if run is not None:
@@ -128,7 +128,7 @@ class SendQueue:
         return run
 
     def _hand_over_lingering(self) -> bool:
-        """Hand over the runs that were there at the last tick. Return whether there are others."""
+        """Hand over the runs that existed at the last tick. Return whether there are others."""
         with self.lock:
             for run in self.open_runs:
                 if run.ticked:
@@ -141,7 +141,7 @@ class SendQueue:
             self._hand_over_collected(run)
 
     def _hand_over_collected(self, run: CollectedRun) -> None:
-        """Seal a run and hand it over. If the driver fails, its handles say so. The lock is held."""
+        """Seal a run and hand it over. If the driver fails, its handles report that. The lock is held."""
         try:
             self._waiting.append(run)
             self.open_runs.remove(run)
@@ -149,7 +149,7 @@ class SendQueue:
             self._messages += len(run)
             self._bytes += run.size
             self._give(run)
-        except Exception as error:  # noqa: BLE001 - who hands it over need not be who sent its records
+        except Exception as error:  # noqa: BLE001 - the caller may not be the sender of the records
             run.unknown(_in_hand_over(f"the driver failed with {error!r}"))
         except BaseException as error:
             self.open_runs.remove(run)
@@ -162,7 +162,7 @@ class SendQueue:
     def put(self, single: SingleSend, *, waits: bool = False) -> bool:
         """Hand a record over if the queue has room and no clean-up is due. Otherwise return False: ``accept`` takes it.
 
-        ``waits``: the sender waits for the outcome, so a driver that can may store the record in this call.
+        ``waits``: the sender waits for the outcome, so the driver may store the record in this call, if it can.
         """
         if ForkGuard.forks != self._forks:
             return False
@@ -187,7 +187,7 @@ class SendQueue:
         return True
 
     def accept(self, unit: SendUnit, deadline: Deadline, when_full: WhenFull = "block") -> None:
-        """Hand a record or a run over as soon as there is room. Raise ``QueueFull`` if there is none in time."""
+        """Hand over a record or a run as soon as there is room. Raise ``QueueFull`` if there is none in time."""
         messages = len(unit) if isinstance(unit, SendRun) else 1
 
         def hand_over() -> bool | None:
@@ -202,7 +202,7 @@ class SendQueue:
     def _when_there_is_room(
         self, attempt: Callable[[], T | None], topic: str, deadline: Deadline, when_full: WhenFull
     ) -> T:
-        """Call ``attempt``, with the lock held, until it returns something. ``QueueFull``: it does not in time."""
+        """Call ``attempt``, with the lock held, until it returns a result. Raise ``QueueFull`` at the deadline."""
         self.check_open()
         with self.lock:
             self._retire()
@@ -225,9 +225,9 @@ class SendQueue:
             self.pump.wait(oldest, Deadline(deadline.remaining(PUMP_SLICE_S)))
 
     def _makes_room(self, messages: int, size: int) -> bool:
-        """Return whether there is room, or nothing is on its way. Make room if need be. The lock is held."""
+        """Return whether there is room, or nothing is on its way. Make room if necessary. The lock is held."""
         if not self._has_room(messages, size):
-            self._hand_over_all_collected()  # which frees what the runs reserved and did not use
+            self._hand_over_all_collected()  # frees the unused reservations of the runs
             self._sweep()
         return self._has_room(messages, size) or not (self._waiting or self.open_runs)
 
@@ -254,7 +254,7 @@ class SendQueue:
             self._send_run(unit)
 
     def _broken(self, unit: SendUnit, error: BaseException) -> NoReturn:
-        unit.was_seen = isinstance(error, Exception)  # the caller gets it; an interrupt says nothing of the message
+        unit.was_seen = isinstance(error, Exception)  # the caller gets it; an interrupt does not name the message
         unit.unknown(_in_hand_over("the driver failed" if unit.was_seen else f"{type(error).__name__} came"))
         with self._backend.context("send", unit.topic):
             raise error
@@ -272,7 +272,7 @@ class SendQueue:
         """Accept nothing more."""
         with self.lock:
             self._closed = True
-            self._retire_at = self.max_messages = -1  # each sender then checks first whether this is open
+            self._retire_at = self.max_messages = -1  # makes each sender check whether the queue is open
             self._hand_over_all_collected()
 
     # settled -----------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class SendQueue:
         self._retire_at = min(self.max_messages, self._messages + RETIRE_AFTER_MESSAGES)
 
     def _sweep(self) -> None:
-        """Remove all settled records, also those behind unsettled ones. The lock is held."""
+        """Remove all settled records, even after unsettled ones. The lock is held."""
         everything, self._waiting = self._waiting, deque[SendUnit]()
         for unit in everything:
             if unit.awaited is None:
@@ -316,7 +316,7 @@ class SendQueue:
     def serve_unattended(self) -> None:
         """Serve reports and remove settled records, unless a sender did so since the last call.
 
-        A second thread beside a busy sender would slow both down: they share the interpreter's lock.
+        A second thread next to a busy sender would slow both down, because they share the interpreter's lock.
         """
         attended, self._attended = self._attended, False
         if self._waiting and not attended:
@@ -325,14 +325,14 @@ class SendQueue:
                 self._retire()
 
     def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
-        """Wait until this is settled, or the time is up. If it is still being collected, hand it over first."""
+        """Wait until this is settled or the time is up. If it is still being collected, hand it over first."""
         if self.open_runs and (type(wanted) is not RowHandle or wanted.awaited in self.open_runs):
             with self.lock:
                 self._hand_over_all_collected()
         self.pump.wait(wanted, deadline)
 
     def drain(self, deadline: Deadline) -> None:
-        """Wait until every record accepted so far is settled. Raise ``Timeout`` if that takes too long."""
+        """Wait until every accepted record is settled. Raise ``Timeout`` if that takes too long."""
         with self.lock:
             self._hand_over_all_collected()
             waiting = list(self._waiting)
@@ -344,7 +344,7 @@ class SendQueue:
                 raise Timeout(
                     "not all messages were settled in time",
                     backend=self._backend.name, topic=unit.topic, operation="flush",
-                    fix="They are still on their way: flush again",
+                    fix="Flush again: they are still on their way",
                 )  # fmt: skip
         with self.lock:
             self._retire()
@@ -361,7 +361,7 @@ class SendQueue:
         return given_up
 
     def end(self, deadline: Deadline) -> None:
-        """End the thread that hands over what was collected."""
+        """End the thread that hands over collected runs."""
         if self._linger is not None:
             self._linger.close(deadline.remaining(PUMP_SLICE_S))
 
@@ -371,13 +371,13 @@ class SendQueue:
             raise error
 
     def unseen(self, operation: str) -> Error | None:
-        """Return the failures that no caller has seen as one error, once: ``OutcomeUnknown`` if all are in doubt."""
+        """Return the unseen failures as one error, once. It is ``OutcomeUnknown`` if all are in doubt."""
         where: dict[str, Any] = {"backend": self._backend.name, "topic": self._topic, "operation": operation}
         with self.lock:
             return self._outcomes.take_unseen(where)
 
     def statistics(self) -> ProducerStatistics:
-        """Count the messages by outcome."""
+        """Return counts of the messages by outcome."""
         with self.lock:
             self._sweep()
             outcomes, (messages, size) = self._outcomes, self.open_runs.used()
@@ -394,7 +394,7 @@ def _in_hand_over(what: str) -> OutcomeUnknown:
 def check_when_full(when_full: str) -> None:
     """Raise ``ValueError`` for an unknown ``when_full``."""
     if when_full not in {"block", "raise"}:
-        raise ValueError(f"when_full is 'block' or 'raise', not {when_full!r}")
+        raise ValueError(f"when_full must be 'block' or 'raise', not {when_full!r}")
 
 
 def check_limits(messages: int, size: int) -> tuple[int, int]:

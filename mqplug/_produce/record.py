@@ -20,10 +20,14 @@ HeadersArgument = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None
 
 @attrs.define
 class Record:
-    """A message to send. Only the value is needed; ``None`` is a tombstone.
+    """A message to send. Only the value is required.
 
-    ``timestamp`` is a datetime with a time zone or milliseconds since 1970; without one the log's own time counts.
-    An explicit ``partition`` wins over the key. ``topic`` is for producers that were opened without one.
+    :param value: the payload; None is a tombstone.
+    :param key: chooses the partition. None by default.
+    :param headers: pairs of a name and a value, or a mapping; the values are bytes or None. Empty by default.
+    :param timestamp: a datetime with a time zone, or milliseconds since 1970. By default the log sets its own time.
+    :param partition: the partition, which overrides the key. By default the partitioner chooses.
+    :param topic: the topic, for producers that were opened without one. By default the producer's.
     """
 
     value: bytes | None
@@ -37,7 +41,7 @@ class Record:
 def check_record(
     value: bytes | None, key: bytes | None, headers: HeadersArgument, timestamp: datetime | int | None
 ) -> tuple[bytes | None, bytes | None, Headers, int | None]:
-    """Return the fields as drivers get them. Raise ``TypeError`` or ``ValueError`` before any I/O."""
+    """Return the fields in the form that drivers get. Raise ``TypeError`` or ``ValueError`` before any I/O."""
     return (
         check_bytes("value", value),
         check_bytes("key", key),
@@ -70,7 +74,7 @@ def takes_everything(able: Capabilities) -> bool:
 def check_declared(
     able: Capabilities, *, null_payload: bool, keys: bool, headers: bool, timestamps_producer: bool
 ) -> None:
-    """Raise ``Unsupported`` for a field that is used and that the backend does not take."""
+    """Raise ``Unsupported`` for a used field that the backend does not take."""
     for capability, used in (
         ("null_payload", null_payload), ("keys", keys), ("headers", headers),
         ("timestamps_producer", timestamps_producer),
@@ -85,11 +89,11 @@ def check_headers(headers: HeadersArgument) -> Headers:
     checked = []
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"a header is a tuple (name, value), not {type(pair).__name__}")
+            raise TypeError(f"a header must be a tuple (name, value), not {type(pair).__name__}")
         name, value = pair
         if not isinstance(name, str):
             hint = "; decode it first, as in name.decode()" if isinstance(name, bytes) else ""
-            raise TypeError(f"a header's name is a str, not {type(name).__name__}{hint}")
+            raise TypeError(f"a header's name must be a str, not {type(name).__name__}{hint}")
         checked.append((name, value if type(value) is bytes else check_bytes(f"header {name!r}", value)))
     return tuple(checked)
 
@@ -97,7 +101,7 @@ def check_headers(headers: HeadersArgument) -> Headers:
 def _pairs_of(headers: object) -> Iterable[Any]:
     pairs: object = headers.items() if isinstance(headers, Mapping) else headers
     if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
-        raise TypeError(f"headers are pairs (name, value), or a mapping, not {type(pairs).__name__}")
+        raise TypeError(f"headers must be pairs (name, value), or a mapping, not {type(pairs).__name__}")
     return pairs
 
 
@@ -106,7 +110,7 @@ def check_bytes(what: str, value: object) -> bytes | None:
         return value
     if isinstance(value, bytes):
         return bytes(value)
-    raise TypeError(f"{what} is bytes or None, not {type(value).__name__}{_how_to_send(value)}")
+    raise TypeError(f"{what} must be bytes or None, not {type(value).__name__}{_how_to_send(value)}")
 
 
 def _how_to_send(value: object) -> str:

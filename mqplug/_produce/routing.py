@@ -1,4 +1,4 @@
-"""Which partition a record goes to: partitioners, and the routes of a producer."""
+"""The choice of a record's partition: partitioners, and the routes of a producer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Partitioner = Callable[[bytes | None, int], int]
 PartitionerName = Literal["murmur2", "crc32", "pulsar-java", "round_robin"]
 PARTITIONER_NAMES: tuple[str, ...] = get_args(PartitionerName)
 
-STICKY_RUN_MESSAGES = 100  # single records without a key that go to one partition before the next one's turn comes
+STICKY_RUN_MESSAGES = 100  # single records without a key that go to one partition before the next one
 
 
 @lru_cache(maxsize=8192)
@@ -67,12 +67,12 @@ class Chooser:
     """Chooses the partitions of records for one topic of one producer. Any thread may use it."""
 
     keyless: Iterator[int]
-    """The partitions of single records without a key, one after the other."""
+    """The partitions of successive single records without a key."""
     keyed: Callable[[bytes], int]
     """Returns the partition of a single record with a key; -1 leaves the choice to the driver."""
     batch: Callable[[Sequence[bytes | None] | None, int, bool], int | list[int]]
-    """From the keys of a batch (None where there are none), its length, and whether the driver may choose, to the
-    partition of all records, or of each."""
+    """Returns the partition of all records of a batch, or a list with one for each record. Takes the keys or None, the
+    number of records, and whether the driver may choose."""
 
 
 def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, native: bool = False) -> Chooser:
@@ -89,11 +89,13 @@ def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, nati
         case _ if callable(partitioner):
             return _by_function(partitioner, partitions)
         case _:
-            raise ValueError(f"no partitioner {partitioner!r}: there are {', '.join(PARTITIONER_NAMES)}, or a function")
+            raise ValueError(
+                f"unknown partitioner {partitioner!r}; expected one of {', '.join(PARTITIONER_NAMES)}, or a function"
+            )
 
 
 def _order(partitions: int) -> list[int]:
-    """Return all partitions from a random one on: short-lived producers then do not all send to the first."""
+    """Return all partitions, starting at a random one, so that short-lived producers do not all send to the first."""
     first = randrange(partitions)  # noqa: S311
     return [*range(first, partitions), *range(first)]
 
@@ -112,7 +114,7 @@ def _by_key(
         if native and may_leave and not missing:
             return -1
         if partitions == 1:
-            return 0  # nothing to hash for
+            return 0  # no hash needed
         rest = repeat(where) if isinstance(where, int) else iter(where)
         return [next(rest) if key is None else keyed(key) for key in keys]
 
@@ -123,22 +125,22 @@ def _by_key(
 
 
 def _keyed(name: str, partitions: int) -> Callable[[bytes], int]:
-    """Return the function from a key to its partition, as the clients choose that use this hash."""
+    """Return the function from a key to its partition, compatible with the clients that use this hash."""
     if name == "crc32":
         return lambda key: crc32(key) % partitions
     hash_of = java_hash if name == "pulsar-java" else murmur2
-    return lambda key: (hash_of(key) & 0x7FFFFFFF) % partitions  # Java's clients cut the sign bit off
+    return lambda key: (hash_of(key) & 0x7FFFFFFF) % partitions  # Java's clients drop the sign bit
 
 
 def _by_function(choose: Partitioner, partitions: int) -> Chooser:
-    """Return a chooser that calls the user's function and checks its answer."""
+    """Return a chooser that calls the user's function and checks its result."""
 
     def one(key: bytes | None) -> int:
         chosen = choose(key, partitions)
         if type(chosen) is not int:
-            whole_number("the answer of a partitioner", chosen)
+            whole_number("the result of a partitioner", chosen)
         if not 0 <= chosen < partitions:
-            raise ValueError(f"the partitioner chose {chosen}: there are partitions 0 to {partitions - 1}")
+            raise ValueError(f"the partitioner returned {chosen}; expected 0 to {partitions - 1}")
         return chosen
 
     def batch(keys: Sequence[bytes | None] | None, number: int, may_leave: bool) -> list[int]:
@@ -151,7 +153,7 @@ class FindsTopics(Protocol):
     """Looks a topic up at the backend."""
 
     def find(self, topic: str, deadline: Deadline) -> TopicInfo:
-        """Return the backend's description of the topic; ``TopicNotFound`` if there is none."""
+        """Return the backend's description of the topic. Raises ``TopicNotFound`` if it is missing."""
         ...
 
 
@@ -163,25 +165,25 @@ class Route:
     partitions: int
     chooser: Chooser
     runs: Runs | None = None
-    """The open runs of the topic, for records that take the short way into them."""
+    """The open runs of the topic, for the fast path of ``Producer.submit``."""
 
     def lacks(self, partition: int | None) -> bool:
-        """Return whether this partition is above the known ones. The topic is then to be looked up again."""
+        """Return whether this partition is above the known ones. If so, the topic must be looked up again."""
         return type(partition) is int and partition >= self.partitions
 
     def check(self, partition: int) -> int:
-        """Return a partition that the caller named; ``TypeError`` or ``ValueError`` if the topic has none like it."""
+        """Return a partition from the caller. Raise ``TypeError`` or ``ValueError`` if the topic does not have it."""
         if type(partition) is not int:
             whole_number("a partition", partition)
         if not 0 <= partition < self.partitions:
-            raise ValueError(f"{self.topic!r} has partitions 0 to {self.partitions - 1}, and no {partition}")
+            raise ValueError(f"{self.topic!r} has no partition {partition}; expected 0 to {self.partitions - 1}")
         return partition
 
 
 def check_refresh(seconds: float) -> None:
-    """Raise ``TypeError`` or ``ValueError`` unless this is a time between two looks for added partitions."""
+    """Raise ``TypeError`` or ``ValueError`` unless this is a valid interval between looks for added partitions."""
     if not number("partitions_refresh", seconds) > 0:
-        raise ValueError(f"partitions_refresh is a number of seconds above 0, not {seconds}")
+        raise ValueError(f"partitions_refresh must be more than 0 seconds, not {seconds}")
 
 
 class Router:
@@ -197,15 +199,15 @@ class Router:
         chooser(partitioner, 1)  # raises for an unknown partitioner
 
     def find(self, topic: str, deadline: Deadline) -> Route:
-        """Look a topic up and return its route; ``TopicNotFound`` if there is none."""
+        """Look a topic up and return its route. Raises ``TopicNotFound`` if it is missing."""
         return self.route_of(self._topics.find(topic, deadline))
 
     def route_of(self, info: TopicInfo) -> Route:
-        """Return the route to a topic that was looked up."""
+        """Return the route to a described topic."""
         return self.route(info.name, len(info.logs))
 
     def route(self, topic: str, partitions: int) -> Route:
-        """Return the route to a topic with so many partitions."""
+        """Return the route to a topic with this number of partitions."""
         return Route(topic, partitions, chooser(self.partitioner, partitions, native=self._native))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SendRun:
-    """The records of a run, as columns. The driver settles all of them at once, or each of ``sendings``."""
+    """The records of a run, as columns. The driver settles all of them at once, or each one of ``sendings``."""
 
     __slots__ = (
         "_alone",
@@ -50,7 +50,7 @@ class SendRun:
         self._count = len(columns)
         self._outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error | None = None
         self._alone: list[SingleSend] | None = None
-        self._settled = 0  # how many of those alone are settled, from the first on
+        self._settled = 0  # how many of those are settled, counted from the first
 
     def __len__(self) -> int:
         return self._count
@@ -62,22 +62,22 @@ class SendRun:
 
     @property
     def keys(self) -> Sequence[bytes | None] | None:
-        """The key of each record; None where no record has one."""
+        """The key of each record; None if no record has one."""
         return self._columns.keys
 
     @property
     def headers(self) -> Sequence[Headers] | None:
-        """The headers of each record; None where no record has any."""
+        """The headers of each record; None if no record has any."""
         return self._columns.headers
 
     @property
     def timestamps(self) -> Sequence[int | None] | None:
-        """The timestamp of each record, in milliseconds since 1970; None where no record has one."""
+        """The timestamp of each record, in milliseconds since 1970; None if no record has one."""
         return self._columns.timestamps
 
     @property
     def ends(self) -> Sequence[int]:
-        """The bytes of each record and of those before it: of values, keys and headers."""
+        """The cumulative bytes of the records: of values, keys and headers."""
         return self._columns.ends
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
@@ -106,7 +106,7 @@ class SendRun:
         return list(zip(repeat(log), coordinates, details or repeat(()), strict=False))
 
     def results(self) -> Sequence[IdParts | Error]:
-        """Return the outcome of each record. One that is still on its way has run out of time."""
+        """Return the outcome of each record. A record that is still on its way counts as timed out."""
         if self.is_stored:
             return self.places()
         return [record.outcome or record.timed_out() for record in self.sendings()]
@@ -116,7 +116,7 @@ class SendRun:
         """Whether all records were stored at once."""
         return isinstance(self._outcome, tuple)
 
-    # for drivers; a run is settled once, what comes later changes nothing
+    # for drivers; a run is settled once, and later calls change nothing
 
     def sendings(self) -> Sequence[SingleSend]:
         """Return a handle for each record, to be settled one by one."""
@@ -140,7 +140,7 @@ class SendRun:
         self._settle((log, coordinates, details))
 
     def failed(self, error: Error) -> None:
-        """Settle all records as proven not to be stored."""
+        """Settle all records as certainly not stored."""
         self._settle(error.at(topic=self.topic, operation="send"))
 
     def unknown(self, error: Error) -> None:
@@ -155,11 +155,11 @@ class SendRun:
                 self.waiter.ring()
 
     def _pass_on(self) -> None:
-        """Settle the single records with the outcome of the run, once both are there."""
-        self._tell(enumerate(self._alone or ()))
+        """Settle the single records with the outcome of the run, once both exist."""
+        self._settle_each(enumerate(self._alone or ()))
 
-    def _tell(self, records: Iterable[tuple[int, SingleSend]]) -> None:
-        """Settle records of their own, each with its row, with the outcome of the run."""
+    def _settle_each(self, records: Iterable[tuple[int, SingleSend]]) -> None:
+        """Settle single records, given with their rows, with the outcome of the run."""
         outcome = self._outcome
         if isinstance(outcome, Error):
             for _, record in records:

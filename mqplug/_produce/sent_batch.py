@@ -1,4 +1,4 @@
-"""A batch that is sent: split into runs, one for each topic and partition, and the ids of its records in its order."""
+"""A sent batch: its runs, one for each topic and partition, and the ids of its records in their original order."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class BatchSplitter:
 
 
 def _picked(rows: Rows, chosen: Rows) -> Rows:
-    """Return the numbers in the batch of some rows of a topic."""
+    """Return the rows of the batch for some rows of a topic."""
     return rows if len(chosen) == len(rows) else [rows[row] for row in chosen]
 
 
 def _highest(columns: SendColumns) -> int | None:
-    """Return the highest partition that is named."""
+    """Return the highest named partition, or None."""
     return max((each for each in columns.partitions or () if type(each) is int), default=None)
 
 
@@ -83,7 +83,7 @@ def _choose(
 
 
 class SentIds(Sequence[MessageId]):
-    """The ids of a sent batch, in order, each made when it is read. Equal to a list of the same ids."""
+    """The ids of a sent batch, in order. Each is built when it is read. Equal to a list of the same ids."""
 
     __slots__ = ("_count", "_find", "_found")
 
@@ -136,7 +136,7 @@ class SentBatch:
     refused: dict[int, Error]
 
     def ids(self) -> Sequence[MessageId]:
-        """Return the id of each record, or raise ``SendFailed``. A record that is not settled by now is out of time."""
+        """Return the id of each record, or raise ``SendFailed``. An unsettled record counts as timed out."""
         for run, _ in self.runs:
             run.was_seen = True
         if not self.refused and all(run.is_stored for run, _ in self.runs):

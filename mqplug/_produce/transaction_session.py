@@ -1,4 +1,4 @@
-"""The holder of a transaction name in one client: its sends, and the begin, commit and abort of one step at a time.
+"""The session of a transaction name in one client: its sends, and the begin, commit and abort of one step at a time.
 
 The queue takes records while a step is open, and keeps them until the step ends.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class StepQueue(SendQueue):
-    """The records of one step after the other. Nothing makes room before the end of a step, so no sender waits."""
+    """The records of successive steps. Room appears only at the end of a step, so senders do not wait for it."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -58,32 +58,32 @@ class StepQueue(SendQueue):
             self._step_open = True
 
     def seal(self) -> None:
-        """Hand over what was collected, and take nothing more."""
+        """Hand over the collected runs, and take nothing more."""
         with self.lock:
             self._step_open = False
-            self._retire_at = self.max_messages = -1  # each sender then checks first whether a step is open
+            self._retire_at = self.max_messages = -1  # makes each sender check whether a step is open
             self._hand_over_all_collected()
 
     def hand_over(self) -> None:
-        """Hand over what was collected."""
+        """Hand over the collected runs."""
         with self.lock:
             self._hand_over_all_collected()
 
     def forget_settled(self) -> None:
-        """Make room: keep nothing of what is settled."""
+        """Make room by removing the settled records."""
         with self.lock:
             self._sweep()
 
     def failure(self) -> Error | None:
-        """Return the errors of this step's records that failed already, as one; None if there are none."""
+        """Return the errors of this step's failed records as one error, or None."""
         with self.lock:
             self._sweep()
             if self._outcomes.failed + self._outcomes.unknown == self._failed_before:
                 return None
-        return self.unseen("commit") or NotCommitted("a message of the transaction failed, as its handle said")
+        return self.unseen("commit") or NotCommitted("a message of the transaction failed, as its handle reported")
 
     def settle_rest(self, error: Error, *, proven: bool) -> None:
-        """Settle all records of the step that are not settled, and forget the failures: the caller tells of them."""
+        """Settle all unsettled records of the step, and forget the failures, which the caller reports."""
         with self.lock:
             for unit in self._waiting:
                 if unit.awaited is not None:
@@ -98,7 +98,7 @@ class StepQueue(SendQueue):
             raise Closed("the step of this transaction is over", operation="send", fix="Begin another transaction")
 
     def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
-        """Raise ``NotCommitted`` while the step is open: nothing is known before its end. Otherwise wait for it."""
+        """Raise ``NotCommitted`` while the step is open, because outcomes are known at its end. Otherwise wait."""
         if self._step_open and wanted.awaited is not None:
             raise NotCommitted("the transaction of this message is still open: it has no id yet", operation="send")
         self.pump.wait(wanted, deadline)
@@ -107,14 +107,14 @@ class StepQueue(SendQueue):
         self, topic: str, partition: int, row: Row, size: int, deadline: Deadline,
         when_full: WhenFull = "raise", single: SingleSend | None = None,
     ) -> RowHandle:  # fmt: skip
-        """Collect a record, as ``SendQueue.collect``; ``QueueFull`` at once."""
+        """Collect a record, as ``SendQueue.collect`` does. Raise ``QueueFull`` at once."""
         try:
             return super().collect(topic, partition, row, size, deadline, "raise", single)
         except QueueFull as error:
             raise _step_too_large(error) from None
 
     def accept(self, unit: SendUnit, deadline: Deadline, when_full: WhenFull = "raise") -> None:
-        """Hand a record or a run over, as ``SendQueue.accept``; ``QueueFull`` at once."""
+        """Hand over a record or a run, as ``SendQueue.accept`` does. Raise ``QueueFull`` at once."""
         try:
             super().accept(unit, deadline, "raise")
         except QueueFull as error:
@@ -128,7 +128,7 @@ def _step_too_large(error: QueueFull) -> QueueFull:
 
 
 class TransactionSession(ProducerSession):
-    """An open transaction name. Any thread may use it, but one step of it is open at a time."""
+    """An open transaction name. Any thread may use it, but only one step is open at a time."""
 
     _new_queue: Callable[..., StepQueue] = StepQueue
 
@@ -147,7 +147,7 @@ class TransactionSession(ProducerSession):
         self.name = name
         self._transactions = driver
         self._step = Lock()
-        """Held from the begin of a step to its end, by whatever thread."""
+        """Held from the begin of a step to its end, by any thread."""
         self._fenced: Fenced | None = None
         self.in_doubt = False
         """Whether the outcome of the last commit is unknown."""
@@ -174,11 +174,11 @@ class TransactionSession(ProducerSession):
     def begin(
         self, mark: TransactionMark | None, limits: tuple[int, int], deadline: Deadline
     ) -> TransactionMark | None:
-        """Begin a step. Return its mark, or that of a higher number, if it was committed before."""
+        """Begin a step. If its number or a higher one was committed before, return that step's mark."""
         self.check_usable()
         if not self._step.acquire(blocking=False):
             raise ConcurrentUse(
-                f"a step of the transaction {self.name!r} is open already", **self.where("transaction"),
+                f"a step of the transaction {self.name!r} is already open", **self.where("transaction"),
                 fix="End that step first, or use another name",
             )  # fmt: skip
         try:
@@ -192,20 +192,20 @@ class TransactionSession(ProducerSession):
         return repeated
 
     def choose_by(self, router: Router) -> None:
-        """Have this router choose the partitions from now on."""
+        """Let this router choose the partitions of later records."""
         if router.partitioner != self._router.partitioner:
             self._router = router
             self.routes.clear()
 
     def hand_over_sent(self, deadline: Deadline) -> None:
-        """Have the backend take what was sent in the open step. If it raises, the step is to be aborted."""
+        """Make the backend take the records of the open step. If it raises, the step must be aborted."""
         self.queue.hand_over()
         with self._calling("flush"):
             self._transactions.hand_over(deadline.remaining(NO_TIMEOUT_S))
         self.queue.forget_settled()
 
     def commit(self, moves: Sequence[GroupMove], note: str, deadline: Deadline) -> None:
-        """Commit the open step. If it raises and is not ``in_doubt``, the step is to be aborted."""
+        """Commit the open step. If it raises and is not ``in_doubt``, the step must be aborted."""
         self.queue.seal()
         self.check_usable()
         if (failure := self.queue.failure()) is not None:
@@ -227,11 +227,11 @@ class TransactionSession(ProducerSession):
                 raise  # such as Ctrl-C
             raise doubt from (error if doubt is not error else error.__cause__)
         self.in_doubt = False
-        self.queue.settle_rest(OutcomeUnknown("the driver did not say under which id it is stored"), proven=False)
+        self.queue.settle_rest(OutcomeUnknown("the driver did not report the id of the stored message"), proven=False)
         self._step.release()
 
     def abort(self, deadline: Deadline) -> None:
-        """Abort the open step. Its records are proven not to be stored, whatever this raises."""
+        """Abort the open step. Its records are certainly not stored, even if this raises."""
         try:
             self.queue.seal()
             self.queue.settle_rest(NotCommitted("the transaction of this message was aborted"), proven=True)
@@ -244,7 +244,7 @@ class TransactionSession(ProducerSession):
             self._step.release()
 
     def settle_doubt(self, deadline: Deadline) -> None:
-        """Find out what became of the last commit, if that is unknown."""
+        """Find out the outcome of the last commit, if it is unknown."""
         if not self.in_doubt or self.closed:
             return
         if not self._step.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
@@ -262,7 +262,7 @@ class TransactionSession(ProducerSession):
 
     @contextmanager
     def _calling(self, operation: str) -> Iterator[None]:
-        """Add the place to errors of the driver, and remember that another client took the name over."""
+        """Add backend and operation to the driver's errors, and remember if another client took the name over."""
         try:
             with self._backend.context(operation):
                 yield
@@ -310,5 +310,5 @@ def _unknown(error: BaseException, name: str) -> OutcomeUnknown:
     said = error.message if isinstance(error, Error) else f"{type(error).__name__}: {error}"
     return OutcomeUnknown(
         f"the transaction {name!r} may or may not be committed: {said}",
-        fix="Begin the next transaction of this name: it first learns what became of this one",
+        fix="Begin the next transaction of this name, which first finds out the outcome of this one",
     )

@@ -13,7 +13,7 @@ In short::
             await orders.ack(message)
 
 Every call is awaited, except ``stop``. The loop is never blocked: threads of the client do the waiting. A cancelled
-receive loses no message; a cancelled send leaves its outcome unknown. Every object belongs to the loop that made it.
+receive loses no message; a cancelled send leaves its outcome unknown. Every object belongs to the loop that opened it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Callbacks of the user for assignments: a driver's thread calls them, and the loop runs them.
+"""The user's callbacks for assignments: a driver's thread calls them, and the loop runs them.
 
-That thread waits for them and holds the driver meanwhile. It also makes the calls that they await from their
-consumer, for no other thread could: so a callback may seek.
+That thread holds the driver while it waits for them. It also makes the consumer's calls that they await, because no
+other thread could; so a callback may seek.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 AsyncOnChange = Callable[[Sequence[Log]], Awaitable[None] | None]
 
-LOOP_CHECK_S = 1.0  # between looks of a waiting thread whether the loop still runs
+LOOP_CHECK_S = 1.0  # how often a waiting thread checks whether the loop still runs
 
 _running: ContextVar[RunningCallback | None] = ContextVar("mqplug-callback", default=None)
 
@@ -32,7 +32,7 @@ class Callbacks:
         self._loop = loop
 
     def on_loop(self, function: AsyncOnChange | None) -> Callable[[Sequence[Log]], None] | None:
-        """Return a callback for the driver. It has the loop call the function, plain or ``async``, and waits."""
+        """Return a callback for the driver, which waits while the loop calls the function, plain or ``async``."""
         if function is None:
             return None
 
@@ -45,7 +45,7 @@ class Callbacks:
 
     @property
     def inside(self) -> bool:
-        """Whether a callback of this consumer makes the present call."""
+        """Whether the current call comes from a callback of this consumer."""
         running = _running.get()
         return running is not None and running.owner is self and not running.done
 
@@ -72,7 +72,7 @@ class RunningCallback:
         self._failure: BaseException | None = None
 
     def begin(self) -> None:
-        """Run the callback in a task of its own."""
+        """Run the callback in its own task."""
         self._task = self._loop.event_loop.create_task(self._run(), name="mqplug-callback")
         self._task.add_done_callback(self._end)
 

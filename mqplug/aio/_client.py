@@ -45,7 +45,7 @@ class AsyncClient(AsyncClosable):
 
     def __init__(self, loop: ClientLoop, client: Client) -> None:
         self.sync = client
-        """The client beneath, to be used from threads."""
+        """The synchronous client, for use from threads."""
         self._session = session_of(client)
         self._loop = loop
         self._consumers: dict[AsyncConsumer, None] = {}
@@ -265,7 +265,7 @@ class AsyncClient(AsyncClosable):
         missing: Literal["error", "next"] = "error",
         timeout: float | None = 30,
     ) -> AsyncIterator[Message]:
-        """As ``Client.read``; it begins when the first message is asked for."""
+        """As ``Client.read``; it begins with the request for the first message."""
         reading = self.consumer(
             topics, start=start, until=until, partitions=partitions, missing=missing, timeout=timeout
         )
@@ -309,7 +309,7 @@ class AsyncClient(AsyncClosable):
         """As ``Client.delete_group``."""
         await self._loop.call(partial(self.sync.delete_group, group, timeout=timeout))
 
-    # questions ---------------------------------------------------------------------------------------------
+    # queries -----------------------------------------------------------------------------------------------
 
     @overload
     async def watermarks(self, topic: str, *, timeout: float | None = 30) -> dict[int, Watermarks]: ...
@@ -386,7 +386,7 @@ class AsyncClient(AsyncClosable):
     # ending ------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = 30) -> None:
-        """As ``Client.close``. Cancelled, it still ends."""
+        """As ``Client.close``. If cancelled, it still finishes."""
         deadline = Deadline(timeout)
         self._loop.check()
         if self._closed:
@@ -418,7 +418,7 @@ class AsyncClient(AsyncClosable):
 
 def _beneath(consumer: AsyncConsumer | None) -> Consumer | None:
     if consumer is not None and not isinstance(consumer, AsyncConsumer):
-        raise TypeError(f"consumer= is a consumer of this client, not {type(consumer).__name__}")
+        raise TypeError(f"consumer= must be a consumer of this client, not {type(consumer).__name__}")
     return None if consumer is None else consumer.sync
 
 
@@ -438,7 +438,7 @@ def connect(
 
 
 def connecting(connected: Callable[[], Client]) -> Opening[AsyncClient]:
-    """Return the client over the one that this function, called on a thread, connects."""
+    """Return an asyncio client for the one that this function connects. It is called on a thread."""
     return Opening(_connect(connected))
 
 

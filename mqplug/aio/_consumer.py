@@ -49,7 +49,7 @@ class CancellableDeadline(Deadline):
 class AsyncConsumer(AsyncChild):
     """A consumer whose calls are awaited, except ``stop``. A cancelled receive loses no message: the next one gets it.
 
-    One task at a time receives; all else may come from any task.
+    One task at a time may receive; any task may make the other calls.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class AsyncConsumer(AsyncChild):
     ) -> None:
         super().__init__(loop, on_closed)
         self.sync = Consumer(session)
-        """The consumer beneath, to be used from threads."""
+        """The synchronous consumer, for use from threads."""
         self._session = session
         self._callbacks = callbacks
         self._messages: Iterator[Message] = iter(())
@@ -81,9 +81,9 @@ class AsyncConsumer(AsyncChild):
     # receiving ---------------------------------------------------------------------------------------------
 
     async def receive(self, timeout: float | None = None) -> Message | None:
-        """As ``Consumer.receive``. Cancelled, it has taken nothing."""
+        """As ``Consumer.receive``. If cancelled, it has taken no message."""
         if timeout is not None:
-            check_timeout(timeout)  # before what is at hand already
+            check_timeout(timeout)  # even if a message is at hand
         if self._loop.is_due:
             await self._loop.give_way()
         deadline = None
@@ -98,7 +98,7 @@ class AsyncConsumer(AsyncChild):
             self._messages = delivery.messages
 
     async def receive_many(self, most: int, timeout: float | None = None) -> Batch:
-        """As ``Consumer.receive_many``. Cancelled, it has taken nothing."""
+        """As ``Consumer.receive_many``. If cancelled, it has taken no message."""
         check_most(most)
         deadline = CancellableDeadline(timeout)
         while True:
@@ -136,7 +136,7 @@ class AsyncConsumer(AsyncChild):
             yield message
 
     def __aiter__(self) -> Self:
-        """Iterate over all messages, for ever. Ends at ``stop``, at ``close``, and at ``until``."""
+        """Iterate over all messages, forever. Ends at ``stop``, at ``close``, and at ``until``."""
         return self
 
     async def __anext__(self) -> Message:
@@ -152,7 +152,7 @@ class AsyncConsumer(AsyncChild):
         return received
 
     async def _fetch(self, deadline: CancellableDeadline, most: int, *, anew: bool = False) -> Delivery | None:
-        """Have a thread fetch. After a cancellation the next call gets its delivery; with ``anew`` it is put back."""
+        """Fetch on a thread. After a cancellation the next call gets the delivery; with ``anew`` it is put back."""
         self._loop.check()
         if self._receiving or self._callbacks.inside:
             raise ConcurrentUse("another task is receiving from this consumer", operation="receive")
@@ -187,7 +187,7 @@ class AsyncConsumer(AsyncChild):
     async def run(self, handler: AsyncHandler, *, concurrency: int = 1, order: HandlerOrder | None = None) -> None:
         """As ``Consumer.run``, with an ``async`` handler, in ``concurrency`` tasks.
 
-        Cancelled, the handlers are cancelled too; their messages are neither acked nor nacked.
+        If cancelled, the handlers are also cancelled, and their messages are neither acked nor nacked.
         """
         from mqplug.aio._handler_tasks import ConsumerCalls, handler_tasks
 
@@ -206,12 +206,12 @@ class AsyncConsumer(AsyncChild):
             await self.commit()
 
     def _check_run(self, handler: AsyncHandler, concurrency: int, order: HandlerOrder | None) -> None:
-        """Raise unless ``run`` can be called so."""
+        """Raise unless ``run`` accepts these arguments."""
         from mqplug._consume.handler_threads import handles_by_partition
 
         whole_number("concurrency", concurrency, 1)
         if not callable(handler):
-            raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
+            raise TypeError(f"a handler must be callable, and {type(handler).__name__} is not")
         self._loop.check()
         self._session.check_can_run()
         handles_by_partition(self._session.driver_session.options.mode, order)
@@ -235,7 +235,7 @@ class AsyncConsumer(AsyncChild):
 
     @asynccontextmanager
     async def handling(self, message: Message) -> AsyncIterator[Message]:
-        """As ``Consumer.handling``. Cancelled, the message is neither acked nor nacked."""
+        """As ``Consumer.handling``. If cancelled, the message is neither acked nor nacked."""
         try:
             yield message
         except Exception as error:
@@ -258,7 +258,7 @@ class AsyncConsumer(AsyncChild):
         missing: Literal["error", "next"] = "error",
         timeout: float | None = 30,
     ) -> None:
-        """As ``Consumer.seek``. Cancelled, it may or may not have taken effect."""
+        """As ``Consumer.seek``. If cancelled, it may or may not have taken effect."""
         await self._callbacks.call(
             partial(self.sync.seek, to, inclusive=inclusive, partition=partition, missing=missing, timeout=timeout)
         )
@@ -303,11 +303,11 @@ class AsyncConsumer(AsyncChild):
     # ending ------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """As ``Consumer.stop``: called, not awaited, so that a signal handler can."""
+        """As ``Consumer.stop``. It is not awaited, so that a signal handler can call it."""
         self.sync.stop()
 
     async def close(self, timeout: float | None = 30) -> None:
-        """As ``Consumer.close``. Cancelled, it still ends."""
+        """As ``Consumer.close``. If cancelled, it still finishes."""
         deadline = Deadline(timeout)
         self._loop.check()
         if self._close_ended.is_set() or (self._closed and self._callbacks.inside):
@@ -327,6 +327,6 @@ class AsyncConsumer(AsyncChild):
 
 
 def _look_at(fetching: asyncio.Future[Delivery | None]) -> None:
-    """Mark the error of a fetch as seen: the next receive raises it, if there is one."""
+    """Mark the error of a fetch as seen, because the next receive, if any, raises it."""
     if not fetching.cancelled():
         fetching.exception()

@@ -34,13 +34,13 @@ AsyncHandler = Callable[["Message"], Awaitable[object]]
 
 
 class ConsumerCalls(NamedTuple):
-    """The calls of a consumer by which its messages are fetched, nacked, and left for another run."""
+    """The calls of a consumer that fetch messages, nack them, and leave them for another run."""
 
     fetch: Callable[[int, float | None], Awaitable[Delivery | None]]
-    """Returns up to so many messages within a timeout, as ``Fetcher.next_delivery`` does."""
+    """Returns up to this many messages within a timeout, as ``Fetcher.next_delivery`` does."""
     nack: Callable[[Message, BaseException], Awaitable[None]]
     take_back: Callable[[Sequence[Message]], Awaitable[None]]
-    """Hands messages out again that no handler had."""
+    """Hands out messages again that reached no handler."""
 
 
 class HandlerTasks(ABC):
@@ -56,7 +56,10 @@ class HandlerTasks(ABC):
         self._fatal: BaseException | None = None
 
     async def run(self) -> None:
-        """Handle messages until ``stop``, close or ``until``; finish those in hand. Cancelled, cancel the handlers."""
+        """Handle messages until ``stop``, close or ``until``, and finish those in hand.
+
+        If cancelled, the handlers are also cancelled.
+        """
         with stopping_on_sigterm(self._session.stop):
             try:
                 while await self._dispatch():
@@ -79,12 +82,12 @@ class HandlerTasks(ABC):
         """Give the next messages to a task. Return False at the end."""
 
     async def _drain(self) -> None:
-        """Wait for all tasks: they may still nack the messages in hand."""
+        """Wait for all tasks, because they may still nack the messages in hand."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def _end(self) -> None:
-        """Leave the consumer as it was, after the last task."""
+        """Restore the consumer after the last task."""
         self._fetcher.in_order = True
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -94,11 +97,11 @@ class HandlerTasks(ABC):
         return task
 
     async def _handle(self, message: Message) -> BaseException | None:
-        """Call the handler, and ack the message. Return the error for which it has to be nacked."""
+        """Call the handler, and ack the message. Return the error if it must be nacked instead."""
         try:
             answer: object = self._handler(message)
             if not inspect.isawaitable(answer):
-                self._fail(TypeError("a handler is an async function: what it returns is awaited"))
+                self._fail(TypeError("a handler must be an async function, because its result is awaited"))
                 return None
             await answer
         except (Exception, asyncio.CancelledError) as error:
@@ -128,7 +131,7 @@ class HandlerTasks(ABC):
 
 
 class PartitionTasks(HandlerTasks):
-    """Tasks of which one at a time handles a partition."""
+    """Tasks that handle partitions: one task at a time for each."""
 
     def __init__(self, session: ConsumerSession, calls: ConsumerCalls, handler: AsyncHandler, concurrency: int) -> None:
         super().__init__(session, calls, handler)
@@ -149,7 +152,7 @@ class PartitionTasks(HandlerTasks):
         self._session.begin_work(delivery)
 
         def end(task: asyncio.Task[None]) -> None:
-            self._session.end_work(delivery, return_rest=True)  # there is some where the task was cancelled
+            self._session.end_work(delivery, return_rest=True)  # a cancelled task leaves some
             self._free.release()
             self._fetcher.on_settled()
 
@@ -165,7 +168,7 @@ class PartitionTasks(HandlerTasks):
 
 
 class LaneTasks(HandlerTasks):
-    """Tasks of which one at a time handles a key, as ``LaneThreads`` do."""
+    """Tasks that handle keys: one task at a time for each, as with ``LaneThreads``."""
 
     def __init__(
         self,
@@ -225,7 +228,7 @@ class LaneTasks(HandlerTasks):
                 try:
                     if is_held(message) and (error := await self._handle(message)) is not None:
                         if self._in_order:
-                            self._lanes.block(lane, message)  # before it can come again
+                            self._lanes.block(lane, message)  # before it can be delivered again
                         await self._nack(message, error)
                 finally:
                     self._lanes.handled()
@@ -245,7 +248,7 @@ def handler_tasks(
     concurrency: int,
     order: HandlerOrder | None,
 ) -> HandlerTasks:
-    """Return the tasks for a mode of consuming, and the order that was asked for."""
+    """Return the tasks for the consumer's mode and the requested order."""
     mode = session.driver_session.options.mode
     if handles_by_partition(mode, order):
         return PartitionTasks(session, calls, handler, concurrency)

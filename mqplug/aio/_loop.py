@@ -21,11 +21,11 @@ from mqplug._plugins.backend import NO_TIMEOUT_S
 
 T = TypeVar("T")
 
-LOOP_TURN_S = 0.001  # after which calls that need not wait let other tasks run
+LOOP_TURN_S = 0.001  # after this, calls that need not wait let other tasks run
 
 
 class ClientLoop:
-    """The event loop of a client and of all that it opened, with the threads for their blocking calls."""
+    """The event loop of a client and of the objects that it opened, with the threads for their blocking calls."""
 
     def __init__(self) -> None:
         self.event_loop = asyncio.get_running_loop()
@@ -42,13 +42,13 @@ class ClientLoop:
             )
 
     async def call(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-        """Call ``work`` on a thread. Cancelled, it still ends there, and ``undo`` gets its result."""
+        """Call ``work`` on a thread. If cancelled, it still finishes there, and ``undo`` gets its result."""
         self.check()
         future = self.pool.start(work, undo)
         try:
             return await future
         except asyncio.CancelledError:
-            if undo is not None and not future.cancelled() and future.exception() is None:  # it ended just before
+            if undo is not None and not future.cancelled() and future.exception() is None:  # it ended right before
                 self.pool.start(partial(undo, future.result()))
             raise
 
@@ -65,7 +65,7 @@ class ClientLoop:
 
 
 class AsyncClosable(ABC):
-    """Something to be closed, at the latest at the end of its ``async with`` block."""
+    """An object that is closed at the latest at the end of its ``async with`` block."""
 
     @abstractmethod
     async def close(self, timeout: float | None = 30) -> None:
@@ -91,7 +91,7 @@ class AsyncChild(AsyncClosable):
         self._close_ended = Event()
 
     def begin_close(self) -> Callable[[Deadline], None]:
-        """Refuse later calls. Return the function that closes this, to be called on a thread."""
+        """Refuse later calls. Return the function that closes this object, to be called on a thread."""
         if self._closed:
             return self._await_end
         self._closed = True
@@ -99,7 +99,7 @@ class AsyncChild(AsyncClosable):
 
     @abstractmethod
     def _prepare_close(self) -> Callable[[Deadline], None]:
-        """Return the function that closes this, to be called on a thread."""
+        """Return the function that closes this object, to be called on a thread."""
 
     def _end(self, close: Callable[[Deadline], None], deadline: Deadline) -> None:
         try:
@@ -139,7 +139,7 @@ class Opening(Generic[C]):
 class Job(Generic[T]):
     """A call for a thread, and the future of its result.
 
-    ``undo`` gets the result if no caller can have it: the caller was cancelled, or the loop is closed.
+    ``undo`` gets the result if no caller can get it, because the caller was cancelled or the loop is closed.
     """
 
     __slots__ = ("_context", "_pool", "_undo", "_work", "future")
@@ -186,10 +186,10 @@ class Job(Generic[T]):
 
 
 class ThreadPool:
-    """Runs as many threads as there are jobs under way. An idle thread takes the next job.
+    """A pool with one thread for each running job. An idle thread takes the next job.
 
-    They are daemons: a hanging native client does not keep the interpreter from ending. Jobs are made and started
-    on the loop's thread.
+    The threads are daemons, so that a hanging client does not keep the interpreter from exiting. Jobs are created and
+    started on the loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
@@ -201,7 +201,7 @@ class ThreadPool:
         self._shut_down = False
 
     def start(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> asyncio.Future[T]:
-        """Have a thread call ``work``, whether or not its future is awaited."""
+        """Call ``work`` on a thread, whether or not its future is awaited."""
         job = Job(self, work, undo)
         if self.busy > self._threads:
             self._threads += 1
@@ -212,7 +212,7 @@ class ThreadPool:
         return job.future
 
     def call_on_loop(self, function: Callable[..., object], *arguments: object) -> bool:
-        """Have the loop call this function, from any thread. Return False if the loop is closed."""
+        """Make the loop call this function, from any thread. Return False if the loop is closed."""
         try:
             self.event_loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
@@ -220,7 +220,7 @@ class ThreadPool:
         return True
 
     def shut_down(self) -> None:
-        """End each thread after its job. A later job gets a thread of its own."""
+        """End each thread after its job. A later job gets a new thread."""
         self._shut_down = True
         for _ in range(self._threads):
             self._jobs.put(None)
@@ -231,7 +231,7 @@ class ThreadPool:
 
 
 def _serve(jobs: SimpleQueue[Job[Any] | None]) -> None:
-    """Do jobs until there is a None among them."""
+    """Do jobs until a None comes."""
     while (job := jobs.get()) is not None:
         job.do()
         del job  # frees its references before the next job comes

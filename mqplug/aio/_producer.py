@@ -1,4 +1,4 @@
-"""The asyncio producer, and the stage for messages to ingest at once."""
+"""The asyncio producer, and the stage for messages to ingest as one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AsyncProducer(AsyncChild):
     def __init__(self, loop: ClientLoop, session: ProducerSession, on_closed: Callable[[AsyncProducer], None]) -> None:
         super().__init__(loop, on_closed)
         self.sync = Producer(session)
-        """The producer beneath, to be used from threads."""
+        """The synchronous producer, for use from threads."""
         self._session = session
         self._queue = AsyncSendQueue(loop, session)
         self._line = asyncio.Lock()
@@ -63,8 +63,8 @@ class AsyncProducer(AsyncChild):
     ) -> MessageId:
         """As ``Producer.send``.
 
-        Cancelled, the send goes on and its outcome is unknown, unless it was cancelled before the loop ran other
-        tasks: then it is not sent.
+        If cancelled, the send continues and its outcome is unknown, unless it was cancelled before the loop ran other
+        tasks: then the message is not sent.
         """
         deadline = Deadline(timeout)
         handle = await self._put(topic, (value, key, headers, timestamp, partition), "block", deadline, alone=True)
@@ -91,7 +91,7 @@ class AsyncProducer(AsyncChild):
         return handle
 
     async def send_many(self, records: Records, *, timeout: float | None = 30) -> Sequence[MessageId]:
-        """As ``Producer.send_many``. Cancelled, the messages may or may not be stored."""
+        """As ``Producer.send_many``. If cancelled, the messages may or may not be stored."""
         deadline = Deadline(timeout)
         self._check_open()
         hand_over = partial(self._session.hand_over_many, snapshot(records), deadline)
@@ -113,7 +113,7 @@ class AsyncProducer(AsyncChild):
         if not handed_over.wait(deadline.remaining(NO_TIMEOUT_S)):
             raise Timeout(
                 "not all messages could be handed over in time", topic=self.topic, operation="flush",
-                fix="They are still on their way: flush again",
+                fix="Flush again: they are still on their way",
             )  # fmt: skip
         self.sync.flush(deadline.timeout_left())
 
@@ -132,7 +132,7 @@ class AsyncProducer(AsyncChild):
     async def _put(
         self, topic: str | None, fields: Fields, when_full: WhenFull, deadline: Deadline, *, alone: bool = False
     ) -> AsyncSendHandle:
-        """Send a record: at once if there is room. ``alone``: no other code gets its handle."""
+        """Send a record, at once if there is room. ``alone``: no other code gets its handle."""
         self._check_open()
         route = self._session.routes.get(topic)
         if self._in_line or not self._queue.has_room or route is None or route.lacks(fields[-1]):
@@ -192,7 +192,7 @@ class AsyncProducer(AsyncChild):
     # ending ------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = 30) -> None:
-        """As ``Producer.close``. Cancelled, it still ends."""
+        """As ``Producer.close``. If cancelled, it still finishes."""
         deadline = Deadline(timeout)
         self._loop.check()
         if not self._close_ended.is_set():
@@ -214,7 +214,7 @@ class AsyncStage:
 
     def __init__(self, loop: ClientLoop, stage: Stage) -> None:
         self.sync = stage
-        """The stage beneath, to be used from threads."""
+        """The synchronous stage, for use from threads."""
         self._loop = loop
 
     @property

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOREVER = Deadline(None)
-COMPUTE_SLICE_S = 0.001  # after which a computing thread yields the interpreter to the loop
+COMPUTE_SLICE_S = 0.001  # after this, a computing thread yields the interpreter to the loop
 YIELD_PAUSE_S = 0.00005
 MAX_OUTCOMES_AT_ONCE = 500  # before the loop's other tasks run
 
@@ -37,7 +37,7 @@ logger = logging.getLogger("mqplug")
 
 
 class OrderedWork:
-    """Work done in order by one thread at a time. A second thread leaves its work to the one that is busy."""
+    """Work done in order by one thread at a time. A second thread leaves its work to the busy one."""
 
     def __init__(self) -> None:
         self._todo: deque[Callable[[], None]] = deque()
@@ -49,7 +49,7 @@ class OrderedWork:
         return bool(self._todo) and not self._working.locked()
 
     def work(self) -> None:
-        """Do all work, also what is added meanwhile. Yield now and then the interpreter's lock to the loop."""
+        """Do all work, including work added during the call. Regularly yield the interpreter's lock to the loop."""
         while self._todo and self._working.acquire(blocking=False):
             turn_ends = time.monotonic() + COMPUTE_SLICE_S
             try:
@@ -63,7 +63,7 @@ class OrderedWork:
 
 
 class QueuedRecord:
-    """A record on its way, in place of the bell that the core's handle rings when it is settled."""
+    """A record on its way. It takes the place of the bell that its handle rings when it is settled."""
 
     __slots__ = ("_bell", "_context", "_queue", "answer", "droppable", "handle", "left")
 
@@ -77,7 +77,7 @@ class QueuedRecord:
         self._bell: Bell | None = None
 
     def do(self) -> None:
-        """Hand it over."""
+        """Hand the record over."""
         self._context.run(self._queue.hand_over, self)
 
     @property
@@ -128,7 +128,7 @@ class AsyncSendQueue:
         return self.messages < self._most and self.bytes < self._most_bytes
 
     async def wait_for_room(self, timeout: float | None) -> None:
-        """Wait until a record left the queue, or the time is up. One task at a time."""
+        """Wait until a record leaves the queue or the time is up. One task at a time may call."""
         room = self._room = self._loop.event_loop.create_future()
         timer = None if timeout is None else self._loop.event_loop.call_later(timeout, ring, room)
         try:
@@ -142,7 +142,7 @@ class AsyncSendQueue:
         """Queue a record. A ``droppable`` one is not sent if its caller is cancelled before it leaves the loop."""
         answer = AsyncSendHandle(self._loop.event_loop, handle)
         entry = QueuedRecord(self, handle, answer, droppable=droppable)
-        handle.waiter = entry  # type: ignore[assignment]  # as good as a bell
+        handle.waiter = entry  # type: ignore[assignment]  # it has the methods of a bell
         self.messages += 1
         self.bytes += handle.size
         self._add(entry)
@@ -155,7 +155,7 @@ class AsyncSendQueue:
         return job.future
 
     def mark(self) -> Event:
-        """Return an event that is set once all records so far are handed over."""
+        """Return an event that is set once all queued records are handed over."""
         handed_over = Event()
         self.put_work(handed_over.set)
         self._pass_on()
@@ -245,7 +245,7 @@ class AsyncSendHandle:
         self._waiters: list[asyncio.Future[None]] = []
 
     async def result(self, timeout: float | None = 30) -> MessageId:
-        """As ``SendHandle.result``. Cancelled, it ends the waiting, not the send."""
+        """As ``SendHandle.result``. If cancelled, only the wait ends; the send continues."""
         check_timeout(timeout)
         handle = self._handle
         if not handle.done:
@@ -280,7 +280,7 @@ class AsyncSendHandle:
 
     def _timed_out(self) -> SendTimeout:
         error = self._handle.timed_out()
-        error.handle = self  # type: ignore[assignment]  # the asyncio handle, as everywhere here
+        error.handle = self  # type: ignore[assignment]  # asyncio callers get the asyncio handle
         return error
 
     # for the send queue, on the loop's thread
@@ -291,7 +291,7 @@ class AsyncSendHandle:
         return bool(self._waiters) and all(waiter.cancelled() for waiter in self._waiters)
 
     def wake(self) -> None:
-        """Wake all waiting callers: the record is settled."""
+        """Wake all waiting callers, because the record is settled."""
         for waiter in self._waiters:
             ring(waiter)
 

@@ -23,9 +23,9 @@ async def serve(
     concurrency: int = 1,
     order: HandlerOrder | None = None,
 ) -> None:
-    """As ``mqplug.serve``: each runs as ``AsyncConsumer.run`` does, in ``concurrency`` tasks of its own.
+    """As ``mqplug.serve``: each runs as ``AsyncConsumer.run`` does, in its own ``concurrency`` tasks.
 
-    A second Ctrl-C does what a first one would without this. Cancelled, the handlers are cancelled too.
+    A second Ctrl-C has the effect of a first one without ``serve``. If cancelled, the handlers are also cancelled.
     """
     services = check_services(consumers)
     for consumer, handler in services:
@@ -54,7 +54,7 @@ async def serve(
 
 
 async def _wait_for_a_failure(running: Sequence[asyncio.Future[None]]) -> None:
-    """Return as soon as one has failed, or all are done. The loop wakes up for signals, as ``mqplug.serve`` does."""
+    """Return as soon as one has failed, or all are done. Wakes up regularly for signals, as ``mqplug.serve`` does."""
     others = set(running)
     while others and first_failure(running) is None:
         _, others = await asyncio.wait(others, timeout=SIGNAL_SLICE_S, return_when=asyncio.FIRST_EXCEPTION)

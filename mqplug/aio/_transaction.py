@@ -1,4 +1,4 @@
-"""The asyncio transaction: sends and acks that are stored as one, or not at all."""
+"""The asyncio transaction: sends and acks that are stored together or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class StepHandle(Protocol[T_co]):
-    """The handle of what was sent in a transaction."""
+    """The handle of a record or a batch that was sent in a transaction."""
 
     def result(self, timeout: float | None = 30) -> T_co: ...
 
@@ -27,14 +27,17 @@ class StepHandle(Protocol[T_co]):
 
 
 class AsyncStepHandle(Generic[T_co]):
-    """The handle of what was sent in a transaction: ``await`` it after the commit for the id, or ids of a batch."""
+    """The handle of a record or a batch sent in a transaction: ``await`` it after the commit for the id or ids."""
 
     def __init__(self, loop: ClientLoop, handle: StepHandle[T_co]) -> None:
         self._loop = loop
         self._handle = handle
 
     async def result(self, timeout: float | None = 30) -> T_co:
-        """Return the id, or raise ``NotCommitted`` before the commit, and after an abort."""
+        """Return the id, or the ids of a batch. Raises ``NotCommitted`` before the commit.
+
+        After an abort a record raises ``NotCommitted``, a batch ``SendFailed``.
+        """
         return await self._loop.call(partial(self._handle.result, timeout))
 
     def __await__(self) -> Generator[object, None, T_co]:
@@ -50,11 +53,11 @@ class AsyncStepHandle(Generic[T_co]):
 
 
 class AsyncTransaction:
-    """A transaction whose calls are awaited. Leaving its block commits; an exception in it aborts, and is raised."""
+    """A transaction whose calls are awaited. Leaving its block commits; an exception in it aborts and propagates."""
 
     def __init__(self, loop: ClientLoop, step: Transaction) -> None:
         self.sync = step
-        """The transaction beneath, to be used from threads."""
+        """The synchronous transaction, for use from threads."""
         self._loop = loop
 
     @property
@@ -109,11 +112,11 @@ class AsyncTransaction:
         await self._loop.call(partial(self.sync.flush, timeout=timeout))
 
     async def commit(self, *, timeout: float | None = 30) -> None:
-        """As ``Transaction.commit``. Cancelled, it still runs to its end."""
+        """As ``Transaction.commit``. If cancelled, it still finishes."""
         await self._loop.call(partial(self.sync.commit, timeout=timeout))
 
     async def abort(self, *, timeout: float | None = 30) -> None:
-        """As ``Transaction.abort``. Cancelled, it still runs to its end."""
+        """As ``Transaction.abort``. If cancelled, it still finishes."""
         await self._loop.call(partial(self.sync.abort, timeout=timeout))
 
     async def __aenter__(self) -> Self:

@@ -94,7 +94,7 @@ def test_an_unknown_option_is_wrong_usage(capsys, words):
         ),
         ("List the groups with client.groups()", "List the groups with mqplug groups"),
         ("Drop must_exist=True", "Create the group with mqplug seek --create"),
-        ("Seek to EARLIEST, or say missing='next'", "Choose a later place, such as earliest"),
+        ("Seek to EARLIEST, or pass missing='next'", "Choose a later place, such as earliest"),
         ("Leave options= out", "Leave --set out"),
         ("Pass a longer timeout, or try again", "Give a longer --timeout, or try again"),
         ("Say tls=True", "Set tls to true, in the URL as ?tls=true or in mqplug.toml"),

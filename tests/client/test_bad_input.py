@@ -150,26 +150,26 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("total text", lambda mq: mq.add_partitions("orders", "3"), TypeError, "whole number"),
     ("total True", lambda mq: mq.add_partitions("orders", True), TypeError, "whole number"),
     ("total 0", lambda mq: mq.add_partitions("orders", 0), ValueError, "1 to"),
-    ("trim to a number", lambda mq: mq.trim("orders", {0: 7}), TypeError, "a Position is wanted"),
-    ("trim to an id", lambda mq: mq.trim("orders", {0: an_id(mq)}), TypeError, "a Position is wanted"),
+    ("trim to a number", lambda mq: mq.trim("orders", {0: 7}), TypeError, "needs a Position"),
+    ("trim to an id", lambda mq: mq.trim("orders", {0: an_id(mq)}), TypeError, "needs a Position"),
     ("trim no mapping", lambda mq: mq.trim("orders", low(mq)), TypeError, "a mapping of partition to Position"),
-    ("trim of a text", lambda mq: mq.trim("orders", {"0": low(mq)}), ValueError, "a position of it is wanted"),
+    ("trim of a text", lambda mq: mq.trim("orders", {"0": low(mq)}), ValueError, "needs one of its own positions"),
     ("trim elsewhere", lambda mq: mq.trim("orders", {0: strange()}), mqplug.InvalidMessageId, "expected one of"),
-    ("reset to a number", lambda mq: mq.reset_group("billing", "orders", 3), TypeError, "a start is EARLIEST"),
-    ("reset to a text", lambda mq: mq.reset_group("billing", "orders", "earliest"), TypeError, "a start is EARLIEST"),
-    ("reset to None", lambda mq: mq.reset_group("billing", "orders", None), TypeError, "a start is EARLIEST"),
-    ("reset of a number", lambda mq: mq.reset_group("billing", "orders", {0: 3}), TypeError, "a Position is wanted"),
+    ("reset to a number", lambda mq: mq.reset_group("billing", "orders", 3), TypeError, "must be EARLIEST"),
+    ("reset to a text", lambda mq: mq.reset_group("billing", "orders", "earliest"), TypeError, "must be EARLIEST"),
+    ("reset to None", lambda mq: mq.reset_group("billing", "orders", None), TypeError, "must be EARLIEST"),
+    ("reset of a number", lambda mq: mq.reset_group("billing", "orders", {0: 3}), TypeError, "needs a Position"),
     ("reset elsewhere", lambda mq: mq.reset_group("billing", "orders", strange()), mqplug.InvalidMessageId, "expect"),
     ("reset to an id", lambda mq: mq.reset_group("billing", "orders", strange_id()), mqplug.InvalidMessageId, "expect"),
-    ("a transaction's name", lambda mq: mq.transaction(7), TypeError, "named by a str"),
+    ("a transaction's name", lambda mq: mq.transaction(7), TypeError, "must be a str"),
     ("number without topic", lambda mq: mq.transaction("biller", number=1), TypeError, "number= needs a topic"),
-    ("number -1", lambda mq: mq.transaction("biller", "orders", number=-1), ValueError, "is 0 to"),
+    ("number -1", lambda mq: mq.transaction("biller", "orders", number=-1), ValueError, "must be 0 to"),
     ("consumer of text", lambda mq: mq.transaction("biller", consumer="orders"), TypeError, "not str"),
     ("ingest of nothing", lambda mq: mq.ingest([], writer="job", number=0), ValueError, "no staged messages"),
     ("ingest of a text", lambda mq: mq.ingest("staged", writer="job", number=0), TypeError, "Stage.finish"),
     ("writer 5", lambda mq: mq.ingest(STAGED, writer=5, number=0), TypeError, "a str"),
-    ("no writer", lambda mq: mq.ingest(STAGED, writer="", number=0), mqplug.InvalidName, "not a name"),
-    ("a writer of lines", lambda mq: mq.ingest(STAGED, writer="a\nb", number=0), mqplug.InvalidName, "not a name"),
+    ("no writer", lambda mq: mq.ingest(STAGED, writer="", number=0), mqplug.InvalidName, "not a valid name"),
+    ("writer of lines", lambda mq: mq.ingest(STAGED, writer="a\nb", number=0), mqplug.InvalidName, "not a valid name"),
     ("number True", lambda mq: mq.ingest(STAGED, writer="job", number=True), TypeError, "whole number"),
     ("number -1", lambda mq: mq.ingest(STAGED, writer="job", number=-1), ValueError, "0 to"),
     ("discard of None", lambda mq: mq.discard([None]), TypeError, "Stage.finish"),
@@ -177,9 +177,9 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("watermarks of a number", lambda mq: mq.watermarks(7), TypeError, "a list of str"),
     ("watermarks of a set", lambda mq: mq.watermarks({"orders"}), TypeError, "a list of str"),
     ("lag of bytes", lambda mq: mq.lag(b"orders", group="billing"), TypeError, "a list of str"),
-    ("resolve a text", lambda mq: mq.resolve("orders", "earliest"), TypeError, "say mqplug.EARLIEST"),
-    ("resolve an id", lambda mq: mq.resolve("orders", an_id(mq)), TypeError, "say before"),
-    ("resolve None", lambda mq: mq.resolve("orders", None), TypeError, "a start is EARLIEST"),
+    ("resolve a text", lambda mq: mq.resolve("orders", "earliest"), TypeError, "use mqplug.EARLIEST"),
+    ("resolve an id", lambda mq: mq.resolve("orders", an_id(mq)), TypeError, "use before"),
+    ("resolve None", lambda mq: mq.resolve("orders", None), TypeError, "must be EARLIEST"),
     ("resolve elsewhere", lambda mq: mq.resolve("orders", strange()), mqplug.InvalidMessageId, "expected one of"),
     ("resolve a partition", lambda mq: mq.resolve("orders", wide(mq)), mqplug.InvalidMessageId, "has no partition 7"),
     ("resolve in 7", lambda mq: mq.resolve("orders", EARLIEST, partitions=[7]), ValueError, "no partition 7"),
@@ -195,8 +195,8 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("advance by True", lambda mq: mq.advance(here(mq), True), TypeError, "whole number"),
     ("advance elsewhere", lambda mq: mq.advance(strange(), 1), mqplug.InvalidMessageId, "another backend or cluster"),
     ("advance nowhere", lambda mq: mq.advance(here(mq, 0, 0), 1), mqplug.InvalidMessageId, "never given out"),
-    ("distance from None", lambda mq: mq.distance(None, here(mq)), TypeError, "start is a Position"),
-    ("distance to an id", lambda mq: mq.distance(here(mq), an_id(mq)), TypeError, "until is a Position"),
+    ("distance from None", lambda mq: mq.distance(None, here(mq)), TypeError, "start must be a Position"),
+    ("distance to an id", lambda mq: mq.distance(here(mq), an_id(mq)), TypeError, "until must be a Position"),
     ("distance elsewhere", lambda mq: mq.distance(strange(), strange()), mqplug.InvalidMessageId, "another backend"),
     ("distance to elsewhere", lambda mq: mq.distance(here(mq), strange()), TypeError, "different logs"),
     ("distance nowhere", lambda mq: mq.distance(here(mq), here(mq, 1, 0)), mqplug.InvalidMessageId, "never given out"),
@@ -334,7 +334,7 @@ def test_an_impossible_group(store, name, group):
 def test_a_timeout_is_a_number(store, name, timeout):
     """A timeout that is no number is a TypeError before anything happens."""
     mq, asked = store
-    with pytest.raises(TypeError, match="a timeout is"):
+    with pytest.raises(TypeError, match="a timeout must be"):
         TIMED_CALLS[name](mq, timeout)
     assert asked == []
 
@@ -344,7 +344,7 @@ def test_a_timeout_is_a_number(store, name, timeout):
 def test_a_timeout_is_not_negative(store, name, timeout):
     """A timeout that is negative, or no number after all, is a ValueError before anything happens."""
     mq, asked = store
-    with pytest.raises(ValueError, match="a timeout is at least 0"):
+    with pytest.raises(ValueError, match="a timeout must be at least 0"):
         TIMED_CALLS[name](mq, timeout)
     assert asked == []
 

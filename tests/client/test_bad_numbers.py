@@ -98,7 +98,7 @@ def test_a_timeout_is_looked_at_first(
 ) -> None:
     """A wrong timeout is refused before anything else, with a message at hand and without one; nothing happens."""
     before = things["producer"].statistics(), things["consumer"].statistics()
-    with pytest.raises(error, match="a timeout is"):
+    with pytest.raises(error, match="a timeout must be"):
         TIMED["consumer" if kind == "idle" else kind][name](things[kind], timeout)
     assert (things["producer"].statistics(), things["consumer"].statistics()) == before
     assert things["consumer"].receive(timeout=5).value == b"1"
@@ -139,7 +139,7 @@ def test_the_same_with_await() -> None:
                     for thing, calls in ((orders, CONSUMER), (idle, CONSUMER), (out, PRODUCER), (handle, HANDLE)):
                         for call in calls.values():
                             for timeout, error in WRONG:
-                                with pytest.raises(error, match="a timeout is"):
+                                with pytest.raises(error, match="a timeout must be"):
                                     await call(thing, timeout)
                         for call in [] if calls is not CONSUMER else [thing.receive_many, thing.batches]:
                             for most, error in COUNTS:

@@ -183,7 +183,7 @@ def test_trim_refuses_a_position_of_another_partition(mq):
     """A position under the wrong partition is a mistake that removes nothing."""
     mq.create_topic("orders", partitions=2)
     fill(mq, "orders", 1, partition=1)
-    with pytest.raises(ValueError, match="for partition 0 a position of it is wanted"):
+    with pytest.raises(ValueError, match="partition 0 needs one of its own positions"):
         mq.trim("orders", {0: mq.watermarks("orders")[1].high})
     assert mq.watermarks("orders")[1].count == 1
 

@@ -127,7 +127,7 @@ def test_servers_that_come_and_go_do_not_fill_the_log(caplog):
         outage.note(mqplug.Timeout("no answer"))
         outage.end()
     assert lines(caplog) == ["mqplug.outage"] * 2
-    assert not outage.goes_on
+    assert not outage.ongoing
 
 
 def test_what_is_no_outage_is_told_as_it_is(caplog):

@@ -148,7 +148,7 @@ def received(jobs: Consumer) -> Message:
 @pytest.mark.parametrize("topics", ["jobs", ["jobs.dead", "jobs"]])
 def test_the_own_topic_is_refused_before_anything(mq: mqplug.Client, topics: str | list[str]) -> None:
     """A dead-letter topic that the consumer reads is refused, and no group is made."""
-    with pytest.raises(ValueError, match=r"would come again for ever. Name another topic, such as .*'jobs\.dead'"):
+    with pytest.raises(ValueError, match=r"would come again forever. Pass another topic, such as .*'jobs\.dead'"):
         mq.consumer(topics, group="g", retry=Retry(2), dead_letter="jobs")
     assert mq.groups() == []
 

@@ -112,7 +112,7 @@ def test_without_a_dead_letter_topic_it_comes_again(mq: mqplug.Client, caplog: p
     with mq.consumer("jobs", group="g", until=LATEST, retry=Retry(None, delay=0)) as jobs:
         jobs.run(handle)
     assert seen == [1, 2, 3, 1]
-    assert "without dead_letter= it comes again: Reject: no such address" in caplog.text
+    assert "without dead_letter= it will be delivered again: Reject: no such address" in caplog.text
 
 
 @both

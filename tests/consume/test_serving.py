@@ -209,7 +209,7 @@ def test_runs_that_overlap_in_a_loop_all_end_at_sigterm(mq: mqplug.Client) -> No
         (lambda one, other: [], ValueError, "at least one"),
         (lambda one, other: [one, other], TypeError, "pairs"),
         (lambda one, other: [(one, print), (one, print)], ValueError, "once"),
-        (lambda one, other: [(one, print), (other, None)], TypeError, "cannot be called"),
+        (lambda one, other: [(one, print), (other, None)], TypeError, "must be callable"),
     ],
 )
 def test_what_cannot_be_served_is_refused(mq: mqplug.Client, services: Any, error: type[Exception], says: str) -> None:
