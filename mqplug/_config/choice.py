@@ -1,4 +1,4 @@
-"""Chooses the backend: the named one, or the first of the mode's backends that is configured."""
+"""The choice of the backend: the named one, or the first of the mode's backends that is configured."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MODE_BACKENDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cluster": ("pulsar", "kafka"),
 }
 ADDRESS_SETTINGS: Final = {"rocksmq": "path", "pulsar": "service_url", "kafka": "servers"}
-"""The settings that hold an address. They are known here so that skipped backends need not be loaded."""
+"""The settings that hold an address, listed here so that skipped backends need not be loaded."""
 
 _FOREIGN: Final = ("address", "brokerList", "brokers", "hosts", "url", "bootstrap_servers", "bootstrap.servers")
-FOREIGN_QUEUES: Final = ("woodpecker", "natsmq")  # queues of Milvus' own
+FOREIGN_QUEUES: Final = ("woodpecker", "natsmq")  # Milvus' own queues
 
 _EXAMPLE: Final = {
     "standalone": "[rocksmq] and path = \"./mq\" in mqplug.toml, or connect('rocksmq', path='./mq')",
@@ -51,12 +51,12 @@ def choose(configuration: Configuration) -> Choice:
             raise ConfigError(
                 f"rocksmq, which {quoted(given.place)} names, is a log of one machine, but the mode is 'cluster'",
                 backend=name,
-                fix="Name pulsar or kafka, or set mode='standalone'",
+                fix="Use pulsar or kafka, or set mode='standalone'",
             )
         if name in FOREIGN_QUEUES and not is_backend(name):
             raise ConfigError(
-                f"{quoted(given.place)} says {name!r}, a queue of Milvus' own that mqplug does not support",
-                fix=f"Name another with backend=: {', '.join(ADDRESS_SETTINGS)}",
+                f"{quoted(given.place)} names {name!r}, a queue of Milvus' own that mqplug does not support",
+                fix=f"Set backend= to one of {', '.join(ADDRESS_SETTINGS)}",
             )
         return Choice(name, f"{given.place if given.source in given.place else given.source} names it")
     order = MODE_BACKENDS[top.mode]
@@ -67,7 +67,7 @@ def choose(configuration: Configuration) -> Choice:
 
 
 def is_configured(name: str, configuration: Configuration) -> bool:
-    """Return whether a section or a URL gives the backend's address. Refuse a section with a misspelled address."""
+    """Return whether a section or a URL gives the backend's address. Raise for a section with a misspelled address."""
     section = configuration.section(name)
     for layer in configuration.layers:
         url = layer.key("url")
@@ -89,7 +89,7 @@ def _addresses(name: str, configuration: Configuration) -> tuple[str, ...]:
 
 
 def _check_spelling(name: str, section: Mapping[str, Given], addresses: tuple[str, ...]) -> None:
-    """Raise ``ConfigError`` for a misspelled address: its section would be skipped and another backend chosen."""
+    """Raise ``ConfigError`` for a misspelled address, because its section would be skipped for another backend."""
     for key, given in section.items():
         if key in addresses:
             continue
@@ -97,7 +97,7 @@ def _check_spelling(name: str, section: Mapping[str, Given], addresses: tuple[st
             raise config_error([unknown(key, given.place, name, addresses)], name)
         if get_close_matches(key, _FOREIGN, n=1, cutoff=0.75):
             fix = f"Set {' or '.join(addresses)}; put Milvus' own settings into a YAML file with milvus in its name"
-            raise config_error([Complaint(f"there is no setting {quoted(given.place)}", fix)], name)
+            raise config_error([Complaint(f"unknown setting {quoted(given.place)}", fix)], name)
 
 
 def _blank(value: Any) -> bool:
@@ -112,7 +112,7 @@ def _none(configuration: Configuration, mode: str) -> ConfigError:
 
 
 def _hints(configuration: Configuration, mode: str) -> Iterator[str]:
-    """Yield each section and key that is present, and why it does not choose a backend."""
+    """Yield each present section and key, and why it does not choose a backend."""
     for layer in configuration.layers:
         for key in layer.loose():
             yield f"{key!r} belongs to no backend ({nearest(key, ['backend', 'mode', 'url', *ADDRESS_SETTINGS])})"
@@ -122,4 +122,4 @@ def _hints(configuration: Configuration, mode: str) -> Iterator[str]:
             yield f"{name} has no {address}" if chosen else f"{name} is never chosen in mode {mode!r}"
     for name in {name: None for layer in configuration.layers for name in layer.backends()}:
         if name not in ADDRESS_SETTINGS:
-            yield f"{name} is chosen by its name alone (write backend = {name!r})"
+            yield f"{name} is chosen only by name (write backend = {name!r})"

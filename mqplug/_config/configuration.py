@@ -1,4 +1,4 @@
-"""The configuration: the layers of all sources, the strongest first."""
+"""The configuration: the layers of all sources, in order of precedence."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Plugins:
 
 @attrs.frozen
 class Configuration:
-    """The settings of all layers, the strongest first."""
+    """The settings of all layers, in order of precedence."""
 
     layers: Sequence[Layer]
 
     def keys(self) -> dict[str, Given]:
-        """Return each key above the sections, from the strongest layer that has it."""
+        """Return each key above the sections, from the first layer that has it."""
         found = {name: next(filter(None, (layer.key(name) for layer in self.layers)), None) for name in TOP_LEVEL_KEYS}
         return {name: given for name, given in found.items() if given is not None}
 
@@ -68,7 +68,7 @@ class Configuration:
         return checked(TopLevel, self.keys(), "")
 
     def named(self) -> tuple[str, Given] | None:
-        """Return the backend that the strongest layer names, by ``backend`` or ``url``, or None."""
+        """Return the backend that the first layer with ``backend`` or ``url`` names, or None."""
         for layer in self.layers:
             backend, url = layer.key("backend"), layer.key("url")
             if url is None:
@@ -78,25 +78,25 @@ class Configuration:
             name = split_url(url.value)[0].backend
             if backend is not None and str(backend.value) != name:
                 raise ConfigError(
-                    f"{quoted(backend.place)} says {backend.value!r}, but {quoted(url.place)} names {name!r}"
+                    f"{quoted(backend.place)} names {backend.value!r}, but {quoted(url.place)} names {name!r}"
                 )
             return name, backend or url
         return None
 
     def rules(self) -> PluginRules:
-        """Return the rules of which plugins may be loaded."""
+        """Return the rules about the plugins that may be loaded."""
         lists = checked(Plugins, self.section("plugins"), "plugins")
         return PluginRules(**attrs.asdict(lists))
 
     def section(self, *path: str) -> dict[str, Given]:
-        """Return a section, each key from the strongest layer that has it."""
+        """Return a section, each key from the first layer that has it."""
         found: dict[str, Given] = {}
         for layer in self.layers:
             found = {**layer.section(*path), **found}
         return found
 
     def settings(self, descriptor: Descriptor) -> dict[str, Given]:
-        """Return the settings of the chosen backend. A URL is complete: weaker layers add nothing to it."""
+        """Return the settings of the chosen backend. A URL is complete: later layers add nothing to it."""
         found: dict[str, Given] = {}
         for layer in self.layers:
             url = layer.key("url")
@@ -109,7 +109,7 @@ class Configuration:
 
 
 def checked(kind: type[T], givens: Mapping[str, Given], path: str, backend: str | None = None) -> T:
-    """Return settings of this class. Errors name each setting by the place where it was given."""
+    """Return settings of this class. Errors name the place of each setting."""
     check_variables(givens, path)
     places = {key: given.place for key, given in givens.items() if given.place}
     plain = {key: given.value for key, given in givens.items()}
@@ -137,10 +137,10 @@ def _from_url(descriptor: Descriptor, given: Given) -> Iterator[tuple[str, Given
 
 
 def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:
-    """Return the settings that the plugin reads from a URL. Turn any error into a ``ConfigError`` without secrets."""
+    """Return the settings that the plugin reads from a URL. Convert any error to a ``ConfigError`` without secrets."""
     if url.scheme not in {descriptor.name, *descriptor.schemes}:
         known = " or ".join(f"{scheme}://" for scheme in (descriptor.name, *sorted(descriptor.schemes)))
-        raise ConfigError(f"there is no {url.scheme}://", backend=descriptor.name, fix=f"Write {known}")
+        raise ConfigError(f"unknown scheme {url.scheme}://", backend=descriptor.name, fix=f"Write {known}")
     login = [each for each in (url.user, url.password) if each]
     try:
         return dict(descriptor.from_url(url))
@@ -149,5 +149,5 @@ def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:
         error.at(backend=descriptor.name)
         raise
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything
-        reason = type(error).__name__ + ("" if login else f": {error}")  # the error's text may show a part of a login
+        reason = type(error).__name__ + ("" if login else f": {error}")  # the error's text may show part of a login
     raise ConfigError(f"the plugin cannot read the URL {shown(text)!r}: {reason}", backend=descriptor.name)

@@ -1,6 +1,6 @@
 """Contexts: backends that the command line knows by name, from ``[context.NAME]`` of ``mqplug.toml``.
 
-The file in the working directory wins over the user's own. ``mqplug context use`` keeps its choice beside the latter.
+The file in the working directory overrides the user's own. ``mqplug context use`` keeps its choice next to the latter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DECIDING: Final = (CONFIG_FILE_VARIABLE, "MQPLUG_URL", "MQPLUG_BACKEND", "MQPLU
 
 @attrs.frozen
 class Context:
-    """A named backend: its settings, as a layer of their own."""
+    """A named backend: its settings, as a separate layer."""
 
     name: str
     file: str
@@ -46,7 +46,7 @@ def contexts(variables: Mapping[str, str]) -> dict[str, Context]:
 
 
 def context_in_force(name: str | None, variables: Mapping[str, str]) -> Context | None:
-    """Return the context of this name, or the chosen one. None: no context was chosen."""
+    """Return the context of this name, or the chosen one; None if none was chosen."""
     wanted = name or chosen_context(variables)
     if wanted is None:
         return None
@@ -54,16 +54,16 @@ def context_in_force(name: str | None, variables: Mapping[str, str]) -> Context 
     if wanted not in known:
         where = "" if name else f", which {_who_chose(variables)} names"
         raise ConfigError(
-            f"there is no context {wanted!r}{where}",
+            f"unknown context {wanted!r}{where}",
             fix=nearest(wanted, list(known)) if known else f"Write [context.{wanted}] with a url into mqplug.toml",
         )
     return known[wanted]
 
 
 def chosen_context(variables: Mapping[str, str]) -> str | None:
-    """Return the name that ``MQPLUG_CONTEXT`` has, else the one that was chosen with ``mqplug context use``.
+    """Return the name in ``MQPLUG_CONTEXT``, or the one chosen with ``mqplug context use``, or None.
 
-    Variables that name a backend or a file win over the latter, because they are nearer to the call.
+    Variables that name a backend or a file override the latter, because they are closer to the call.
     """
     if variables.get(CONTEXT_VARIABLE):
         return variables[CONTEXT_VARIABLE]
@@ -74,10 +74,10 @@ def chosen_context(variables: Mapping[str, str]) -> str | None:
 
 
 def choose_context(name: str | None, variables: Mapping[str, str]) -> Path:
-    """Keep the choice of a context for later commands, or remove it. Return the file that it is in."""
+    """Keep the choice of a context for later commands, or remove it. Return its file."""
     path = choice_file(variables)
     if path is None:
-        raise ConfigError("there is no home directory to keep the choice in", fix=f"Set {CONTEXT_VARIABLE} instead")
+        raise ConfigError("no home directory to keep the choice in", fix=f"Set {CONTEXT_VARIABLE} instead")
     if name is None:
         path.unlink(missing_ok=True)
         return path

@@ -1,8 +1,8 @@
-"""Finds and reads configuration files, and tells their paths from URLs and from names of backends.
+"""Finding and reading configuration files, and distinguishing their paths from URLs and names of backends.
 
-The files of other programs are read by what distributions add: a reader is found by its entry point in the group
-``mqplug.config_readers``, a module or an object with ``reads`` and ``read``. It is asked about each YAML file, in the
-order of the names.
+Readers from other distributions read the files of other programs. A reader is an entry point of the group
+``mqplug.config_readers``: a module or an object with ``reads`` and ``read``. Readers are asked about each YAML file in
+the order of their names.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def target_of(text: str) -> str | Path:
 
 
 def check_backend_name(target: str) -> None:
-    """Raise ``ConfigError`` if this cannot be a backend's name, and say what to write instead."""
+    """Raise ``ConfigError``, with what to write instead, if this cannot be a backend's name."""
     if target.endswith(CONFIG_FILE_SUFFIXES) and "@" not in target:
         raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")
     if _PATH.fullmatch(target):
         raise ConfigError(f"{target!r} is a path, not a backend", fix=store_at(target))
-    if not _NAME.fullmatch(target):  # not shown: it may be a URL without its beginning, and hold a secret
+    if not _NAME.fullmatch(target):  # not shown: it may be a URL without its beginning, with a secret
         text = "the target is neither the name of a backend nor a URL"
         raise ConfigError(text, fix="Write connect('kafka://host:9092'), or connect('rocksmq', path='./mq')")
 
 
 def store_at(path: str) -> str:
-    """Return the advice for a path that may be a RocksMQ store, where a backend or a file was expected."""
+    """Return the advice for a path that may be a RocksMQ store, given where a backend or a file was expected."""
     return (
         f"For a store of RocksMQ write connect('rocksmq', path={path!r}), or the URL "
         f"rocksmq://{Path(path).absolute().as_posix()}; a configuration file ends in .toml or .yaml"
@@ -56,19 +56,19 @@ PUBLISHED_READERS: Final = {"milvus": "mqplug-milvus"}  # by a word in the names
 
 
 class ConfigReader(Protocol):
-    """Reads the configuration file of another program."""
+    """A reader of another program's configuration files."""
 
     def reads(self, name: str, content: Mapping[str, Any]) -> bool:
-        """Return whether a file is one of that program, by its name or its content."""
+        """Return whether a file belongs to that program, by its name or its content."""
         ...
 
     def read(self, source: str, content: Mapping[str, Any], variables: Mapping[str, str]) -> ForeignLayer:
-        """Return the settings in a file and the environment, in mqplug's words. Raise ``ConfigError`` for mistakes."""
+        """Return the settings in a file and the environment, under mqplug's names. Raise ``ConfigError`` for errors."""
         ...
 
 
 def reader_for(name: str, content: Mapping[str, Any]) -> ConfigReader | None:
-    """Return the reader of a file; None if it is mqplug's own. Raise ``ConfigError`` if its reader is not installed."""
+    """Return the reader of a file, or None if it is mqplug's own. Raise ``ConfigError`` for a missing reader."""
     for point in sorted(points_of_group(READERS_GROUP), key=lambda each: each.name):
         reader: ConfigReader = point.load()
         if reader.reads(name, content):
@@ -80,19 +80,19 @@ def reader_for(name: str, content: Mapping[str, Any]) -> ConfigReader | None:
 
 
 def find_config_file(variables: Mapping[str, str]) -> Path | None:
-    """Return the file that ``MQPLUG_CONFIG`` names, else one in the working directory, else the user's own, or None."""
+    """Return the file that ``MQPLUG_CONFIG`` names, or the working directory's, or the user's own, or None."""
     if variables.get(CONFIG_FILE_VARIABLE):
         return Path(variables[CONFIG_FILE_VARIABLE]).expanduser()
     return next(config_files(variables), None)
 
 
 def config_files(variables: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the configuration files of the working directory, and then the user's own."""
+    """Yield the configuration files of the working directory, then the user's own."""
     return (path for path in _candidates(variables) if path.is_file())
 
 
 def user_directory(variables: Mapping[str, str]) -> Path | None:
-    """Return the directory of the user's own files, or None if there is no home."""
+    """Return the directory of the user's own files, or None without a home directory."""
     base = variables.get("XDG_CONFIG_HOME")
     if base or variables.get("HOME"):
         return (Path(base) if base else Path(variables["HOME"], ".config")) / "mqplug"
@@ -104,7 +104,7 @@ def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> La
     source = os.fspath(path)
     content = _parsed(Path(path), source)
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{source} holds no table of settings", fix="Write sections, such as kafka")
+        raise ConfigError(f"{source} does not contain a table of settings", fix="Write sections, such as kafka")
     filled = _filled(content, variables)
     reader = None if Path(path).suffix.lower() == ".toml" else reader_for(Path(path).name, filled)
     return Document(source, filled, file=True) if reader is None else reader.read(source, filled, variables)
@@ -128,7 +128,7 @@ def _parsed(path: Path, source: str) -> Any:
         reason = "it is not UTF-8"
     else:
         return _parse(text, path.suffix.lower(), source)
-    raise ConfigError(f"{source} cannot be read: {reason}", fix="Check the path, or MQPLUG_CONFIG if it is from there")
+    raise ConfigError(f"{source} cannot be read: {reason}", fix="Check the path, or MQPLUG_CONFIG if that names it")
 
 
 def _parse(text: str, suffix: str, source: str) -> Any:
@@ -136,7 +136,7 @@ def _parse(text: str, suffix: str, source: str) -> Any:
         return _parse_toml(text, source)
     if suffix in {".yaml", ".yml"}:
         return _parse_yaml(text, source)
-    raise ConfigError(f"{source} is neither .toml nor .yaml", fix="Rename it after its format")
+    raise ConfigError(f"{source} is neither .toml nor .yaml", fix="Give it the suffix of its format")
 
 
 def _parse_toml(text: str, source: str) -> Any:
@@ -158,14 +158,14 @@ def _parse_yaml(text: str, source: str) -> Any:
 
     try:
         return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:  # not chained: its text shows the line, which may hold a secret
+    except yaml.YAMLError as error:  # not chained: its text shows the line, which may contain a secret
         mark = getattr(error, "problem_mark", None)
     where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
     raise ConfigError(f"{source} is not YAML{where}", fix="Fix that line")
 
 
 def _filled(value: Any, variables: Mapping[str, str]) -> Any:
-    """Return the value with ``${NAME}`` replaced in all its strings; ``$${`` becomes ``${``."""
+    """Return the value with ``${NAME}`` replaced in all strings; ``$${`` becomes ``${``."""
     if isinstance(value, Mapping):
         return {key: _filled(inner, variables) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Layers, each the uninterpreted settings of one source: keywords, a mapping, a URL, a file, the environment."""
+"""Layers: the uninterpreted settings of one source each: keywords, a mapping, a URL, a file, the environment."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Scope = Literal["all", "sections", "plugins"]
 
 @attrs.frozen
 class Unset:
-    """A placeholder for a reference to a variable that is not set: an error only if the value is needed."""
+    """A placeholder for a reference to an unset variable, which is an error only if the value is needed."""
 
     variable: str
 
 
 @attrs.frozen
 class Given:
-    """A value as it was given, with its ``source`` for people and its name in errors, ``place``.
+    """A value as it was given, with its human-readable ``source`` and its name in errors, ``place``.
 
-    ``borrowed`` values name what belongs to another program: connecting creates nothing there.
+    ``borrowed`` values belong to another program: connecting creates nothing there.
     """
 
     value: Any = attrs.field(repr=False)
@@ -45,29 +45,29 @@ class Layer(Protocol):
 
     @property
     def source(self) -> str:
-        """The name of the source, for people."""
+        """The human-readable name of the source."""
         ...
 
     def key(self, name: str) -> Given | None:
-        """Return a key above the sections: ``backend``, ``mode``, ``url`` and so on."""
+        """Return a key above the sections, such as ``backend``, ``mode`` or ``url``."""
         ...
 
     def section(self, *path: str) -> Mapping[str, Given]:
-        """Return a section, ``("kafka",)`` or ``("extension", "faults")``."""
+        """Return a section, such as ``("kafka",)`` or ``("extension", "faults")``."""
         ...
 
     def backends(self) -> Iterable[str]:
-        """Return the backends that have a section, as far as they are known."""
+        """Return the known backends that have a section."""
         ...
 
     def loose(self) -> Mapping[str, Given]:
-        """Return the settings outside of sections, which belong to the chosen backend."""
+        """Return the settings outside sections, which belong to the chosen backend."""
         ...
 
 
 @attrs.frozen
 class LeftAlone:
-    """A key or a whole section that is not used, and the reason."""
+    """An unused key or section, and the reason."""
 
     key: str
     reason: str
@@ -95,13 +95,13 @@ def unset(value: object, place: str) -> Iterator[tuple[str, str]]:
 
 
 def is_backend(name: str) -> bool:
-    """Return whether a backend of this name is installed or published. Load none."""
+    """Return whether a backend of this name is installed or published. Loads none."""
     return name == IN_TREE or name in PUBLISHED["backend"] or name in installed()
 
 
 @attrs.frozen
 class Document:
-    """A layer of written settings. A ``file`` has sections only; elsewhere settings may be outside of sections."""
+    """A layer of written settings. A ``file`` has only sections; other documents may have settings outside sections."""
 
     source: str
     content: Mapping[str, Any] = attrs.field(repr=False)
@@ -135,7 +135,7 @@ class Document:
         return [key for key in self.content if key in self.tables and key not in TOP_LEVEL_TABLES]
 
     def loose(self) -> Mapping[str, Given]:
-        """Return the settings outside of sections, which belong to the chosen backend."""
+        """Return the settings outside sections, which belong to the chosen backend."""
         return {
             key: Given(value, self.source, "")
             for key, value in self.content.items()
@@ -148,7 +148,7 @@ class Document:
 
     def _check(self, key: Any, value: object) -> list[Complaint]:
         if not isinstance(key, str):
-            return [Complaint(f"a key of {self.source} is a {type(key).__name__}, not a string")]
+            return [Complaint(f"a key of {self.source} must be a string, not {type(key).__name__}")]
         if key in TOP_LEVEL_TABLES:
             return self._check_table(key, value)
         if key in TOP_LEVEL_KEYS or not self.file or key in self.tables:
@@ -159,10 +159,10 @@ class Document:
             ]
         if isinstance(value, Mapping):
             sections = [*TOP_LEVEL_TABLES, *BACKEND_SECTIONS]
-            return [Complaint(f"there is no section {quoted(self._place(key))}", nearest(key, sections))]
+            return [Complaint(f"unknown section {quoted(self._place(key))}", nearest(key, sections))]
         fix = nearest(key, list(TOP_LEVEL_KEYS))
         return [
-            Complaint(f"there is no key {quoted(self._place(key))}", f"{fix} Put a backend's settings into its section")
+            Complaint(f"unknown key {quoted(self._place(key))}", f"{fix} Put a backend's settings into its section")
         ]
 
     def _check_table(self, key: str, value: object) -> list[Complaint]:
@@ -186,7 +186,7 @@ def _tables_of(content: Mapping[str, Any]) -> frozenset[str]:
 class Environment:
     """A layer of variables: ``MQPLUG_BACKEND``, ``MQPLUG_URL``, ``MQPLUG_KAFKA_SERVERS``. An empty one counts as unset.
 
-    ``scope`` limits which are read; those about plugins always are.
+    ``scope`` limits which are read; variables about plugins are always read.
     """
 
     variables: Mapping[str, str] = attrs.field(repr=False)

@@ -1,4 +1,4 @@
-"""The plan of a ``connect``: the backend and its settings, worked out before any I/O."""
+"""The plan of a ``connect``: the backend and its settings, determined before any I/O."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from mqplug._settings.settings import nearest, quoted
 from mqplug.spi._drivers import Connection
 
 _BORROWED_FIX: Final = (
-    "Nothing is created in a directory of Milvus: for a store of your own set path to another directory; "
-    "if Milvus uses another queue, set its environment variables here too, such as MQ_TYPE"
+    "For a store of your own, set path to another directory, because nothing is created in a directory of Milvus; "
+    "if Milvus uses another queue, also set its environment variables here, such as MQ_TYPE"
 )
 
 Target = str | os.PathLike[str] | Mapping[str, Any] | Context | None
@@ -50,7 +50,7 @@ class ConnectionPlan:
     layers: Sequence[Layer] = attrs.field(repr=False)
 
     def connect(self, deadline: Deadline) -> Connection:
-        """Connect. Errors, and their causes, show no secret. Those of an unreachable server name its address."""
+        """Connect. Errors and their causes show no secrets. Errors about an unreachable server name its address."""
         try:
             return self.backend.connect(self.settings, deadline)
         except Exception as error:
@@ -70,7 +70,7 @@ class ConnectionPlan:
             error.message = f"{error.message}, at {', '.join(addresses)}"
 
     def looking(self) -> ConnectionPlan:
-        """Return the same plan, but with a ``connect`` that creates nothing unless the settings ask for it."""
+        """Return the same plan, with a ``connect`` that creates nothing unless the settings request it."""
         fields = fields_of(type(self.settings)).values()
         quiet = {field.name: False for field in fields if field.creates and field.name not in self.givens}
         return attrs.evolve(self, settings=attrs.evolve(self.settings, **quiet))
@@ -79,7 +79,7 @@ class ConnectionPlan:
 def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[object] | None = None) -> ConnectionPlan:
     """Return the plan. Raise ``ConfigError`` or ``PluginError`` for any obstacle."""
     if isinstance(extensions, str):
-        raise TypeError("extensions is a list of names and objects, not a string")
+        raise TypeError("extensions must be a list of names and objects, not a str")
     configuration = sources(target, settings)
     rules = configuration.rules()
     choice = choose(configuration)
@@ -98,7 +98,7 @@ def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[objec
 
 
 def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
-    """Return the sources of the settings. The more a call specifies, the fewer are read."""
+    """Return the sources of the settings. The more a call specifies, the fewer sources are read."""
     said: list[Layer] = [Document("a keyword", settings)] if settings else []
     variables = os.environ
     match target:
@@ -124,7 +124,7 @@ def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
 def _check_said_once(settings: Mapping[str, Any]) -> None:
     for key in ("backend", "url"):
         if key in settings:
-            raise ConfigError(f"the target names the backend, and {key}= names it again", fix=f"Remove {key}=")
+            raise ConfigError(f"both the target and {key}= name the backend", fix=f"Remove {key}=")
 
 
 def _borrowed(givens: Mapping[str, Given]) -> Given | None:
@@ -132,7 +132,7 @@ def _borrowed(givens: Mapping[str, Given]) -> Given | None:
 
 
 def _is_watched(givens: dict[str, Given], kind: type[Any], name: str) -> bool:
-    """Return whether to watch the backend's drivers. Remove the setting, which the backend does not know."""
+    """Return whether to watch the backend's drivers. Remove that setting, which the backend does not know."""
     if DEBUG in fields_of(kind) or DEBUG not in givens:
         return False
     return checked(CoreSettings, {DEBUG: givens.pop(DEBUG)}, name).debug
@@ -142,7 +142,7 @@ def _check_tables(givens: Mapping[str, Given], kind: type[Any]) -> None:
     for key, given in givens.items():
         if key not in fields_of(kind) and isinstance(given.value, Mapping) and not given.place:
             sections = [*TOP_LEVEL_TABLES, *BACKEND_SECTIONS, *fields_of(kind)]
-            raise ConfigError(f"there is no section {key!r}", fix=nearest(key, sections))
+            raise ConfigError(f"unknown section {key!r}", fix=nearest(key, sections))
 
 
 def _extension(configuration: Configuration, name: str, rules: PluginRules) -> object:

@@ -1,4 +1,4 @@
-"""Makes the JSON Schema of ``mqplug.toml`` from the settings classes, for completion and checks in editors."""
+"""The JSON Schema of ``mqplug.toml``, made from the settings classes, for completion and checks in editors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A typed façade over the hook calls of one client.
 
-It adds the context to errors, and turns what no driver may raise into a ``PluginError``.
+It adds the context to errors, and converts errors that drivers must not raise to a ``PluginError``.
 """
 
 from __future__ import annotations
@@ -203,18 +203,18 @@ class Backend:
             return self._ask("mqplug_administer", connection=connection, action=action, timeout=_left(deadline))
 
     def _ask(self, hook: str, **arguments: Any) -> Any:
-        """Return a hook's answer; ``PluginError`` where no plugin gave one."""
+        """Return a hook's result. Raise ``PluginError`` if no plugin gave one."""
         answer = getattr(self._hook, hook)(**arguments)
         if answer is None:
             raise PluginError(
                 f"no plugin answered {hook}",
-                fix="The plugin needs this hook, and an extension that wraps it must return what its yield gives",
+                fix="Implement the hook in the plugin, and return the result of yield in each extension that wraps it",
             )
         return answer
 
     @contextmanager
     def context(self, operation: str, topic: str | None = None) -> Iterator[None]:
-        """Add the place to errors from within; a driver's stray exception becomes a ``PluginError``."""
+        """Add backend, topic and operation to errors. A driver's stray exception becomes a ``PluginError``."""
         try:
             yield
         except Error as error:
@@ -238,12 +238,12 @@ class Backend:
         kind = "plugin" if extension is None else "extension"
         return PluginError(
             f"{extension or 'the driver'} raised {type(error).__name__}: {error}",
-            backend=self.name, topic=topic, operation=operation, fix=f"This is a defect of the {kind}: report it",
+            backend=self.name, topic=topic, operation=operation, fix=f"Report this defect to the authors of the {kind}",
         )  # fmt: skip
 
 
 def _left(deadline: Deadline) -> float:
-    """Return the seconds for a driver; raise ``Timeout`` if the deadline has passed already, except for a poll of 0."""
+    """Return the seconds for a driver. Raise ``Timeout`` if the deadline has passed, except for a poll of 0."""
     left = deadline.remaining(NO_TIMEOUT_S)
     if left <= 0 and deadline.timeout:
         raise Timeout(f"the timeout of {deadline.timeout:g} s ran out", fix="Pass a longer timeout")
@@ -280,5 +280,5 @@ def _checked(name: str, descriptor: object) -> Descriptor:
         "from_url": callable(descriptor.from_url),
     }
     if wrong := [field for field, good in fits.items() if not good]:
-        raise PluginError(f"the plugin for {name!r} describes itself with wrong {' and '.join(wrong)}", backend=name)
+        raise PluginError(f"the descriptor of the plugin for {name!r} has wrong {' and '.join(wrong)}", backend=name)
     return descriptor

@@ -1,4 +1,4 @@
-"""Public capabilities: those of the backend, and those that the core adds, in the same way on all backends."""
+"""Public capabilities: the backend's, and those that the core adds in the same way on all backends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _with_members(native: Capabilities) -> bool:
 
 
 def _with_ranges(native: Capabilities) -> bool:
-    """Return whether a group's stored position can hold acks behind it."""
+    """Return whether a group's stored position can have acked ranges after it."""
     return _with_members(native) and native.acked_ranges_max > 0
 
 
@@ -45,15 +45,15 @@ PROVIDED: Final[Mapping[str, Callable[[Capabilities], bool]]] = {
 
 @cache
 def public(native: Capabilities) -> Capabilities:
-    """Return the capabilities that users see: native ones, and those that the core provides."""
+    """Return the capabilities that users see: native ones, and the ones that the core provides."""
     provided: dict[str, Any] = {name: True for name, possible in PROVIDED.items() if possible(native)}
     return attrs.evolve(native, **provided)
 
 
 def support(native: Capabilities, name: str) -> Support:
-    """Return who provides a capability: the backend itself, the core, or nothing."""
+    """Return the provider of a capability: the backend itself, the core, or neither."""
     if name not in FLAGS:
-        raise ValueError(f"{name!r} is not an operation or property: there are {', '.join(sorted(FLAGS))}")
+        raise ValueError(f"{name!r} is not an operation or property; expected one of {', '.join(sorted(FLAGS))}")
     if getattr(native, name):
         return "native"
     return "core" if getattr(public(native), name) else "absent"

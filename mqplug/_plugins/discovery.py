@@ -1,7 +1,6 @@
 """Discovery of plugins: by entry point, lazily, one at a time.
 
-A backend or an extension is loaded when it is named, and no other with it. Names that the rules forbid are refused
-before anything is loaded.
+Only the named backend or extension is loaded. Names that the rules forbid are refused before anything is loaded.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ class Denied(PluginError):
 
 
 class Conflict(PluginError):
-    """Several distributions offer a plugin of one name."""
+    """Several distributions provide a plugin of one name."""
 
 
 @attrs.frozen
 class PluginRules:
-    """The plugins that may be loaded, by name. Without an ``allow`` list, all that are not on the ``deny`` list."""
+    """The plugins that may be loaded, by name. Without an ``allow`` list, all that are not on the ``deny`` list may."""
 
     allow: frozenset[str] | None = attrs.field(default=None, converter=attrs.converters.optional(frozenset))
     deny: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
@@ -50,9 +49,9 @@ class PluginRules:
     def check(self, kind: Kind, name: str) -> None:
         """Raise ``PluginError``, naming the list, if this plugin may not be loaded."""
         if name in self.deny:
-            raise _about(Denied, kind, name, "is on the deny list, and is not loaded", "Take it off that list")
+            raise _about(Denied, kind, name, "is on the deny list and is not loaded", "Remove it from that list")
         if self.allow is not None and name not in self.allow:
-            raise _about(Denied, kind, name, "is not on the allow list, and is not loaded", "Put it on that list")
+            raise _about(Denied, kind, name, "is not on the allow list and is not loaded", "Add it to that list")
 
 
 ALLOW_ALL: Final = PluginRules()
@@ -64,12 +63,12 @@ def load(name: str, rules: PluginRules = ALLOW_ALL) -> object:
 
 
 def load_extension(name: str, settings: Mapping[str, Any] | None = None, rules: PluginRules = ALLOW_ALL) -> Extension:
-    """Return the extension of this name, made with its settings. Nothing else is imported."""
+    """Return the extension of this name, created with its settings. Nothing else is imported."""
     return make_extension(name, _load("extension", name, rules), settings or {})
 
 
 class Registration:
-    """A registered plugin: ``undo()``, or the end of a ``with`` block, restores what was registered before."""
+    """A registered plugin. ``undo()``, or the end of a ``with`` block, restores the previous registration."""
 
     def __init__(self, kind: Kind, name: str, plugin: object) -> None:
         self._key = (kind, name)
@@ -78,7 +77,7 @@ class Registration:
         _registered[self._key] = plugin
 
     def undo(self) -> None:
-        """Forget this plugin; one that was registered before under the same name is registered again."""
+        """Forget this plugin. Register the one again that had this name before, if any."""
         if _registered.get(self._key) is not self._plugin:
             return
         if self._before is None:
@@ -96,14 +95,14 @@ class Registration:
 
 
 def register(name: str, plugin: object, *, kind: Kind = "backend") -> Registration:
-    """Register a plugin without an entry point: for tests and frozen applications. It wins over an installed one."""
+    """Register a plugin without an entry point, for tests and frozen applications. It overrides an installed one."""
     if kind not in GROUPS:
-        raise ValueError(f"kind is 'backend' or 'extension', not {kind!r}")
+        raise ValueError(f"kind must be 'backend' or 'extension', not {kind!r}")
     return Registration(kind, name, plugin)
 
 
 def installed(kind: Kind = "backend") -> dict[str, str]:
-    """Return the name of each installed plugin, and the distribution that brings it. Loads none."""
+    """Return the name of each installed plugin, and its distribution. Loads none."""
     found = {point.name: owner(point) for point in entry_points(kind)}
     return found | dict.fromkeys(registered(kind), "registered")
 
@@ -114,11 +113,11 @@ def registered(kind: Kind) -> dict[str, object]:
 
 
 def import_one(kind: Kind, points: list[EntryPoint]) -> object:
-    """Import the only one of these entry points; ``PluginError`` for every failure."""
+    """Import the only one of these entry points. Raise ``PluginError`` for every failure."""
     point, *rivals = points
     if rivals:
         owners = " and by ".join(sorted(owner(each) for each in points))
-        raise _about(Conflict, kind, point.name, f"is offered by {owners}", "Uninstall all but one of them")
+        raise _about(Conflict, kind, point.name, f"is provided by {owners}", "Uninstall all but one of them")
     try:
         return point.load()
     except (Exception, SystemExit) as error:
@@ -128,10 +127,10 @@ def import_one(kind: Kind, points: list[EntryPoint]) -> object:
 
 
 def entry_points(kind: Kind, name: str | None = None) -> list[EntryPoint]:
-    """Return the entry points of backends or extensions, of all names or of one."""
+    """Return the entry points of backends or extensions, of one name or of all."""
     points = [point for point in points_of_group(GROUPS[kind]) if name in {None, point.name}]
     if len(points) < 2:
-        return points  # the owner of a point is in its distribution's metadata, which takes a while to parse
+        return points  # finding a point's owner means parsing its distribution's metadata, which is slow
     return list({(point.name, point.value, owner(point)): point for point in points}.values())
 
 
@@ -141,7 +140,7 @@ def owner(point: EntryPoint) -> str:
 
 
 def package_of(kind: Kind, name: str) -> str | None:
-    """Return the distribution that brings a plugin, installed or published; None if it is not known."""
+    """Return the distribution of a plugin, installed or published; None if it is unknown."""
     return next((owner(point) for point in entry_points(kind, name)), PUBLISHED[kind].get(name))
 
 
@@ -161,7 +160,7 @@ def points_of_group(group: str) -> list[EntryPoint]:
 
     try:
         return list(metadata.entry_points(group=group))
-    except Exception:  # noqa: BLE001 - one distribution's broken metadata hides no other plugins
+    except Exception:  # noqa: BLE001 - one distribution's broken metadata must not hide other plugins
         return [point for found in metadata.distributions() for point in _points_of(found, group)]
 
 
@@ -177,8 +176,8 @@ def _missing(kind: Kind, name: str) -> ConfigError | PluginError:
         return PluginError(f"the {kind} {name!r} is not installed", fix=f"Run pip install {PUBLISHED[kind][name]}")
     names = sorted({*installed(kind), *PUBLISHED[kind]})
     near = get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names)}"
-    return ConfigError(f"there is no {kind} {name!r}", fix=hint)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Use one of {', '.join(names)}"
+    return ConfigError(f"unknown {kind} {name!r}", fix=hint)
 
 
 def _about(error: type[PluginError], kind: Kind, name: str, what: str, fix: str) -> PluginError:
@@ -201,7 +200,7 @@ class Extension:
 
 
 def make_extension(name: str, found: object, settings: Mapping[str, Any]) -> Extension:
-    """Return an extension from its entry point: a class or function is called with the settings."""
+    """Return an extension from its entry point. A class or function is called with the settings."""
     if not inspect.isclass(found) and not inspect.isroutine(found):
         if settings:
             raise ConfigError(f"the extension {name!r} takes no settings", fix="Remove them")

@@ -1,6 +1,6 @@
-"""The hooks of one client: a backend's, and around them those of the extensions.
+"""The hooks of one client: the backend's, wrapped by those of the extensions.
 
-They know which plugin each hook belongs to, so that an error names the plugin that caused it.
+The plugin of each hook is known, so that an error names the plugin that caused it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Hooks:
         self._homes[_home(plugin)] = who
 
     def extension_of(self, error: BaseException) -> str | None:
-        """Return the extension that raised this; None if it was the backend, or is unknown."""
-        if isinstance(error.__cause__, StopIteration):  # Python turned it into a RuntimeError as it left a wrapper
+        """Return the extension that raised this; None if the backend did, or if it is unknown."""
+        if isinstance(error.__cause__, StopIteration):  # Python converted it to a RuntimeError as it left a wrapper
             error = error.__cause__
         frames = _frames_from_inside(error.__traceback__)
         for frame in frames:
@@ -54,16 +54,16 @@ class Hooks:
 
 
 class Incompatible(PluginError):
-    """A plugin that implements a version of the interface which this core does not know."""
+    """A plugin that implements a version of the interface that this core does not know."""
 
     api_version: int | None = None
 
 
 def check_version(kind: Kind, name: str, version: object) -> None:
-    """Raise ``PluginError`` unless this core knows that version; it says what to upgrade."""
+    """Raise ``PluginError``, with what to upgrade, unless this core knows that version."""
     where = name if kind == "backend" else None
     if not isinstance(version, int):
-        raise PluginError(f"the {kind} {name!r} has the api_version {version!r}, which is not a number", backend=where)
+        raise PluginError(f"the api_version of the {kind} {name!r} must be an int, not {version!r}", backend=where)
     if API_VERSION - 1 <= version <= API_VERSION:
         return
     package = package_of(kind, name) if version < API_VERSION else PROJECT
@@ -77,7 +77,7 @@ def check_version(kind: Kind, name: str, version: object) -> None:
 
 
 def check_extension(extension: Extension) -> None:
-    """Raise ``PluginError`` unless its hooks and its version fit."""
+    """Raise ``PluginError`` unless the extension's hooks and version are valid."""
     _plug_extension(_manager(), extension)
 
 
@@ -93,19 +93,19 @@ def _plug_extension(manager: pluggy.PluginManager, extension: Extension) -> list
 
 
 def api_version(extension: object) -> int:
-    """Return the version of the interface that an extension was written for; it need not declare one."""
+    """Return the version of the interface that an extension was written for, by default the current one."""
     return cast(int, getattr(extension, "api_version", API_VERSION))
 
 
 def _plug(manager: pluggy.PluginManager, who: str, plugin: object) -> list[pluggy.HookImpl]:
-    """Register a plugin, and return its hooks if they all fit."""
+    """Register a plugin, and return its hooks if all are valid."""
     _check_instance(who, plugin)
     try:
         manager.register(plugin, f"{who} ({len(manager.get_plugins())})")
     except pluggy.PluginValidationError as error:
         raise PluginError(f"{who} has a hook that does not fit: {_reason(error)}") from error
     except ValueError as error:
-        raise ConfigError(f"{who} is given twice", fix="Give each extension once") from error
+        raise ConfigError(f"{who} is listed twice", fix="List each extension once") from error
     hooks = {
         hook: caller
         for caller in manager.get_hookcallers(plugin) or ()
@@ -128,28 +128,24 @@ def _frames_from_inside(trace: TracebackType | None) -> list[FrameType]:
 
 
 def _code(frame: FrameType) -> CodeType:
-    """Return the code that a frame is about: where pluggy complains of a wrapper that does not yield once, the
-    wrapper's.
-    """
+    """Return the code that a frame is about. If pluggy complains about a wrapper's yields, that is the wrapper's."""
     wrapper = frame.f_locals.get("wrap_controller")
     return wrapper.gi_code if isinstance(wrapper, GeneratorType) else frame.f_code
 
 
 def _owner(frame: FrameType, owners: Sequence[tuple[object, str | None]]) -> str | None:
-    """Return the plugin whose hook runs in a frame: several plugins of one class share its code, and not their
-    ``self``.
-    """
+    """Return the plugin whose hook runs in a frame. Plugins of one class share its code, but not ``self``."""
     first = frame.f_code.co_varnames[:1]
     me = frame.f_locals.get(first[0]) if first else None
     return next((who for plugin, who in owners if plugin is me), owners[0][1])
 
 
 def _check_instance(who: str, plugin: object) -> None:
-    """Raise ``PluginError`` for a class, whose hooks would lack their ``self``."""
+    """Raise ``PluginError`` for a class, whose hooks would lack ``self``."""
     if inspect.isclass(plugin) and any(
         inspect.isfunction(inspect.getattr_static(plugin, name, None)) for name in HOOK_NAMES
     ):
-        raise PluginError(f"{who} is a class, whose hooks need an object", fix=f"Give an instance of {plugin.__name__}")
+        raise PluginError(f"{who} is a class, whose hooks need an object", fix=f"Pass an instance of {plugin.__name__}")
 
 
 def _check_unmarked(who: str, plugin: object, marked: set[str]) -> None:
@@ -158,17 +154,17 @@ def _check_unmarked(who: str, plugin: object, marked: set[str]) -> None:
         raise PluginError(f"{who} has no hooks", fix="Decorate its hooks with mqplug.spi.hookimpl")
     for name in set(HOOK_NAMES) - marked:
         if inspect.isroutine(inspect.getattr_static(plugin, name, None)):
-            raise PluginError(f"{who} has a {name} that is not a hook", fix="Decorate it with mqplug.spi.hookimpl")
+            raise PluginError(f"{who} has an undecorated {name}", fix="Decorate it with mqplug.spi.hookimpl")
 
 
 def _unknown(who: str, name: str) -> PluginError:
     near = get_close_matches(name, HOOK_NAMES, n=1)
-    hint = f"Did its authors mean {near[0]}?" if near else f"The hooks are {', '.join(HOOK_NAMES)}"
-    return PluginError(f"{who} has a hook {name} that mqplug does not know", fix=hint)
+    hint = f"Did you mean {near[0]}?" if near else f"Use one of {', '.join(HOOK_NAMES)}"
+    return PluginError(f"{who} has an unknown hook {name}", fix=hint)
 
 
 def _reason(error: pluggy.PluginValidationError) -> str:
-    """Return pluggy's reason in one line, without the plugin's name."""
+    """Return pluggy's reason on one line, without the plugin's name."""
     lines = [" ".join(line.split()) for line in str(error).splitlines()]
     return "; ".join(line for line in lines[1:] if line) or lines[0]
 

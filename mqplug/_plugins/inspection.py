@@ -1,4 +1,4 @@
-"""The state of each installed plugin. Each is loaded and checked, and none hides another."""
+"""The state of each installed plugin. Each is loaded and checked; a broken one does not hide the others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ State = Literal["ok", "broken", "conflict", "denied", "incompatible"]
 
 @attrs.frozen
 class PluginState:
-    """One plugin. Unknown facts are None; ``reason`` says what is wrong and how to fix it."""
+    """One plugin. Unknown facts are None; ``reason`` describes the problem and its fix."""
 
     kind: Kind
     name: str
@@ -48,7 +48,7 @@ class PluginState:
 
 
 def inspect_plugins(rules: PluginRules = ALLOW_ALL) -> list[PluginState]:
-    """Return all plugins, by kind and name. Those that the rules forbid are listed, and not loaded."""
+    """Return all plugins, by kind and name. Forbidden ones are listed but not loaded."""
     found = [state for kind in GROUPS for state in _states(kind, rules)]
     return sorted(found, key=lambda each: (each.kind, each.name, each.distribution or ""))
 
@@ -69,7 +69,7 @@ def _states(kind: Kind, rules: PluginRules) -> Iterator[PluginState]:
     ours = registered(kind)
     for name, plugin in ours.items():
         yield _looked_at(PluginState(kind, name, "registered"), rules, partial(_as_it_is, plugin))
-    points = [point for point in entry_points(kind) if point.name not in ours]  # a registered plugin wins
+    points = [point for point in entry_points(kind) if point.name not in ours]  # registered plugins override others
     for point in points:
         rivals = [each for each in points if each.name == point.name]
         yield _looked_at(_unloaded(kind, point), rules, partial(import_one, kind, rivals))
@@ -86,7 +86,7 @@ def _unloaded(kind: Kind, point: EntryPoint) -> PluginState:
 
 
 def _looked_at(plugin: PluginState, rules: PluginRules, load: Callable[[], object]) -> PluginState:
-    """Return the plugin with the state that loading it shows, if it may be loaded."""
+    """Return the plugin with its state, found by loading it if the rules allow that."""
     try:
         rules.check(plugin.kind, plugin.name)
         return attrs.evolve(plugin, api_version=_version(plugin.kind, plugin.name, load()))
@@ -96,23 +96,23 @@ def _looked_at(plugin: PluginState, rules: PluginRules, load: Callable[[], objec
         return attrs.evolve(plugin, state="conflict", reason=str(error))
     except Incompatible as error:
         return attrs.evolve(plugin, api_version=error.api_version, state="incompatible", reason=str(error))
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one plugin, the others are shown
+    except Exception as error:  # noqa: BLE001 - no error of one plugin may hide the others
         return attrs.evolve(plugin, state="broken", reason=str(error))
 
 
 def _version(kind: Kind, name: str, found: object) -> int:
-    """Return the version of the interface that a plugin implements; raise if anything is wrong with it."""
+    """Return the version of the interface that a plugin implements. Raise if anything is wrong with it."""
     if kind == "backend":
         return Backend(name, found).descriptor.api_version
     if python.isroutine(found):
-        return api_version(found)  # its hooks are known once it was called with its settings
+        return api_version(found)  # its hooks are known only after a call with its settings
     plugin = _unmade(found) if python.isclass(found) else found
     check_extension(Extension(name, plugin))
     return api_version(plugin)
 
 
 def _unmade(kind: type[object]) -> object:
-    """Return an instance made without settings: its hooks can be inspected, and not called."""
+    """Return an instance without settings, whose hooks can be inspected but not called."""
     with suppress(TypeError):
         return kind.__new__(kind)
     return kind

@@ -1,1 +1,1 @@
-"""Reads settings classes from mappings: strictly, with all complaints at once and without secrets."""
+"""Reading settings classes from mappings: strictly, with all errors at once and without secrets."""

@@ -1,4 +1,4 @@
-"""The fields of a settings class: their types, defaults and marks, and the type of values that come as text."""
+"""The fields of a settings class: their types, defaults and marks, and the type of textual values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Field:
 
     @property
     def nested(self) -> type[Any] | None:
-        """The settings class that this field holds, if it holds one."""
+        """The settings class that this field holds, or None."""
         return self.kind if isinstance(self.kind, type) and attrs.has(self.kind) else None
 
 
@@ -39,7 +39,7 @@ def fields_of(kind: type[Any]) -> Mapping[str, Field]:
 def address_fields(kind: type[Any]) -> tuple[str, ...]:
     """Return the settings that hold a backend's address.
 
-    They are marked with ``metadata={"address": True}``. If none is, they are those without a default.
+    They are marked with ``metadata={"address": True}``. If none is marked, they are the settings without a default.
     """
     fields = fields_of(kind).values()
     marked = tuple(field.name for field in fields if field.marked)
@@ -69,7 +69,7 @@ def _without_none(hint: Any) -> Any:
 
 
 class Text(str):
-    """A value from a place that holds nothing but text: a URL, a variable, or ``${…}`` in a file.
+    """A value from a source that has only text: a URL, a variable, or ``${…}`` in a file.
 
     It is converted to the setting's type.
     """

@@ -1,6 +1,6 @@
-"""Converts values strictly: a string is converted to a number only if its place holds nothing but text.
+"""Strict conversion of values: a string is converted to a number only if its source has only text.
 
-No message shows a value, since it may be a secret, except a word where only a few are allowed.
+Messages do not show values, which may be secrets, except a word where only a few are allowed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TYPE_WORDS: Final = {bool: "true or false", int: "a whole number", float: "a nu
 
 
 class WrongValue(TypeError):
-    """A value that does not fit its setting, described without secrets, with a fix if one is likely."""
+    """A value that does not fit its setting, described without secrets, with a likely fix if there is one."""
 
     def __init__(self, text: str, fix: str | None = None) -> None:
         super().__init__(text)
@@ -147,7 +147,7 @@ def _choices(kind: Any, made: Converter) -> Hook:
 
 
 def _enumeration(value: Any, kind: type[Enum]) -> Enum:
-    """Return the member of this value, or the member itself."""
+    """Return the member with this value, or the value if it is a member."""
     if isinstance(value, kind):
         return value
     for member in kind:
@@ -157,7 +157,7 @@ def _enumeration(value: Any, kind: type[Enum]) -> Enum:
 
 
 def _none_of(choices: Sequence[Any], value: object) -> WrongValue:
-    """Return the error for a value that is not allowed. A word is shown: no secret belongs there."""
+    """Return the error for a value that is not allowed. A word is shown, because it is not a secret."""
     is_word = isinstance(value, str) and _WORD.fullmatch(value) is not None
     given = repr(str(value)) if is_word else _spoken(value)
     near = {str(choice).casefold(): choice for choice in choices}
@@ -167,7 +167,7 @@ def _none_of(choices: Sequence[Any], value: object) -> WrongValue:
 
 
 def _durations(value: Any, kind: Any) -> timedelta:
-    """Return a timedelta. Files and URLs have it as a string such as 7d, 12h, 30m or 45s."""
+    """Return a timedelta. Files and URLs write it as a string such as 7d, 12h, 30m or 45s."""
     if isinstance(value, timedelta):
         return value
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
@@ -190,7 +190,7 @@ def _unions(kind: Any, made: Converter) -> Hook:
     def read(value: Any, wanted: Any) -> Any:
         if value is None and type(None) in kinds:
             return None
-        for each in sorted(kinds, key=lambda each: each is str):  # every value can be read as str, so that comes last
+        for each in sorted(kinds, key=lambda each: each is str):  # str comes last, because any text can be read as str
             with suppress(Exception):  # try the next type
                 return made.structure(value, each)
         raise WrongValue(f"expected {' or '.join(_name(each) for each in kinds)}, not {_spoken(value)}")
@@ -211,12 +211,12 @@ def _is_choice(kind: Any) -> bool:
 
 
 def is_function(kind: Any) -> bool:
-    """Return whether a setting of this type takes a function, which only a program can give."""
+    """Return whether a setting of this type takes a function, which only a program can pass."""
     return typing.get_origin(kind) is Callable
 
 
 def _is_union(kind: Any) -> bool:
-    """Return whether this is a union of several types. One type or None is not: its own error is clearer."""
+    """Return whether this is a union of several types. A type or None does not count: its own error is clearer."""
     if not isinstance(kind, UnionType) and typing.get_origin(kind) is not typing.Union:
         return False
     return len([each for each in typing.get_args(kind) if each is not type(None)]) > 1

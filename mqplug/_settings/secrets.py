@@ -1,4 +1,4 @@
-"""Finds secrets, which are settings with ``repr=False``, and removes them from texts and errors."""
+"""Finding secrets, which are settings with ``repr=False``, and removing them from texts and errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mqplug._settings.fields import fields_of
 from mqplug._settings.urls import without_logins
 
 MASK: Final = "..."
-_SHORT_SECRET_LETTERS: Final = 4  # a shorter secret is a part of many words: only a whole word counts
+_SHORT_SECRET_LETTERS: Final = 4  # a shorter secret is part of many words, so only a whole word counts
 
 
 def secrets_of(kind: type[Any], given: object) -> set[str]:
-    """Return the secret texts among settings: a mapping, valid or not, or an object of their class."""
+    """Return the secret texts among settings, given as a mapping, valid or not, or as an object of their class."""
     found: set[str] = set()
     for name, field in fields_of(kind).items():
         value = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
@@ -27,12 +27,12 @@ def secrets_of(kind: type[Any], given: object) -> set[str]:
 
 
 def shows(text: str, secrets: Iterable[str]) -> bool:
-    """Return whether a text holds one of the secrets, as it is or as Python writes it."""
+    """Return whether a text contains one of the secrets, verbatim or as its ``repr``."""
     return any(pattern.search(text) for pattern in map(_pattern, secrets))
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """Return a text with ``...`` in place of each secret and of each URL's login."""
+    """Return a text with ``...`` in place of each secret and of each login in a URL."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = _pattern(secret).sub(MASK, text)
     return without_logins(text)

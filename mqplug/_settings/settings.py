@@ -1,4 +1,4 @@
-"""Fills settings classes from mappings. Reports all errors at once, with their paths and without values."""
+"""Filling settings classes from mappings. All errors are reported at once, with their paths and without values."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def structured(
 ) -> T:
     """Return settings of this class. Raise one ``ConfigError`` for all their errors.
 
-    ``path`` is their section, such as ``kafka``. ``places`` names keys in errors whose path would not help: by an
-    environment variable, for example.
+    ``path`` is their section, such as ``kafka``. ``places`` has better names for keys in errors, such as an environment
+    variable.
     """
     made, complaints = _attempt(kind, given, path, places or {})
     if complaints:
@@ -54,7 +54,7 @@ def _attempt(
     kind: type[T], given: Mapping[str, Any], path: str, places: Mapping[str, str]
 ) -> tuple[T | None, list[Complaint]]:
     if (plain := _plain(kind, given)) is not None:
-        with suppress(Exception):  # the converter meets the same error, and says where
+        with suppress(Exception):  # the converter raises the same error with its place
             return kind(**plain), []
     from mqplug._settings.reading import converter  # cattrs is slow to import
 
@@ -66,7 +66,7 @@ def _attempt(
 
 
 def _plain(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values if each is plain and of its setting's type, as most are, else None. There may be none."""
+    """Return the values if each is plain and of its setting's type, as most are; otherwise None."""
     fields = fields_of(kind) if given else {}
     found: dict[str, Any] = {}
     for name, value in given.items():
@@ -91,9 +91,9 @@ def config_error(complaints: list[Complaint], backend: str | None = None) -> Con
 
 
 def unknown(name: str, place: str, path: str, known: Iterable[str]) -> Complaint:
-    """Return the complaint about an unknown setting of the section ``path``. ``place`` is its name for people."""
+    """Return the complaint about an unknown setting of the section ``path``. ``place`` is its displayed name."""
     near = get_close_matches(name, list(known), n=1)
-    text = f"there is no setting {quoted(place)}"
+    text = f"unknown setting {quoted(place)}"
     if not near:
         return Complaint(text, nearest(name, known))
     if place.endswith(name.upper()):  # an environment variable
@@ -102,7 +102,7 @@ def unknown(name: str, place: str, path: str, known: Iterable[str]) -> Complaint
 
 
 def quoted(place: str) -> str:
-    """Return a setting's name in quotes, followed by its file, if it is in one."""
+    """Return a setting's name in quotes, followed by its file, if any."""
     key, where, file = place.partition(" in ")
     return f"{key!r}{where}{file}"
 
@@ -110,12 +110,12 @@ def quoted(place: str) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the advice for an unknown name: the nearest known one, or all."""
     near = get_close_matches(name, list(known), n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(sorted(known)) or 'none'}"
+    return f"Did you mean {near[0]!r}?" if near else f"Known names: {', '.join(sorted(known)) or 'none'}"
 
 
 @attrs.frozen
 class _Examiner:
-    """Describes the errors of reading settings as complaints."""
+    """Converts the errors of reading settings to complaints."""
 
     path: str
     places: Mapping[str, str]
@@ -156,7 +156,7 @@ class _Examiner:
         fix = error.fix if isinstance(error, Error) else None
         if shows(f"{reason} {fix}", self.secrets):
             return Complaint(
-                f"{quoted(self._called(at))} is wrong; the reason is not shown, since it contains a secret"
+                f"{quoted(self._called(at))} is wrong; the reason is not shown, because it contains a secret"
             )
         if isinstance(kind, type) and attrs.has(kind):
             at, reason = _attributed(reason, kind, at)
@@ -171,7 +171,7 @@ class _Examiner:
 
 
 def _attributed(reason: str, kind: type[Any], at: Path) -> tuple[Path, str]:
-    """Return the field that a validator's error names, as its first word or a word in quotes, and the reason."""
+    """Return the field that a validator's error names, by its first word or a quoted word, and the reason."""
     first = _FIRST.match(reason)
     if first is not None and first[1] in fields_of(kind):
         return (*at, first[1]), reason[first.end() :]

@@ -1,7 +1,7 @@
-"""Splits URLs, and shows them without secrets.
+"""Splitting URLs, and showing them without secrets.
 
-In a password, a character with a meaning in URLs (``/``, ``?``, ``#``) ends it early, and the rest would be taken for a
-host or a path. So nothing is shown of a URL that cannot be split with certainty.
+A character with a meaning in URLs (``/``, ``?``, ``#``) ends a password early, and the rest would be taken for a host
+or a path. So a URL that cannot be split with certainty is not shown at all.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ def without_logins(text: str) -> str:
 
 
 def _is_certain(parts: re.Match[str]) -> bool:
-    """Return whether no ``@`` follows the hosts. The rest of a password with a ``/`` would be there."""
-    behind = f"{parts['path']}{parts['query'] or ''}" if parts["authority"] else parts["query"] or ""
-    return "@" not in behind and parts["fragment"] is None
+    """Return whether no ``@`` follows the hosts, which would be the rest of a password with a ``/``."""
+    rest = f"{parts['path']}{parts['query'] or ''}" if parts["authority"] else parts["query"] or ""
+    return "@" not in rest and parts["fragment"] is None
 
 
 def _addresses(hosts: str, called: str) -> tuple[Address, ...]:
     try:
         return _read(hosts)
-    except ValueError as error:  # its text shows neither host, which may be a user, nor port
+    except ValueError as error:  # its text shows neither the host, which may be a user, nor the port
         reason = str(error)
-    raise ConfigError(f"{called!r} has a wrong host: {reason}", fix=f"Write host:9092 or [::1]:9092. {ESCAPES}")
+    raise ConfigError(f"{called!r} has an invalid host: {reason}", fix=f"Write host:9092 or [::1]:9092. {ESCAPES}")
 
 
 def _are_addresses(hosts: str) -> bool:

@@ -250,7 +250,7 @@ def test_the_doctor_as_a_page(capsys, fakes):
     [
         (["kafka://host?tls=maybe"], "'kafka.tls'"),
         (["nats://host?fail=refused"], "refused with None"),
-        (["nosuch://x"], "no backend 'nosuch'"),
+        (["nosuch://x"], "unknown backend 'nosuch'"),
         (["--config", "absent.toml"], "cannot be read"),
         ([], "none is configured"),
     ],

@@ -338,7 +338,7 @@ def test_the_command_proves_a_backend(capfd):
         (["nowhere://", "--history", "1s", "--only", "WM"], 2, "--only is for cases, and --history runs none"),
         (["memory://", "--history", "soon"], 2, "'soon' is not a duration; write one such as 60s, 10m, 1h, 2d or 1w"),
         (["memory://", "--profile", "fast"], 2, "'fast' is not one of"),
-        (["nowhere://"], 1, "there is no backend 'nowhere'"),
+        (["nowhere://"], 1, "unknown backend 'nowhere'"),
     ],
 )
 def test_the_command_refuses(capfd, arguments, code, said):

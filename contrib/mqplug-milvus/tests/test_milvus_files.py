@@ -140,7 +140,7 @@ def test_a_type_names_the_backend(fakes: Fakes, milvus: Any, kind: str) -> None:
 def test_a_type_that_we_do_not_have(fakes: Fakes, milvus: Any) -> None:
     """Milvus' other queues are no backends; saying backend= helps."""
     path = milvus(SHIPPED.replace("type: default", "type: woodpecker"))
-    with pytest.raises(mqplug.ConfigError, match=r"'mq.type' in .*says 'woodpecker', a queue of Milvus' own"):
+    with pytest.raises(mqplug.ConfigError, match=r"'mq.type' in .*names 'woodpecker', a queue of Milvus' own"):
         mqplug.connect(path)
     assert given(fakes, "pulsar", path, backend="pulsar").tenant == "public"
 

@@ -212,9 +212,9 @@ def test_the_protocol_decides_on_tls(fakes: Fakes, kafka: str, tls: bool) -> Non
         ("pulsar: {address: h, maxMessageSize: 5MB}", r"'pulsar.maxMessageSize' in .*a whole number"),
         ("rocksmq: {path: x, retentionTimeInMinutes: 0}", r"'rocksmq.retentionTimeInMinutes' in .*-1 for no limit"),
         ("rocksmq: {path: x, retentionSizeInMB: -2}", r"'rocksmq.retentionSizeInMB' in .*-1 for no limit"),
-        ("mq: {type: woodpecker}", r"'mq.type' in .*says 'woodpecker', a queue of Milvus' own.*backend="),
-        ("mq: {type: natsmq}\nrocksmq: {path: x}", r"'mq.type' in .*says 'natsmq'"),
-        ("mq: {type: kafak}", r"there is no backend 'kafak'. Did you mean 'kafka'"),
+        ("mq: {type: woodpecker}", r"'mq.type' in .*names 'woodpecker', a queue of Milvus' own.*backend="),
+        ("mq: {type: natsmq}\nrocksmq: {path: x}", r"'mq.type' in .*names 'natsmq'"),
+        ("mq: {type: kafak}", r"unknown backend 'kafak'. Did you mean 'kafka'"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_key(fakes: Fakes, text: str, says: str) -> None:

@@ -58,7 +58,7 @@ def test_protected_native_options_are_refused(key):
         ({"servers": ["h:1"], "instance_id": ""}, "instance_id=''"),
         ({"servers": ["h:1"], "server": "x"}, "servers"),
         ({"servers": ["h:1"], "tls": "yes"}, "bool"),
-        ({"servers": ["h:1", "h:75628"]}, r"servers\[1\].*a port is not a whole number from 1 to 65535"),
+        ({"servers": ["h:1", "h:75628"]}, r"servers\[1\].*a port must be a whole number from 1 to 65535"),
         ({"servers": ["::1"]}, "brackets"),
         ({"servers": ["h:1,h:2"]}, "must look like host:9092"),
         ({}, "servers"),
