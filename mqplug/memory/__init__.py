@@ -1,8 +1,8 @@
 """The memory backend: logs in this process, for tests and experiments.
 
-``connect("memory")`` opens a store of its own. All clients of the process share the store ``memory://name``, which is
-gone when the last of them is closed. ``?like=kafka`` and ``?like=pulsar`` have the capabilities and quirks of those
-backends.
+``connect("memory")`` opens a new store. All clients of the process share the store ``memory://name``, which is
+discarded when the last of them is closed. ``?like=kafka`` and ``?like=pulsar`` have the capabilities and quirks of
+those backends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Clock", "MemoryClient", "MemorySettings", "Store"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``MemoryClient`` on first use: the backend itself needs no client."""
+    """Import ``MemoryClient`` on first use, because the backend itself needs no client."""
     if name != "MemoryClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mqplug.memory._client import MemoryClient

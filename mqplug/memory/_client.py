@@ -1,4 +1,4 @@
-"""A client for tests, with a memory store of its own whose clock can be advanced."""
+"""A client for tests, with its own memory store whose clock can be advanced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqplug.memory._store import Clock
 
 
 class MemoryClient(Client):
-    """A client of a new memory store. From the fixture ``mq``, its idle waits take no time."""
+    """A client of a new memory store. If it comes from the fixture ``mq``, its idle waits take no time."""
 
     _memory: MemoryConnection
 

@@ -45,8 +45,8 @@ class MemoryConnection(Connection):
         self._open = True
 
     def after(self, message_id: MessageId) -> Position:
-        behind = self.store.personality.numbering.behind
-        return Position(message_id.log, behind(message_id.coordinates, message_id.detail))
+        after = self.store.personality.numbering.behind
+        return Position(message_id.log, after(message_id.coordinates, message_id.detail))
 
     def is_possible(self, coordinates: Numbers) -> bool:
         return self.store.personality.numbering.is_possible(coordinates)
@@ -62,7 +62,7 @@ class MemoryConnection(Connection):
         return until.coordinates[0] - start.coordinates[0]
 
     def health(self, timeout: float) -> None:
-        """Do nothing: memory always answers."""
+        """Do nothing, because memory always answers."""
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         parts = (self.store, self.store.clock)
@@ -145,6 +145,6 @@ class MemoryConnection(Connection):
 
 
 def _refuse_options(options: Mapping[str, Any]) -> None:
-    """Raise ``ConfigError`` if a topic is to have an option: memory has none."""
+    """Raise ``ConfigError`` for any option of a topic, because memory has none."""
     if options:
         raise ConfigError(f"a memory topic has no option {min(options)!r}", backend="memory", fix="Leave options= out")

@@ -83,9 +83,9 @@ class MemoryConsumer(ConsumerDriver):
                 continue
             batches.append(batch)
             most -= len(batch)
-            behind = batch.next_position.coordinates
-            del self._positions[log]  # move it to the end, so that every log gets its turn
-            self._positions[log] = behind  # without a call in between, so that no Ctrl-C comes there
+            following = batch.next_position.coordinates
+            del self._positions[log]  # moved to the end, so that every log gets its turn
+            self._positions[log] = following  # no call in between, so that no Ctrl-C can interrupt
             if most <= 0:
                 break
         return batches
@@ -175,14 +175,14 @@ FAILOVER_S = 1.5  # how long a member with unacked messages keeps a partition th
 class FailoverConsumer(MemoryConsumer):
     """A member that holds all logs in the core's view, while one member at a time gets the messages of each.
 
-    A member that takes over a partition gets all its unacked messages, except those that it already has.
+    A member that takes over a partition gets all its unacked messages, except the ones that it already has.
     """
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
         super().__init__(connection, options, listener)
         self._assigned: set[Log] = set()  # in the core's view
         self._unacked: dict[Log, set[Numbers]] = defaultdict(set)
-        self._leaving: dict[Log, float] = {}  # when each log goes to its next member at the latest
+        self._leaving: dict[Log, float] = {}  # the latest time at which each log goes to its next member
 
     def tend(self, timeout: float) -> None:
         if self._seat is None:
@@ -209,7 +209,7 @@ class FailoverConsumer(MemoryConsumer):
         batch = super()._next(log, most)
         if batch is None:
             return None
-        stored = self._store.positions(self._group or "", [log]).get(log)  # None: the topic was created again
+        stored = self._store.positions(self._group or "", [log]).get(log)  # None: the topic was recreated
         unacked = self._unacked[log]
         places = enumerate(batch.coordinates)
         rows = [row for row, place in places if place not in unacked and not (stored and is_acked(stored, place))]
@@ -235,7 +235,7 @@ class FailoverConsumer(MemoryConsumer):
 
 
 class MemorySharedConsumer(MemoryConsumer):
-    """A member that takes messages which no other member has, by the lease table of each log."""
+    """A member that takes messages that no other member has, according to the lease table of each log."""
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
         super().__init__(connection, options, listener)
@@ -285,7 +285,7 @@ class MemorySharedConsumer(MemoryConsumer):
                 self._table(log).trim(position)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Do nothing: members settle messages, and have no positions of their own."""
+        """Do nothing, because members settle messages and have no positions."""
 
     def close(self, timeout: float) -> None:
         with self._store.changed:

@@ -1,6 +1,6 @@
 """A store's groups: their positions, their members, and which member has which message.
 
-With Pulsar's personality acks are stored by whole entries only.
+With Pulsar's personality, acks are stored only for whole entries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mqplug.spi.groups import Leases, Roster, Seat
 
 
 class Group:
-    """One group. Calls need the store's lock, except those of the roster, which has its own."""
+    """One group. Calls need the store's lock, except the roster's, which has its own."""
 
     def __init__(
         self, personality: Personality, partition: Callable[[Log], Partition], now: Callable[[], float]
@@ -38,7 +38,7 @@ class Group:
         return list(self._positions)
 
     def positions(self, logs: Iterable[Log]) -> dict[Log, GroupPosition]:
-        """Return the group's positions, of those logs where it has one."""
+        """Return the group's positions in the logs where it has one."""
         return {log: self._position(log) for log in logs if log in self._positions}
 
     def _position(self, log: Log) -> GroupPosition:
@@ -46,20 +46,20 @@ class Group:
         return table.state() if table is not None else self._positions[log]
 
     def commit(self, positions: Mapping[Log, GroupPosition]) -> None:
-        """Store positions of members that hold logs for themselves."""
+        """Store positions of members that hold logs exclusively."""
         for log, wanted in positions.items():
             partition = self._partition(log)
             self._positions[log] = self._personality.store(self._positions.get(log), wanted, partition)
 
     def move(self, positions: Mapping[Log, GroupPosition]) -> None:
-        """Move the group, and forget its acks and which member has what."""
+        """Move the group, and forget its acks and leases."""
         for log in positions:
             self._tables.pop(log, None)
             self._positions.pop(log, None)
         self.commit(positions)
 
     def seek(self, positions: Mapping[Log, Position]) -> None:
-        """Move the group for one of its members, and for all that share the log with it."""
+        """Move the group for one of its members and all that share the log with it."""
         for log, position in positions.items():
             self._positions[log] = GroupPosition(position)
             if (table := self._tables.get(log)) is not None:
@@ -72,7 +72,7 @@ class Group:
             self._tables.pop(log, None)
 
     def table(self, log: Log) -> Leases:
-        """Return the lease table of a log, for the mode that the members are in now."""
+        """Return the lease table of a log, for the current mode of the members."""
         by_key = self.roster.mode == "key_shared"
         table = self._tables.get(log)
         self._partition(log)
@@ -88,7 +88,7 @@ class Group:
     # members -----------------------------------------------------------------------------------------------
 
     def join(self, options: ConsumerOptions, wake: Callable[[], None]) -> Seat:
-        """Add a member. One that holds logs for itself continues where members that shared them left off."""
+        """Add a member. One that holds logs exclusively continues where members that shared them left off."""
         seat = self.roster.join(options.logs, wake, options.mode)
         if not options.shares:
             self._positions = self.positions(self._positions)
@@ -103,9 +103,9 @@ class EntryAcks:
         self._acked: dict[Numbers, dict[Numbers, Hashable]] = {}  # by entry; ledger numbers are unique across logs
 
     def settle(self, table: Leases, partition: Partition, member: Hashable, settled: Settlement) -> int:
-        """Ack the entries that are now complete. A returned message takes the acked ones of its entry with it.
+        """Ack the entries that are now complete. A returned message also returns the acked ones of its entry.
 
-        Return how many were acked too late: another member has taken them.
+        Return how many were acked too late, because another member has taken them.
         """
         late = table.settle(member, Settlement([at for at in settled.acked if not table.holds(member, at)]))
         for coordinates in settled.acked:
@@ -118,7 +118,7 @@ class EntryAcks:
         return late
 
     def _is_complete(self, table: Leases, partition: Partition, entry: Numbers) -> bool:
-        """Return whether the whole entry is acked now. An ack does not count if its member lost the message."""
+        """Return whether the whole entry is acked. An ack does not count if its member lost the message."""
         acked = {at: member for at, member in self._acked[entry].items() if table.holds(member, at)}
         self._acked[entry] = acked
         stored = table.state()

@@ -1,4 +1,4 @@
-"""The hooks of the memory backend: what ``mqplug.spi`` asks of every backend."""
+"""The hooks of the memory backend, as ``mqplug.spi`` specifies them for every backend."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MemorySettings:
 
 def _from_url(url: Url) -> Mapping[str, Any]:
     if len(url.hosts) > 1 or any(port is not None for _, port in url.hosts) or url.path.strip("/") or url.user:
-        raise ConfigError("a memory URL has one store name, without port, path or login", fix="Write memory://name")
+        raise ConfigError("a memory URL must have one store name, no port, path or login", fix="Write memory://name")
     return {"name": url.hosts[0].host} if url.hosts else {}
 
 

@@ -1,4 +1,4 @@
-"""Numbers messages: the coordinates of each personality, as Kafka, Pulsar or mqplug itself gives them out."""
+"""The numbering of messages: the coordinates of each personality, like those of Kafka, Pulsar or mqplug itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqplug.spi import Numbers
 
 
 class Numbering(Protocol):
-    """The coordinates of one partition: gives out new ones, and computes positions around them."""
+    """The coordinates of one partition: assigns new ones, and computes positions around them."""
 
     width: int
     """The number of integers in the coordinates."""
@@ -21,17 +21,17 @@ class Numbering(Protocol):
 
     @property
     def end(self) -> Numbers:
-        """The position of the next message to be stored."""
+        """The position of the next stored message."""
         ...
 
     @staticmethod
     def before(coordinates: Numbers) -> Numbers:
-        """Return the position just before a message."""
+        """Return the position right before a message."""
         ...
 
     @staticmethod
     def behind(coordinates: Numbers, detail: Numbers) -> Numbers:
-        """Return the position just after a message."""
+        """Return the position right after a message."""
         ...
 
     @staticmethod
@@ -41,7 +41,7 @@ class Numbering(Protocol):
 
     @staticmethod
     def advance(coordinates: Numbers, count: int) -> Numbers:
-        """Return the position ``count`` messages further along; ``Unsupported`` where that cannot be computed."""
+        """Return the position ``count`` messages further along. Raise ``Unsupported`` if it cannot be computed."""
         ...
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
@@ -49,11 +49,11 @@ class Numbering(Protocol):
         ...
 
     def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
-        """Return how many messages lie after a position, as exactly as the backend knows."""
+        """Return how many messages lie after a position, as exactly as the backend can count."""
         ...
 
     def roll(self) -> None:
-        """Make the messages stored so far removable without those to come."""
+        """Make the stored messages removable without later ones."""
 
 
 class Dense:
@@ -95,11 +95,11 @@ class Dense:
         return sum(each >= begin for each in places)
 
     def roll(self) -> None:
-        """Do nothing: any message can be removed at any time."""
+        """Do nothing, because any message can be removed at any time."""
 
 
 class Marked(Dense):
-    """Kafka's coordinates: after each batch a marker, like a transaction's, takes an offset but is no message."""
+    """Kafka's coordinates: after each batch, a marker like a transaction's takes an offset without being a message."""
 
     def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
         placed = super().place(count)
@@ -118,7 +118,7 @@ class Marked(Dense):
         return max(0, self._next - begin[0]) if places else 0
 
 
-MAX_COORDINATE = 2**63 - 1  # brokers count with 64 bits; a message lies below, so that a position can follow it
+MAX_COORDINATE = 2**63 - 1  # brokers count with 64 bits; messages are below, so that a position can follow each
 ENTRY_MESSAGES = 10  # messages of one entry
 LEDGER_ENTRIES = 5  # entries of one ledger
 
@@ -126,7 +126,7 @@ LEDGER_ENTRIES = 5  # entries of one ledger
 class Entries:
     """Pulsar's coordinates: (ledger, entry, index in the entry), with index -1 if the entry holds one message.
 
-    The store gives out ledger numbers, each only once. Only whole ledgers can be removed, and never the open one.
+    The store assigns ledger numbers, each only once. Only whole ledgers can be removed, and never the open one.
     """
 
     width = 3
@@ -176,7 +176,7 @@ class Entries:
         return False
 
     @staticmethod
-    def advance(coordinates: Numbers, count: int) -> Numbers:  # noqa: ARG004 - ledgers end where the broker wants
+    def advance(coordinates: Numbers, count: int) -> Numbers:  # noqa: ARG004 - the broker decides where ledgers end
         raise Unsupported("advance")
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:

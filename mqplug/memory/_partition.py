@@ -27,7 +27,7 @@ class MemoryRetention:
 
 
 class Written(NamedTuple):
-    """Messages to be written, as columns. A timestamp of None means the log's own time."""
+    """Messages to write, as columns. A timestamp of None means the log's own time."""
 
     values: Sequence[bytes | None]
     keys: Sequence[bytes | None]
@@ -43,7 +43,7 @@ class Written(NamedTuple):
 
 @attrs.define
 class StoredRows:
-    """The stored messages, a row each. ``stored`` is the time of arrival in milliseconds, which never goes back."""
+    """The stored messages, one per row. ``stored`` is the time of arrival in milliseconds, which never decreases."""
 
     places: list[Numbers] = attrs.field(factory=list)
     details: list[Numbers] = attrs.field(factory=list)
@@ -85,7 +85,7 @@ class Partition:
 
     @property
     def high(self) -> Numbers:
-        """The position after the last message and after a marker that follows it."""
+        """The position after the last message, and after its marker if there is one."""
         rows = self.rows
         if self._entries and rows.places:
             return self.numbering.behind(rows.places[-1], rows.details[-1])
@@ -121,7 +121,7 @@ class Partition:
         return places, details
 
     def trim(self, before: Numbers) -> None:
-        """Remove the messages before a position, as far as the numbering allows."""
+        """Remove the messages before a position, to the extent that the numbering allows."""
         rows, numbering = self.rows, self.numbering
         wanted = self.row(before)
         gone = numbering.removable(rows.places, wanted)
@@ -130,7 +130,7 @@ class Partition:
         self.low = max(self.low, first if self._entries else min(before, first))
 
     def expire(self) -> None:
-        """Remove the messages that retention does not keep."""
+        """Remove the messages that exceed the retention."""
         rows, retention = self.rows, self.retention
         gone = bisect_left(rows.stored, (self._now() - retention.seconds) * 1000)
         if retention.size is not None and (excess := sum(rows.sizes) - retention.size) > 0:
@@ -148,7 +148,7 @@ class Partition:
     def read(self, position: Numbers, most: int, size: int) -> Batch | None:
         """Return up to ``most`` messages and about ``size`` bytes from a position on, or None if there are none yet.
 
-        An empty batch passes over a marker.
+        An empty batch skips a marker.
         """
         row = self.row(position)
         sizes = accumulate(self.rows.sizes[row : row + most], initial=0)
@@ -160,7 +160,7 @@ class Partition:
         return None
 
     def upcoming(self, position: Numbers, most: int) -> Iterator[Upcoming]:
-        """Yield up to ``most`` messages from a position on, as lease tables need them."""
+        """Yield up to ``most`` messages from a position on, in the form that lease tables need."""
         rows, row = self.rows, self.row(position)
         for each in range(row, min(len(rows.places), row + most)):
             yield Upcoming(rows.places[each], rows.keys[each], self.behind(each))
@@ -170,7 +170,7 @@ class Partition:
         return self._batch([self.row(each.coordinates) for each in leases], [each.attempt for each in leases])
 
     def behind(self, row: int) -> Numbers:
-        """Return the position just after the message of a row."""
+        """Return the position right after the message of a row."""
         return self.numbering.behind(self.rows.places[row], self.rows.details[row])
 
     def _batch(self, taken: Sequence[int], attempts: Sequence[int] | None = None) -> Batch:
@@ -180,8 +180,8 @@ class Partition:
             _pick(rows.timestamps, taken), _pick(rows.log_times, taken), _pick(rows.details, taken), attempts,
         )  # fmt: skip
         is_last = taken[-1] == len(rows.places) - 1
-        behind = self.high if is_last else self.behind(taken[-1])  # after a marker that follows the last message
-        return Batch(self.log, Position(self.log, behind), len(taken), columns)
+        end = self.high if is_last else self.behind(taken[-1])  # after the last message's marker, if any
+        return Batch(self.log, Position(self.log, end), len(taken), columns)
 
     def whole_entries(self, ranges: Iterable[tuple[Numbers, Numbers]]) -> Iterator[tuple[Numbers, Numbers]]:
         """Yield the ranges without the incomplete entries at their ends."""
@@ -206,10 +206,10 @@ class Partition:
         text = f"message {wanted} of {self.log!r} was removed: the log begins at {low!r}"
         return PositionLost(text, log=self.log, low=low)
 
-    # asking ------------------------------------------------------------------------------------------------
+    # queries -----------------------------------------------------------------------------------------------
 
     def resolve(self, start: SymbolicStart) -> Position:
-        """Resolve a start to a position, now."""
+        """Resolve a start to its current position."""
         return Position(self.log, self._resolve(start))
 
     def _resolve(self, start: SymbolicStart) -> Numbers:

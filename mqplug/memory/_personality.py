@@ -24,11 +24,11 @@ StorePosition = Callable[["GroupPosition | None", GroupPosition, "Partition"], G
 class Personality:
     """The behaviour of a store.
 
-    ``incarnations``: a topic that was created again differs from the one before. ``early_errors``: a seek fails if the
-    topic is gone; otherwise the next poll does. ``reports_loss``: the first poll reports that retention removed
-    messages; otherwise a reader learns it with the next message, and a group never does. ``whole_entries``: if a
-    message of an entry is not acked, the whole entry comes again. ``takes_over``: the store moves partitions between
-    members silently.
+    ``incarnations``: a recreated topic differs from the one before. ``early_errors``: a seek fails if the topic is
+    gone; otherwise the next poll fails. ``reports_loss``: the first poll reports that retention removed messages;
+    otherwise a reader learns of it with the next message, and a group never does. ``whole_entries``: if a message of an
+    entry is not acked, the whole entry is delivered again. ``takes_over``: the store moves partitions between members
+    silently.
     """
 
     name: str
@@ -49,13 +49,13 @@ def _exactly(stored: GroupPosition | None, wanted: GroupPosition, partition: Par
 
 
 def _as_far_as_fits(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """Return the committed position with the nearest acked ranges: Kafka's commit metadata has room for few."""
+    """Return the committed position with the nearest acked ranges, because Kafka's commit metadata has room for few."""
     wanted = tidy(wanted)
     return attrs.evolve(wanted, acked=wanted.acked[:KAFKA_ACKED_RANGES_MAX])
 
 
 def _by_entry(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """Return the position with acks of whole entries only. As on Pulsar, a commit never removes earlier acks."""
+    """Return the position with only acks of whole entries. As on Pulsar, a commit never removes earlier acks."""
     if stored is not None:
         retained = [each for each in stored.acked if each[1] >= partition.low]
         wanted = GroupPosition(max(stored.position, wanted.position), (*retained, *wanted.acked))

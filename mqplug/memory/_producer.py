@@ -1,4 +1,4 @@
-"""What stores records: the producer, in the caller's thread, the stage of an ingest, and transactions in one step."""
+"""Storing records: the producer, in the caller's thread, the stage of an ingest, and transactions."""
 
 from __future__ import annotations
 

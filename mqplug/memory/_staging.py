@@ -69,7 +69,7 @@ class MemoryStaging:
         if any((each.backend, each.cluster) != ("memory", self._store) for each in several):
             raise ConfigError("the staged batch is for another store", fix="Ingest it with a client of that store")
         if len({each.detail for each in several}) < len(several):
-            raise ValueError("a staged batch is named twice: name each batch once")
+            raise ValueError("a staged batch is listed twice: pass each batch once")
         if any(each.detail not in self._waiting for each in several):
             raise Corrupt("the staged batch no longer exists", fix="Stage the messages again")
         return [part for each in several for part in self._waiting[each.detail]]

@@ -57,7 +57,7 @@ class Store:
         return Partition(log, numbering, retention, self.clock.time, publish_time=personality.publish_time)
 
     def alter(self, topic: str, retention: float | None, size: int | None) -> TopicInfo:
-        """Change a topic's retention; None leaves a limit as it is. What is no longer kept goes at once."""
+        """Change a topic's retention; None leaves a limit unchanged. Messages that exceed it are removed at once."""
         partitions = self.topic(topic)
         there = partitions[0].retention
         kept = MemoryRetention(there.seconds if retention is None else retention, there.size if size is None else size)
@@ -70,7 +70,7 @@ class Store:
     def add_partitions(self, topic: str, total: int) -> TopicInfo:
         """Grow a topic to ``total`` partitions.
 
-        Groups with a position on the topic, and live members, read the new ones from their beginning.
+        Groups with a position on the topic, and active members, read the new ones from their beginning.
         """
         there = self.topic(topic)
         if total <= len(there):
@@ -115,8 +115,9 @@ class Store:
             raise TopicNotFound(f"there is no topic {name!r}", topic=name) from None
 
     def partition(self, log: Log) -> Partition:
-        """Return the partition of a log after expiry. Raise ``TopicNotFound`` if the topic was deleted, even if a new
-        one has its name.
+        """Return the partition of a log after expiry.
+
+        Raise ``TopicNotFound`` if the topic was deleted, even if a new one has its name.
         """
         partitions = self.topic(log.topic)
         if log.partition >= len(partitions) or partitions[log.partition].log is not log:
@@ -142,7 +143,7 @@ class Store:
         ]
 
     def describe_group(self, name: str) -> GroupDescription:
-        """Return a group's topics and members; ``GroupNotFound`` if it has no position and no member."""
+        """Return a group's topics and members. Raise ``GroupNotFound`` if it has no position and no member."""
         group = self._groups.get(name)
         logs = {*group.logs, *group.roster.wanted()} if group is not None else set()
         if group is None or not logs:
@@ -163,7 +164,7 @@ class Store:
             raise ConsumerBusy(f"the group {name!r} has {members} members", fix="Close its consumers first")
 
     def positions(self, group: str, logs: Iterable[Log]) -> dict[Log, GroupPosition]:
-        """Return a group's positions, of those logs where it has one."""
+        """Return a group's positions in the logs where it has one."""
         return self._groups[group].positions(logs) if group in self._groups else {}
 
     def store_positions(self, group: str, positions: Mapping[Log, GroupPosition]) -> None:
@@ -188,7 +189,7 @@ _naming = Lock()
 def open_memory_store(name: str | None, personality: Personality) -> Store:
     """Open the store of this name, which all clients of the process share while one of them is open.
 
-    Without a name, create a new one.
+    Without a name, create a new store.
     """
     if name is None:
         return Store(uuid.uuid4().hex[:16], personality)
@@ -204,7 +205,7 @@ def open_memory_store(name: str | None, personality: Personality) -> Store:
 
 
 def release_store(store: Store) -> None:
-    """Release a client's use of a store. A named store is forgotten with its last client."""
+    """Release a client's use of a store. The last client of a named store discards it."""
     with _naming:
         known, users = _named.get(store.name, (None, 0))
         if known is not store:
@@ -232,7 +233,7 @@ class Clock:
         return time.time() + self._ahead
 
     def monotonic(self) -> float:
-        """Return the seconds since an unspecified moment. Never goes back."""
+        """Return the seconds since an unspecified time. Never decreases."""
         return time.monotonic() + self._ahead
 
     def time_ns(self) -> int:
@@ -240,7 +241,7 @@ class Clock:
         return time.time_ns() + int(self._ahead * 1e9)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward: retention removes messages that are too old, and delays end."""
+        """Move the clock forward, so that retention removes old messages and delays end."""
         if not seconds >= 0:
             raise ValueError(f"advance() takes at least 0 seconds, not {seconds}: the clock never goes back")
         with self._changed:

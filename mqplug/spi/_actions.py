@@ -20,10 +20,10 @@ GroupStart = SymbolicStart | Mapping[Log, Position]
 
 @attrs.frozen
 class TopicInfo:
-    """A topic: its name, the log of each partition in order, and its retention, where the backend reports it.
+    """A topic: its name, the log of each partition in order, and its retention, if the backend reports it.
 
-    ``options`` are the topic's own settings of the backend's, without the retention and without defaults, as
-    ``CreateTopic`` and ``AlterTopic`` take them.
+    ``options`` are the backend's settings of the topic, without the retention and without defaults, in the form that
+    ``CreateTopic`` and ``AlterTopic`` take.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Broker:
 
 @attrs.frozen
 class ClusterInfo:
-    """The name of a backend's cluster, and the brokers that run."""
+    """The name of a backend's cluster, and its running brokers."""
 
     name: str
     brokers: tuple[Broker, ...]
@@ -51,7 +51,7 @@ class ClusterInfo:
 
 @attrs.frozen
 class GroupInfo:
-    """A group: its name, and its number of members now; None where the backend does not report it."""
+    """A group: its name, and its current number of members, or None if the backend does not report it."""
 
     name: str
     members: int | None = None
@@ -59,9 +59,9 @@ class GroupInfo:
 
 @attrs.frozen
 class GroupPosition:
-    """A group's position in a log: everything before ``position`` is acked, and the ``acked`` ranges behind it.
+    """A group's position in a log: everything before ``position`` is acked, and so are the ``acked`` ranges after it.
 
-    A range is (first, last), both coordinates of acked messages; ranges ascend and do not touch.
+    A range is (first, last), both coordinates of acked messages. Ranges ascend and do not touch.
     """
 
     position: Position
@@ -70,12 +70,12 @@ class GroupPosition:
 
 @attrs.frozen
 class CreateTopic:
-    """Create a topic; ``TopicExists`` if there is one. Answers with its ``TopicInfo``.
+    """Create a topic, and return its ``TopicInfo``. Raise ``TopicExists`` if it exists.
 
     ``retention`` is how long its messages are kept, acked or not, in seconds: a float that may be below a minute or
-    ``math.inf`` (for ever); None stands for the backend's default. ``retention_bytes`` is how much of each partition is
-    kept, None the backend's default. Both are None where ``retention`` is not declared. ``options`` are the backend's
-    own; a driver refuses those that it does not know.
+    ``math.inf`` (forever); None stands for the backend's default. ``retention_bytes`` is how much of each partition is
+    kept; None stands for the backend's default. Both are None if ``retention`` is not declared. ``options`` are the
+    backend's own; a driver refuses unknown ones.
     """
 
     topic: str
@@ -87,11 +87,11 @@ class CreateTopic:
 
 @attrs.frozen
 class AlterTopic:
-    """Change settings of a topic, which mean what they mean in ``CreateTopic``; ``TopicNotFound`` if there is none.
+    """Change settings of a topic, which have the meaning that they have in ``CreateTopic``.
 
-    None leaves a setting as it is, and so does an option that is not named; at least one is given. A driver refuses
-    options that it does not know, before any I/O where it can; then nothing is changed. Answers with the new
-    ``TopicInfo``, once the change survives a restart and every client's ``DescribeTopic`` shows it.
+    None leaves a setting unchanged, and so does a missing option; at least one is given. A driver refuses unknown
+    options, before any I/O if possible, and then changes nothing. Return the new ``TopicInfo`` once the change survives
+    a restart and every client's ``DescribeTopic`` shows it. Raise ``TopicNotFound`` if the topic is missing.
     """
 
     topic: str
@@ -102,14 +102,14 @@ class AlterTopic:
 
 @attrs.frozen
 class DeleteTopic:
-    """Delete a topic with its messages; ``TopicNotFound`` if there is none. The answer is True."""
+    """Delete a topic with its messages, and return True. Raise ``TopicNotFound`` if it is missing."""
 
     topic: str
 
 
 @attrs.frozen
 class AddPartitions:
-    """Grow a topic to ``partitions`` in all, which is more than it has. Answers with the new ``TopicInfo``."""
+    """Grow a topic to ``partitions`` in all, which is more than it has. Return the new ``TopicInfo``."""
 
     topic: str
     partitions: int
@@ -117,11 +117,11 @@ class AddPartitions:
 
 @attrs.frozen
 class ListTopics:
-    """Answer with the names of all topics, except the backend's own.
+    """Return the names of all topics, except the backend's own.
 
-    A consumer asks with its ``pattern``, and takes the names that match it as a whole. A backend that has topics beside
-    those that it lists otherwise answers with them if the pattern names them, spelled as the pattern does. Others need
-    not look at it.
+    A consumer passes its ``pattern``, and takes the names that match it fully. If a backend has topics that it does not
+    list otherwise, it returns those that the pattern names, in the pattern's spelling. Other backends may ignore the
+    pattern.
     """
 
     pattern: str | None = None
@@ -129,17 +129,17 @@ class ListTopics:
 
 @attrs.frozen
 class DescribeTopic:
-    """Answer with the ``TopicInfo``; ``TopicNotFound`` if there is no such topic."""
+    """Return the ``TopicInfo``. Raise ``TopicNotFound`` if the topic is missing."""
 
     topic: str
 
 
 @attrs.frozen
 class DescribeTopics:
-    """Answer with the ``TopicInfo`` of each, in this order; ``TopicNotFound`` if one is missing.
+    """Return the ``TopicInfo`` of each, in this order. Raise ``TopicNotFound`` if one is missing.
 
-    For backends that describe many in one round trip. If a driver answers ``Unsupported``, the core asks for one at a
-    time.
+    For backends that describe many in one round trip. If a driver raises ``Unsupported``, the core describes one topic
+    at a time.
     """
 
     topics: tuple[str, ...]
@@ -147,7 +147,7 @@ class DescribeTopics:
 
 @attrs.frozen
 class DescribeGroup:
-    """Answer with a mapping of log to ``GroupPosition``, for those logs where the group has one."""
+    """Return a mapping of log to ``GroupPosition``, for the logs where the group has one."""
 
     group: str
     logs: tuple[Log, ...]
@@ -155,10 +155,10 @@ class DescribeGroup:
 
 @attrs.frozen
 class DescribeGroupMembers:
-    """Answer with the ``GroupDescription``; ``GroupNotFound`` if the group has neither a position nor a member.
+    """Return the ``GroupDescription``. Raise ``GroupNotFound`` if the group has neither a position nor a member.
 
-    If a driver answers ``Unsupported``, the core looks for the group's positions on all topics, with ``ListGroups``,
-    ``ListTopics`` and ``DescribeGroup``; the members are then None, or none where ``ListGroups`` counts 0.
+    If a driver raises ``Unsupported``, the core looks for the group's positions on all topics, with ``ListGroups``,
+    ``ListTopics`` and ``DescribeGroup``; the members are then None, or empty if ``ListGroups`` counts 0.
     """
 
     group: str
@@ -166,16 +166,16 @@ class DescribeGroupMembers:
 
 @attrs.frozen
 class ListGroups:
-    """Answer with a ``GroupInfo`` for each group that has a position, on this topic or on any."""
+    """Return a ``GroupInfo`` for each group that has a position on this topic, or on any."""
 
     topic: str | None = None
 
 
 @attrs.frozen
 class DeleteGroup:
-    """Forget a group's positions everywhere; ``GroupNotFound`` if there are none, ``ConsumerBusy`` with members.
+    """Forget a group's positions everywhere, and return True.
 
-    The answer is True.
+    Raise ``GroupNotFound`` if there are none, and ``ConsumerBusy`` if the group has members.
     """
 
     group: str
@@ -183,15 +183,14 @@ class DeleteGroup:
 
 @attrs.frozen
 class Trim:
-    """Remove all messages before the positions, one for each log. The answer is True."""
+    """Remove all messages before the positions, one for each log. Return True."""
 
     before: Mapping[Log, Position]
 
 
 @attrs.frozen
 class Staged:
-    """The messages that a stage wrote, on their way to ``ingest``: plain data that can be pickled and sent to another
-    process.
+    """The messages of a finished stage, for ``ingest``: plain data that can be pickled and sent to another process.
 
     ``size`` is in bytes. ``detail`` is the backend's own.
     """
@@ -208,7 +207,7 @@ class Staged:
 class Ingested:
     """The outcome of an ``ingest``: the number of messages, and the first and the last id in each log.
 
-    ``repeated``: they were taken in before, and nothing was done. Then ``placed`` has their ids, if they are still
+    ``repeated``: they were taken in before, and nothing was done. ``placed`` then has their ids, if they are still
     known.
     """
 
@@ -219,9 +218,9 @@ class Ingested:
 
 @attrs.frozen
 class Ingest:
-    """Take in staged messages, all or nothing, once for each number of a writer. Answers with ``Ingested``.
+    """Take in staged messages, all or nothing, once for each number of a writer. Return ``Ingested``.
 
-    A number up to the last that was taken in from this writer takes in nothing more, and discards what was staged.
+    A number up to this writer's last one takes in nothing, and discards the staged messages.
     """
 
     staged: tuple[Staged, ...]
@@ -231,14 +230,14 @@ class Ingest:
 
 @attrs.frozen
 class DiscardStaged:
-    """Remove staged messages that are not wanted; those that are gone already are skipped. The answer is True."""
+    """Remove unwanted staged messages, and skip those that are already gone. Return True."""
 
     staged: tuple[Staged, ...]
 
 
 @attrs.frozen
 class DescribeCluster:
-    """Answer with the ``ClusterInfo``. An optional action, for backends with ``multi_node``."""
+    """Return the ``ClusterInfo``. An optional action, for backends with ``multi_node``."""
 
 
 Action = (
@@ -261,11 +260,11 @@ _NEEDS: Final[Mapping[type[Any], str]] = {
     DiscardStaged: "staged_ingest",
     DescribeCluster: "multi_node",
 }
-"""The capability that each action needs. Every backend has topics, which are created and described."""
+"""The capability that each action needs. Every backend can create and describe topics."""
 
 
 def unsupported(action: Action) -> Unsupported:
-    """Return the error of a driver that does not know an action. It names the capability that the action needs."""
+    """Return a driver's error for an unknown action. It names the capability that the action needs."""
     name = action_name(type(action))
     return Unsupported(_NEEDS.get(type(action), name), f"to {name.replace('_', ' ')} is not supported here")
 
@@ -283,9 +282,7 @@ SHARED_MODES: Final[frozenset[Mode]] = frozenset({"shared", "key_shared"})
 
 @attrs.frozen
 class Settlement:
-    """The outcomes of messages that a member of a shared group had: ``acked``, or ``returned`` with a delay in seconds
-    each.
-    """
+    """The outcomes of a member's messages in a shared group: ``acked``, or ``returned`` with a delay in seconds."""
 
     acked: Sequence[Numbers] = ()
     returned: Sequence[tuple[Numbers, float]] = ()
@@ -303,16 +300,15 @@ class ProducerOptions:
 class ConsumerOptions:
     """The options with which a consumer is opened.
 
-    Without a ``group``, ``start`` is a mapping with a position for each log, and nothing else is read.
+    Without a ``group``, ``start`` is a mapping with a position for each log, and no other option is read.
 
-    With a ``group``, ``start`` applies to those ``logs`` where the group has no position yet: it is resolved, and
-    stored as the group's position, before the hook returns; where the group has a position, it is passed over. It is a
-    symbolic start, which the driver resolves for each such log, or a mapping with a position for every one of ``logs``,
-    of which the driver takes those that it needs. With ``must_exist`` a group without any position is
-    ``GroupNotFound``.
+    With a ``group``, ``start`` applies to those ``logs`` where the group has no position yet: it is resolved and stored
+    as the group's position before the hook returns. Where the group has a position, it is ignored. It is a symbolic
+    start, which the driver resolves for each such log, or a mapping with a position for every one of ``logs``, of which
+    the driver takes the ones that it needs. With ``must_exist`` a group without any position raises ``GroupNotFound``.
 
-    In the modes ``shared`` and ``key_shared`` all members read all logs, and each message belongs to one member until
-    it is settled; after ``max_processing`` seconds it goes to another member, unless it was acked by then. In the other
+    In the modes ``shared`` and ``key_shared`` all members read all logs, and each message is leased to one member until
+    it is settled. After ``max_processing`` seconds it goes to another member, unless it was acked by then. In the other
     modes, the core enforces that time.
     """
 
@@ -344,9 +340,9 @@ MAX_NOTE_BYTES: Final = 1000
 
 @attrs.frozen
 class TransactionMark:
-    """The mark of a step: its number, which lies with a topic under the name of the driver. Numbers only grow.
+    """The mark of a step: its number, which is stored for the transaction's name and a topic. Numbers only grow.
 
-    ``note`` is a text that is stored with it, of up to ``MAX_NOTE_BYTES``.
+    ``note`` is a text of up to ``MAX_NOTE_BYTES`` that is stored with it.
     """
 
     topic: str
@@ -358,7 +354,7 @@ class TransactionMark:
 class GroupMove:
     """The positions of a group that a transaction stores.
 
-    ``member`` is what the ``membership`` of the consumer's driver returned, in this process and now.
+    ``member`` is the current result of ``membership`` of the consumer's driver, in this process.
     """
 
     group: str

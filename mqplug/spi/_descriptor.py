@@ -15,10 +15,10 @@ API_VERSION = 1
 
 @attrs.frozen(kw_only=True)
 class Capabilities:
-    """The abilities of a backend. The names are those of the contract catalogue.
+    """The abilities of a backend, under the names of the contract catalogue.
 
-    Operations have a call, which raises ``Unsupported`` where the flag is False. Properties are promises. A descriptor
-    says what the backend does natively; ``client.capabilities`` has in addition what the core provides.
+    Operations have a call, which raises ``Unsupported`` if the flag is False. Properties are promises. A descriptor
+    has the backend's own capabilities; ``client.capabilities`` adds those that the core provides.
     """
 
     # operations
@@ -87,16 +87,16 @@ _PORT_MAX: Final = 65535
 
 
 class Address(NamedTuple):
-    """The address of a server: a host (a name, or an IP address without brackets), and a port, if one is given."""
+    """The address of a server: a host (a name, or an IP address without brackets), and a port or None."""
 
     host: str
     port: int | None
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Return the parts of ``host``, ``host:port`` or ``[::1]:port``; ``ValueError`` for anything else.
+        """Return the parts of ``host``, ``host:port`` or ``[::1]:port``. Raises ``ValueError`` for anything else.
 
-        The error shows nothing of the text, which may be a part of a password if the URL is written wrongly.
+        The error shows nothing of the text, which may be part of a password if the URL is malformed.
         """
         host, bracket, rest = text.removeprefix("[").partition("]") if text.startswith("[") else ("", "", "")
         if bracket:
@@ -111,7 +111,7 @@ class Address(NamedTuple):
         return cls(host, _port(colon + port))
 
     def at(self, default_port: int) -> str:
-        """Return the address as clients write it, with this port where none is given: ``host:port``, ``[::1]:port``."""
+        """Return the address as clients write it, with this port by default: ``host:port``, ``[::1]:port``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{default_port if self.port is None else self.port}"
 
@@ -130,7 +130,7 @@ def _port(text: str) -> int | None:
         return None
     found = _PORT.fullmatch(text)
     if found is None or int(found[1]) > _PORT_MAX:
-        raise ValueError(f"a port is not a whole number from 1 to {_PORT_MAX}")
+        raise ValueError(f"a port must be a whole number from 1 to {_PORT_MAX}")
     return int(found[1])
 
 
@@ -138,8 +138,8 @@ def _port(text: str) -> int | None:
 class Url:
     """The parts of ``scheme://user:password@host:port,[::1]:port/path?key=value``.
 
-    Each of ``hosts`` is a pair of host and port, an ``Address``. The port is None where the URL has none; an IPv6
-    address has no brackets. Ports are from 1 to 65535, and no host is empty: the core has checked that.
+    Each of ``hosts`` is an ``Address``, a pair of host and port. The port is None if the URL has none; an IPv6 address
+    has no brackets. The core has checked that ports are from 1 to 65535 and that no host is empty.
     """
 
     scheme: str
@@ -160,13 +160,15 @@ class Descriptor:
 
     ``settings`` is an attrs class; the core refuses unknown keys and wrong types before the driver sees them. A field
     with ``repr=False`` is a secret. One with ``metadata={"address": True}`` is the backend's address: a section of the
-    configuration that has it counts as configured; if no field is marked, those without a default count.
-    A boolean field with ``metadata={"creates": True}`` says whether connecting creates what is missing; commands that
-    only read set it to False.
-    ``from_url`` turns the parts of a URL into settings, without I/O; the query's keys are added to its result.
+    configuration that has it counts as configured; if no field is marked, fields without a default count.
+    A boolean field with ``metadata={"creates": True}`` controls whether connecting creates a missing store; commands
+    that only read set it to False.
+
+    ``from_url`` converts the parts of a URL to settings, without I/O; the query's keys are added to its result.
     Every error that it raises becomes a ``ConfigError`` that names the URL without its secrets.
-    ``schemes`` are the schemes that it takes beside the backend's name: each is that name, a ``+`` and a word.
-    ``partitioners`` names the partitioners that the driver applies itself, exactly as the core would.
+
+    ``schemes`` are the URL schemes that it takes in addition to the backend's name: each is that name, a ``+`` and a
+    word. ``partitioners`` names the partitioners that the driver applies itself, exactly as the core would.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""The hooks of a backend: how it is described, connected, and how drivers are opened. No hook runs per message.
+"""The hooks of a backend: describe it, connect to it, and open its drivers. No hook runs per message.
 
-A backend implements those that its capabilities call for: ``mqplug_move_group`` goes with ``durable_groups``,
+A backend implements the hooks that its capabilities need: ``mqplug_move_group`` goes with ``durable_groups``,
 ``mqplug_open_stage`` with ``staged_ingest``, ``mqplug_open_transactions`` with ``transactions``, and
-``mqplug_commands`` is optional. An implementation names only the
-parameters that it needs. An extension wraps hooks, see ``mqplug.spi.proxies``.
+``mqplug_commands`` is optional. An implementation names only the parameters that it needs. An extension wraps hooks:
+see ``mqplug.spi.proxies``.
 """
 # pyright: reportReturnType=false
 
@@ -39,7 +39,7 @@ def mqplug_describe() -> Descriptor:  # type: ignore[empty-body]
 
 @hookspec(firstresult=True)
 def mqplug_connect(settings: Any, timeout: float) -> Connection:  # type: ignore[empty-body]
-    """Connect with these settings, and prove it: an unreachable, silent or foreign server is a ``ConnectError``."""
+    """Connect with these settings. Raise ``ConnectError`` for an unreachable, silent or foreign server."""
 
 
 @hookspec(firstresult=True)
@@ -52,23 +52,24 @@ def mqplug_open_consumer(  # type: ignore[empty-body]
     connection: Connection, options: ConsumerOptions, listener: Listener, timeout: float
 ) -> ConsumerDriver:
     """Open a consumer. Without a group it holds all its logs at once, never calls the listener, and leaves no trace.
-    With a group it joins, and calls the listener inside ``poll`` and ``tend``.
 
-    The listener is a ``ListenerRelay``: an extension that wraps this hook may put a proxy before it.
+    With a group it joins, and calls the listener inside ``poll`` and ``tend``. The listener is a ``ListenerRelay``: an
+    extension that wraps this hook may put a proxy before it.
     """
 
 
 @hookspec(firstresult=True)
 def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) -> StageDriver:  # type: ignore[empty-body]
-    """Open a stage for messages of one topic. Needed where ``staged_ingest`` is declared."""
+    """Open a stage for messages of one topic. Required if ``staged_ingest`` is declared."""
 
 
 @hookspec(firstresult=True)
 def mqplug_open_transactions(  # type: ignore[empty-body]
     connection: Connection, options: TransactionOptions, timeout: float
 ) -> TransactionDriver:
-    """Take over a transaction name: fence its older holder, and abort what that left open, before this returns. Needed
-    where ``transactions`` is declared.
+    """Take over a transaction name. Before this returns, fence its older holder, and abort its open transaction.
+
+    Required if ``transactions`` is declared.
     """
 
 
@@ -76,9 +77,10 @@ def mqplug_open_transactions(  # type: ignore[empty-body]
 def mqplug_resolve_start(  # type: ignore[empty-body]
     connection: Connection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
-    """Resolve a start to a position for each log, now. ``AtTime`` behind all messages is the high read before.
+    """Resolve a start to its current position in each log.
 
-    ``Latest`` is the high, behind the messages of open transactions too. ``Last`` counts committed messages.
+    ``AtTime`` later than all messages is the high that was read first. ``Latest`` is the high, which is also after the
+    messages of open transactions. ``Last`` counts committed messages.
     """
 
 
@@ -86,15 +88,17 @@ def mqplug_resolve_start(  # type: ignore[empty-body]
 def mqplug_move_group(  # type: ignore[empty-body]
     connection: Connection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> bool:
-    """Move a group that has no members; ``ConsumerBusy`` if it has. Answers True."""
+    """Move a group without members; raise ``ConsumerBusy`` if it has some. Return True."""
 
 
 @hookspec(firstresult=True)
 def mqplug_watermarks(  # type: ignore[empty-body]
     connection: Connection, logs: Sequence[Log], since: Mapping[Log, Position] | None, timeout: float
 ) -> Mapping[Log, Watermarks]:
-    """Return the watermarks of each log, all in as few round trips as possible. ``count`` is counted from low, or from
-    ``since`` where it names the log. A log of a deleted topic is ``TopicNotFound``.
+    """Return the watermarks of each log, in as few round trips as possible.
+
+    ``count`` is counted from low, or from ``since`` if it has the log. A log of a deleted topic raises
+    ``TopicNotFound``.
     """
 
 
@@ -105,9 +109,9 @@ def mqplug_bounds(connection: Connection, logs: Sequence[Log], timeout: float) -
 
 @hookspec(firstresult=True)
 def mqplug_administer(connection: Connection, action: Action, timeout: float) -> Any:
-    """Carry out one action on topics or groups; raise ``unsupported(action)`` for an unknown one."""
+    """Perform one action on topics or groups. Raise ``unsupported(action)`` for an unknown one."""
 
 
 @hookspec
 def mqplug_commands() -> Sequence[Any]:  # type: ignore[empty-body]
-    """Return Click commands for operators, which ``mqplug NAME COMMAND`` runs, NAME being the plugin's."""
+    """Return Click commands for operators, which ``mqplug NAME COMMAND`` runs; NAME is the plugin's."""

@@ -59,7 +59,7 @@ def test_a_start_with_a_group_may_be_a_mapping() -> None:
     """What is in it, and where it applies."""
     text = " ".join(helped(spi.ConsumerOptions).split())
     assert "a mapping with a position for every one of ``logs``" in text
-    assert "where the group has a position, it is passed over" in text
+    assert "Where the group has a position, it is ignored" in text
 
 
 @pytest.mark.parametrize("name", [each for each in spi.__all__ if attrs.has(getattr(spi, each))])

@@ -1,6 +1,4 @@
-"""Tools for backends that keep groups themselves: which member has which partition or message, and the group's
-position.
-"""
+"""Tools for backends that keep groups themselves: rosters for partitions, leases for messages, and positions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The order of delivery: the waiting messages of a shared log, and which member may have the next one.
 
-The cost of a call does not grow with the number of waiting messages. Entries of the heaps may be out of date: those are
-dropped when they come to the top.
+The cost of a call does not grow with the number of waiting messages. Entries of the heaps may be outdated; such entries
+are dropped when they reach the top.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from mqplug._model.text import Numbers
 
 
 class Open:
-    """A message that was read and is not acked: with a member until ``ends``, or with none until it is ``due``."""
+    """A message that was read and is not acked: leased to a member until ``ends``, or waiting until it is ``due``."""
 
-    __slots__ = ("attempt", "before", "behind", "coordinates", "due", "ends", "idle", "key", "lapsed", "member")
+    __slots__ = ("attempt", "before", "coordinates", "due", "ends", "following", "idle", "key", "lapsed", "member")
 
     def __init__(self, coordinates: Numbers, key: bytes | None, before: Open | None) -> None:
         self.coordinates = coordinates
         self.key = key
         self.before = before  # the open message before it
-        self.behind: Open | None = None
+        self.following: Open | None = None
         self.attempt = 1
         self.member: Hashable | None = None
-        self.lapsed: Hashable | None = None  # the member that had it for too long, until another one takes it
+        self.lapsed: Hashable | None = None  # the member whose lease ended, until another one takes the message
         self.ends = inf
-        self.idle = False  # whether it waits, with no member
+        self.idle = False  # whether it waits, without a member
         self.due = -inf
 
 
 class _Key:
-    """A key: the member that has messages of it, how many, and those that wait, the first of which is next."""
+    """A key: the member that has its messages, their number, and its waiting messages, the first of which is next."""
 
     __slots__ = ("count", "member", "waiting")
 
@@ -43,18 +43,18 @@ class _Key:
 
 
 class Turns:
-    """The ``messages`` that no member has. With ``by_key`` only the first waiting message of each key is ever ready."""
+    """The ``messages`` that no member has. With ``by_key``, only the first waiting message of each key is ready."""
 
     def __init__(self, messages: Mapping[Numbers, Open], *, by_key: bool) -> None:
         self._messages = messages
         self._by_key = by_key
         self._keys: dict[bytes, _Key] = {}
-        self._ready: dict[Hashable | None, list[Numbers]] = {None: []}  # what any member may have, or one alone
+        self._ready: dict[Hashable | None, list[Numbers]] = {None: []}  # for any member (None), or only one
         self._put_off: list[tuple[float, Numbers]] = []
         self._waiting: list[Numbers] = []
 
     def wait(self, each: Open, due: float = -inf) -> None:
-        """Let a message wait, with no member, until it is due."""
+        """Let a message wait, without a member, until it is due."""
         each.idle, each.due = True, due
         heappush(self._waiting, each.coordinates)
         if len(self._waiting) > 2 * len(self._messages) + 1000:
@@ -68,7 +68,7 @@ class Turns:
             self._announce(each, key)
 
     def next(self, member: Hashable, now: float) -> Open | None:
-        """Return the first message that is due and that this member may have."""
+        """Return the first due message that this member may have."""
         if not self._waiting:
             return None
         self._ripen(now)
@@ -78,7 +78,7 @@ class Turns:
         return first
 
     def may_have(self, member: Hashable, each: Open) -> bool:
-        """Return whether a member may have a message that comes behind all that wait."""
+        """Return whether a member may have a message that comes after all waiting ones."""
         key = self._key_of(each)
         return key is None or (not key.waiting and key.member in {None, member})
 
@@ -88,7 +88,7 @@ class Turns:
         return key is None or key.member in {None, member}
 
     def taken(self, each: Open, member: Hashable) -> None:
-        """Record that a member has this message from now on."""
+        """Record that a member has taken this message."""
         each.idle = False
         if key := self._key_of(each):
             key.member, key.count = member, key.count + 1
@@ -111,7 +111,7 @@ class Turns:
             self._forget_key(each, key)
 
     def forget(self, member: Hashable) -> None:
-        """Forget a member that asks for nothing more, and has nothing."""
+        """Forget a member that has no messages and takes no more."""
         self._ready.pop(member, None)
 
     @property
@@ -120,14 +120,14 @@ class Turns:
         return self._clean(self._waiting)
 
     def next_due(self, now: float) -> float:
-        """Return when the next message becomes due, of those that are not due yet."""
+        """Return when the next of the messages that are not due yet becomes due."""
         self._ripen(now)
         while self._put_off and not self._is_put_off(*self._put_off[0]):
             heappop(self._put_off)
         return self._put_off[0][0] if self._put_off else inf
 
     def _ripen(self, now: float) -> None:
-        """Make ready what has become due."""
+        """Make messages ready that have become due."""
         while self._put_off and self._put_off[0][0] <= now:
             due, at = heappop(self._put_off)
             if self._is_put_off(due, at):
@@ -159,13 +159,13 @@ class Turns:
             heappush(self._ready.setdefault(key.member, []), each.coordinates)
 
     def _announce_first(self, key: _Key) -> None:
-        """Make the first message of a key ready again: it is another one, or another member may have it."""
+        """Make the first message of a key ready, because it has changed or another member may have it."""
         at = self._clean(key.waiting)
         if at is not None and self._messages[at].due == -inf:
             heappush(self._ready.setdefault(key.member, []), at)
 
     def _top(self, owner: Hashable | None) -> Open | None:
-        """Return the first message that is ready for this owner."""
+        """Return the first ready message of this owner."""
         heap = self._ready.get(owner)
         while heap:
             each = self._messages.get(heap[0])
@@ -177,7 +177,7 @@ class Turns:
         return None
 
     def _clean(self, heap: list[Numbers]) -> Numbers | None:
-        """Return the top of a heap, after dropping what no longer waits."""
+        """Return the top of a heap, after dropping messages that no longer wait."""
         while heap:
             each = self._messages.get(heap[0])
             if each is not None and each.idle:

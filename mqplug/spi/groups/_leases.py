@@ -1,7 +1,7 @@
 """The lease table: which member has which message of a log that the members of a group share.
 
-There is one table for each log of a group, in memory. It does no I/O and takes no lock: the backend calls it under a
-lock of its own, reads the log for it, and stores ``state()`` where groups are durable.
+There is one table for each log of a group, in memory. It does no I/O and takes no lock: the backend calls it under its
+own lock, reads the log for it, and stores ``state()`` if groups are durable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AckedRange = tuple[Numbers, Numbers]
 
 
 def tidy(stands: GroupPosition) -> GroupPosition:
-    """Return the position with its ranges ascending, merged where they overlap, without what the position covers."""
+    """Return the position with its ranges ascending, merged where they overlap, and cut where the position is later."""
     acked: list[AckedRange] = []
     begin = stands.position.coordinates
     for first, last in sorted(stands.acked):
@@ -41,7 +41,7 @@ _LOOK_AHEAD_MESSAGES: Final = 1000  # messages read at once
 
 
 class Upcoming(NamedTuple):
-    """A message of the log, as the table needs it: ``behind`` is the position just behind it."""
+    """A message of the log, in the form that the table needs; the last field is the position right after it."""
 
     coordinates: Numbers
     key: bytes | None
@@ -49,37 +49,35 @@ class Upcoming(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A message that a member has from now on, and the number of this delivery, counted from 1."""
+    """A message that was handed to a member, and the number of this delivery, counted from 1."""
 
     coordinates: Numbers
     attempt: int
 
 
 class Recalled(NamedTuple):
-    """A message's past: how often it was handed out, and in how many seconds it may be handed out again."""
+    """A message's history: how often it was handed out, and in how many seconds it may be handed out again."""
 
     attempts: int
     delay: float = 0.0
 
 
 ReadUpcoming = Callable[[Numbers, int], Iterable[Upcoming]]
-"""The function that a backend passes to ``take``: it returns up to that many messages at and after a position, in
-order.
-"""
+"""The function that a backend passes to ``take``. It returns up to that many messages from a position on, in order."""
 
 
 class Leases:
     """The lease table of one log.
 
-    A member has a message until it settles it, leaves, or has had it for ``max_processing`` seconds; if it was not
-    acked, it goes to the next member that asks, with its attempt counted. The time ends with ``stop_clock``. What a
-    member settles after its time counts if no other member has taken the message meanwhile. With ``by_key`` the
-    messages of one key come in order, and one member at a time has them: a message that is to be delivered again blocks
-    those behind it.
+    A message is leased to a member until the member settles it, leaves, or has had it for ``max_processing`` seconds.
+    If it was not acked, it goes to the next member that asks, as another attempt. ``stop_clock`` ends the time limit. A
+    late settlement counts if no other member has taken the message. With ``by_key`` the messages of one key come in
+    order, and one member at a time has them: a message that must be delivered again blocks later ones of its key.
 
-    The table keeps what is open, ``most_open`` messages at most, and one range of acked ones for each; that is 300 to
-    600 bytes a message. When that many are open (with members, delayed, or blocked by their keys), nothing new is
-    handed out until some are acked. A call costs in proportion to what it hands out or takes back, not to what is open.
+    The table keeps at most ``most_open`` open messages, and one range of acked ones for each, which takes 300 to 600
+    bytes per message. When that many are open (with members, delayed, or blocked by their keys), no new ones are handed
+    out until some are acked. The cost of a call grows with the messages that it hands out or takes back, not with the
+    open ones.
     """
 
     def __init__(
@@ -103,15 +101,15 @@ class Leases:
         self._open: dict[Numbers, Open] = {}
         self._first: Open | None = None
         self._last: Open | None = None
-        self._acked: dict[Numbers, AckedRange] = {}  # by open message: the acked ones between it and the next
+        self._acked: dict[Numbers, AckedRange] = {}  # by open message: the acked range between it and the next one
         self._turns = Turns(self._open, by_key=self.by_key)
         self._ends: list[tuple[float, Numbers]] = []  # a heap, with outdated entries
-        self._lost: dict[Hashable, set[Numbers]] = {}  # by member: what it had until others took it, or a seek
+        self._lost: dict[Hashable, set[Numbers]] = {}  # by member: messages lost to other members or by a seek
 
-    # going on ----------------------------------------------------------------------------------------------
+    # continuing --------------------------------------------------------------------------------------------
 
     def recall(self, known: Mapping[Numbers, Recalled], read: ReadUpcoming) -> None:
-        """Restore what an earlier table had handed out; to be called before this one hands out anything."""
+        """Restore the messages that an earlier table had handed out. Call this before handing out any."""
         now, last = self._now(), max(known)
         for each in self._new(read, _LOOK_AHEAD_MESSAGES):
             attempts, delay = known.get(each.coordinates, (0, 0.0))
@@ -121,9 +119,9 @@ class Leases:
                 return
 
     def claim(self, member: Hashable, coordinates: Iterable[Numbers], max_processing: float | None = None) -> bool:
-        """Let a member continue with messages that an earlier table gave it; return False if others have some of them.
+        """Let a member continue with messages from an earlier table. Return False if others have some of them.
 
-        Messages that are settled by now, or unknown, are skipped.
+        Settled and unknown messages are skipped.
         """
         ends = inf if max_processing is None else self._now() + max_processing
         for each in filter(None, map(self._open.get, coordinates)):
@@ -152,13 +150,13 @@ class Leases:
                 if len(leases) == most:
                     break
         except Exception:
-            # Messages handed out so far are returned; if the log stays unreadable, the next call raises.
+            # The messages that were already leased are returned; if the log stays unreadable, the next call raises.
             if not leases:
                 raise
         return leases
 
     def _new(self, read: ReadUpcoming, most: int) -> Iterator[Open]:
-        """Read and open the next messages of the log, if they were not acked before and there is room."""
+        """Read and open the next messages of the log that were not acked before, as long as there is room."""
         while most > 0 and (room := self._most_open - len(self._open)):
             came = list(read(self._cursor, min(most, room)))
             if not came:
@@ -172,16 +170,16 @@ class Leases:
                 if self._last is None:
                     self._first = each
                 else:
-                    self._last.behind = each
+                    self._last.following = each
                 self._last = each
                 yield each
 
     def _pass_over(self, read: ReadUpcoming, first: Numbers, last: Numbers) -> None:
-        """Continue behind a range that was acked before; its last message may have been removed meanwhile."""
-        behind = last
+        """Continue after a range that was acked before, whose last message may have been removed since."""
+        following = last
         for coordinates, _, after in read(last, 1):
-            behind = after if coordinates == last else coordinates
-        self._cursor = max(self._cursor, behind)
+            following = after if coordinates == last else coordinates
+        self._cursor = max(self._cursor, following)
         if self._last is not None:
             self._add_acked(self._last, first, last)
 
@@ -203,7 +201,7 @@ class Leases:
     # taking back -------------------------------------------------------------------------------------------
 
     def stop_clock(self, member: Hashable, coordinates: Numbers) -> None:
-        """Let a member keep a message until it settles it: it was acked. If its time is over, that counts no more."""
+        """Let a member keep an acked message until the ack is stored, even if its time is over."""
         each = self._held(member, coordinates)
         if each is None:
             return
@@ -214,9 +212,9 @@ class Leases:
             self._give(each, member, inf)
 
     def settle(self, member: Hashable, settled: Settlement) -> int:
-        """Apply the outcomes of messages. Those that the member does not have, or no longer has, are skipped.
+        """Apply the outcomes of messages. Skip messages that the member does not have, or no longer has.
 
-        Return how many were acked too late: another member has taken them, or the group was moved.
+        Return how many were acked too late, because another member has taken them or the group was moved.
         """
         now, late = self._now(), 0
         self._expire(now)
@@ -241,7 +239,7 @@ class Leases:
         return late
 
     def settle_late(self, settled: Settlement) -> None:
-        """Apply outcomes of messages that an earlier table had handed out, whichever member has them now."""
+        """Apply outcomes of messages that an earlier table had handed out, regardless of their current member."""
         unread: list[AckedRange] = []
         for coordinates in settled.acked:
             if each := self._open.get(coordinates):
@@ -259,7 +257,7 @@ class Leases:
                 self._turns.wait(each, self._now() + delay if delay > 0 else -inf)
 
     def leave(self, member: Hashable) -> None:
-        """Remove a member: others get at once what it had."""
+        """Remove a member. Its messages go to others at once."""
         for each in list(self._open.values()):
             if each.member == member:
                 self._return(each)
@@ -269,7 +267,7 @@ class Leases:
         self._turns.forget(member)
 
     def seek(self, position: Position) -> None:
-        """Continue there. No member has anything from now on, and acks behind it are forgotten."""
+        """Continue at this position. All leases end, and acks after the position are forgotten."""
         lost = self._lost
         for each in self._open.values():
             if (member := each.member or each.lapsed) is not None:
@@ -278,7 +276,7 @@ class Leases:
         self._lost = lost
 
     def trim(self, low: Position) -> None:
-        """Count everything before the position as acked, whichever member has it: it was removed."""
+        """Count all messages before the position as acked, even leased ones, because they were removed."""
         while (each := self._first) is not None and each.coordinates < low.coordinates:
             if each.member is not None:
                 self._free(each)
@@ -288,12 +286,12 @@ class Leases:
             self._acked_ahead.popleft()
 
     def _held(self, member: Hashable, coordinates: Numbers) -> Open | None:
-        """Return a message that this member has, or had for too long and no other has taken since."""
+        """Return a message that this member has, or had for too long and no other member has taken."""
         each = self._open.get(coordinates)
         return each if each is not None and member in (each.member, each.lapsed) else None
 
     def _expire(self, now: float) -> None:
-        """Take back what members had for too long."""
+        """Take back messages that members had for too long."""
         while self._ends and self._ends[0][0] <= now:
             ends, at = heappop(self._ends)
             if self._ends_at(at) == ends:
@@ -317,33 +315,33 @@ class Leases:
             self._turns.freed(each)
 
     def _close(self, each: Open) -> None:
-        """Ack a message, and those up to the next open one, behind the open one before it."""
-        at, before, behind = each.coordinates, each.before, each.behind
+        """Ack a message. Add it, and its acked range, to the range of the open message before it."""
+        at, before, following = each.coordinates, each.before, each.following
         del self._open[at]
         if each.idle:
             self._turns.dropped(each)
         acked = self._acked.pop(at, (at, at))
         if before is None:
-            self._first = behind
+            self._first = following
         else:
-            before.behind = behind
+            before.following = following
             self._add_acked(before, at, acked[1])
-        if behind is None:
+        if following is None:
             self._last = before
         else:
-            behind.before = before
+            following.before = before
 
     def _add_acked(self, before: Open, first: Numbers, last: Numbers) -> None:
-        """Add an acked range behind an open message."""
+        """Add an acked range after an open message."""
         known = self._acked.get(before.coordinates)
         self._acked[before.coordinates] = (known[0] if known else first, last)
 
-    # asking ------------------------------------------------------------------------------------------------
+    # queries -----------------------------------------------------------------------------------------------
 
     def state(self) -> GroupPosition:
         """Return the group's position. The cost grows with the number of acked ranges."""
         at = self._first.coordinates if self._first is not None else self._cursor
-        if self._acked:  # kept in order, to sort little next time
+        if self._acked:  # kept in order, so that the next sort is cheap
             self._acked = {before: self._acked[before] for before in sorted(self._acked)}
         return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
 
@@ -357,12 +355,12 @@ class Leases:
         return coordinates in self._open
 
     def is_idle(self, coordinates: Numbers) -> bool:
-        """Return whether a message is open, and no member has it."""
+        """Return whether a message is open and no member has it."""
         each = self._open.get(coordinates)
         return each is not None and each.member is None
 
     def holds(self, member: Hashable, coordinates: Numbers) -> bool:
-        """Return whether a member has this message, or had it for too long and no other has taken it since."""
+        """Return whether a member has this message, or had it for too long and no other member has taken it."""
         return self._held(member, coordinates) is not None
 
     def attempts(self, coordinates: Numbers) -> int:
@@ -372,22 +370,22 @@ class Leases:
 
     @property
     def wanted(self) -> Position:
-        """The first message that is still to be handed out; if it was removed, it is lost."""
+        """The position of the first message that must still be handed out; if it was removed, it is lost."""
         first = self._turns.first
         return Position(self._log, self._cursor if first is None else first)
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a message that was read waits for its turn, its time or its key."""
+        """Whether an open message waits for its turn, its time or its key."""
         return self._turns.first is not None
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing new is handed out until something is acked."""
+        """Whether no new messages are handed out until some are acked."""
         return len(self._open) >= self._most_open
 
     def next_due(self) -> float | None:
-        """Return when, by the table's clock, time alone frees a message that is not free now; None if it never does."""
+        """Return when, by the table's clock, the next message becomes free by passing time; None if none does."""
         while self._ends and self._ends_at(self._ends[0][1]) != self._ends[0][0]:
             heappop(self._ends)
         soonest = min(self._ends[0][0] if self._ends else inf, self._turns.next_due(self._now()))

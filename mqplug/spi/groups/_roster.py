@@ -1,7 +1,7 @@
-"""The roster: which member of a group holds which log, among members that live in one process.
+"""The roster: which member of a group holds which log, among members in one process.
 
-A log moves only when its holder has released it, so no two members ever hold one at once. Moves are few: a member keeps
-what it has while that is balanced. In the modes ``shared`` and ``key_shared`` all members hold all logs that they read.
+A log moves only after its holder has released it, so two members never hold one at once. Moves are few: a member keeps
+its logs while they are balanced. In the modes ``shared`` and ``key_shared`` all members hold all logs that they read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _member_numbers = count(1)
 
 
 def member_name(process: int | None) -> str:
-    """Return a new name for a member in this process of the host, by whose id ``ps`` finds it; None is unknown."""
+    """Return a new name for a member of this process, which has the process id, or None if that is unknown."""
     return f"pid-{process}-{next(_member_numbers)}" if process else f"member-{next(_member_numbers)}"
 
 
@@ -43,11 +43,15 @@ class Roster:
         name: str | None = None,
         host: str | None = None,
     ) -> Seat:
-        """Add a member that reads these logs; ``wake`` makes it read its ``changes``.
+        """Add a member that reads these logs. Raises ``ConsumerBusy`` if its mode excludes it.
 
-        ``name`` and ``host`` are what ``members`` reports of it; without a name it gets that of a member of this
-        process.
-        Raises ``ConsumerBusy`` while there are members in another mode, or where one member is to be the only one.
+        Members in another mode exclude it, and so does any member if its mode is ``exclusive``.
+
+        :param logs: the logs that it reads.
+        :param wake: called to make it read its ``changes``.
+        :param mode: the mode of the group; ``"ordered"`` by default.
+        :param name: its name in ``members``; by default a new name of a member of this process.
+        :param host: its host in ``members``; None by default.
         """
         seat = Seat(self, frozenset(logs), wake, GroupMember(name or member_name(os.getpid()), host))
         with self._lock:
@@ -58,7 +62,7 @@ class Roster:
         return seat
 
     def extend(self, known: Log, added: Iterable[Log]) -> None:
-        """Add partitions of a topic: members that read its log ``known`` read the added ones too."""
+        """Add partitions of a topic: members that read its log ``known`` also read the added ones."""
         more = frozenset(added)
         with self._lock:
             seats = list(self._seats)
@@ -79,18 +83,18 @@ class Roster:
         return len(self._seats)
 
     def members(self) -> tuple[GroupMember, ...]:
-        """Return the members, with the logs that each holds now."""
+        """Return the members, with the logs that each currently holds."""
         with self._lock:
             return tuple(attrs.evolve(each.member, logs=tuple(sorted(each.held, key=_order))) for each in self._seats)
 
     def wanted(self) -> frozenset[Log]:
-        """Return the logs that members read, whether one of them holds them yet or not."""
+        """Return the logs that members read, including logs that none of them holds yet."""
         with self._lock:
             return frozenset().union(*(each.wanted for each in self._seats))
 
     @property
     def mode(self) -> Mode:
-        """The mode of its members, or of the last ones that it had."""
+        """The mode of its members, or of its last ones."""
         return self._mode
 
     @property
@@ -100,17 +104,17 @@ class Roster:
             return any(seat.held != seat.planned for seat in self._seats)
 
     def holds(self, log: Log) -> bool:
-        """Return whether any member has this log now."""
+        """Return whether any member currently has this log."""
         with self._lock:
             return any(log in seat.held for seat in self._seats)
 
     def _admit(self, mode: Mode) -> None:
         if self._seats and mode != self._mode:
             raise ConsumerBusy(
-                f"the group has members in the mode {self._mode!r}, and a member in the mode {mode!r} cannot join"
+                f"a member in mode {mode!r} cannot join the group, which has members in mode {self._mode!r}"
             )
         if self._seats and mode == "exclusive":
-            raise ConsumerBusy("the group is exclusive, and has its only member already")
+            raise ConsumerBusy("the group is exclusive and already has its only member")
         self._mode = mode
 
     @property
@@ -167,7 +171,7 @@ class Seat:
         self._roster._want(self, logs)  # noqa: SLF001
 
     def changes(self) -> tuple[list[Log], list[Log]]:
-        """Return the logs to give up (then call ``release``), and the logs that this member holds from now on."""
+        """Return the logs to give up (then call ``release``), and the logs that this member now holds."""
         if self.held == self.planned:
             return [], []
         return self._roster._changes(self)  # noqa: SLF001
@@ -182,7 +186,7 @@ class Seat:
 
 
 def assign(members: Mapping[Seat, tuple[frozenset[Log], set[Log]]]) -> dict[Seat, set[Log]]:
-    """Share logs out evenly: each member has (what it wants, what it holds), and keeps as much as it can."""
+    """Distribute logs evenly. Each member has (the logs it wants, the logs it holds), and keeps as many as possible."""
     shares: dict[Seat, set[Log]] = {seat: set(held & wanted) for seat, (wanted, held) in members.items()}
     wants = {seat: wanted for seat, (wanted, _) in members.items()}
     placed = set().union(*shares.values()) if shares else set()
@@ -196,7 +200,7 @@ def assign(members: Mapping[Seat, tuple[frozenset[Log], set[Log]]]) -> dict[Seat
 
 
 def _move_one(shares: dict[Seat, set[Log]], wants: Mapping[Seat, frozenset[Log]]) -> bool:
-    """Move one log from a member to another that wants it and has at least two fewer; False when there is none."""
+    """Move one log from a member to another that wants it and has at least two fewer. Return False if there is none."""
     for giver in sorted(shares, key=lambda seat: -len(shares[seat])):
         for taker in sorted(shares, key=lambda seat: len(shares[seat])):
             if len(shares[giver]) - len(shares[taker]) < 2:
