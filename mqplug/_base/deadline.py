@@ -1,4 +1,4 @@
-"""Deadlines: one for everything that a call does."""
+"""Deadlines: each call has one for all its steps."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from mqplug._model.errors import ForkedClient
 
 
 class ForkGuard:
-    """Remembers the process in which an object was opened."""
+    """A guard that detects whether an object is used in a fork of the process that opened it."""
 
     __slots__ = ("_born",)
 

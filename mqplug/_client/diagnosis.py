@@ -107,7 +107,7 @@ def _left_alone(layers: Sequence[Layer], chosen: str | None) -> Iterator[LeftAlo
 
 
 class _Warned(logging.Handler):
-    """Gathers the warnings of plugins."""
+    """A log handler that gathers the warnings of plugins."""
 
     def __init__(self, texts: list[str]) -> None:
         super().__init__(logging.WARNING)

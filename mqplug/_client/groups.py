@@ -45,7 +45,7 @@ class Groups:
         return sorted(found, key=lambda group: group.name)
 
     def describe(self, group: str, deadline: Deadline) -> GroupDescription:
-        """Describe a group; ``GroupNotFound`` if it has neither a position nor a member."""
+        """Describe a group. Raise ``GroupNotFound`` if it has neither a position nor a member."""
         try:
             return describe(self._backend, self._connection, group, deadline)
         except GroupNotFound as error:

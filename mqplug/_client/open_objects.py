@@ -146,7 +146,7 @@ class BackgroundThread:
 
 
 class AddedPartitions:
-    """Makes producers use partitions that were added to their topics. One look serves all producers of a client.
+    """A worker that makes producers use added partitions. One look serves all producers of a client.
 
     ``producers`` are the open ones.
     """

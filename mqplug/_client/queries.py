@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Queries:
-    """Answers queries for many topics at once, with as few round trips as the backend allows."""
+    """Queries for many topics at once, with as few round trips as the backend allows."""
 
     def __init__(self, backend: Backend, connection: Connection, topics: Topics, groups: Groups) -> None:
         self._backend = backend

@@ -67,7 +67,7 @@ class Stage:
                     self._driver.write(run, deadline.remaining(NO_TIMEOUT_S))
 
     def finish(self, *, timeout: float | None = 30) -> Staged:
-        """Put the written messages on disk, and return them for ``Client.ingest``. There may be none."""
+        """Make the written messages durable, and return them for ``Client.ingest``. There may be none."""
         deadline = Deadline(timeout)
         with self._use("stage"), self._or_discard():
             staged = self._driver.finish(deadline.remaining(NO_TIMEOUT_S))
@@ -136,7 +136,7 @@ def check_staged(staged: Staged | Sequence[Staged]) -> tuple[Staged, ...]:
 
 
 def check_writer(name: str, what: str = "a writer") -> str:
-    """Return the name of a writer; raise unless it is legal."""
+    """Return the name of a writer. Raise unless it is legal."""
     if not isinstance(name, str):
         raise TypeError(f"the name of {what} must be a str, not {type(name).__name__}")
     if not 1 <= len(name) <= 249 or not name.isprintable():
@@ -145,5 +145,5 @@ def check_writer(name: str, what: str = "a writer") -> str:
 
 
 def check_number(number: int, what: str = "a batch") -> int:
-    """Return the number of a batch; raise unless it is legal."""
+    """Return the number of a batch. Raise unless it is legal."""
     return whole_number(f"the number of {what}", number, 0, MAX_BATCH_NUMBER)

@@ -78,7 +78,7 @@ class Transaction:
         self.name = holder.name
         """The name of the transaction."""
         self.topic = topic
-        """The topic of messages that name none."""
+        """The default topic of its messages."""
         self.repeated = known is not None
         """Whether this number or a higher one was committed before; if so, nothing is sent again."""
         self._note = known.note if known is not None else ""

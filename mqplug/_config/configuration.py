@@ -25,7 +25,7 @@ class TopLevel:
 
     ``backend`` names the backend to use. Without it, ``mode`` decides: "standalone" takes the first configured backend
     of rocksmq, pulsar, kafka; "cluster" of pulsar, kafka. ``url`` gives a backend and its address in one string.
-    ``extensions`` are put around the backend, the first outermost.
+    ``extensions`` wrap the backend, the first outermost.
     """
 
     backend: str | None = None
@@ -46,7 +46,7 @@ DEBUG: Final = "debug"
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """The plugins that may be loaded. ``allow`` names all that may be. ``deny`` names those that may not."""
+    """The plugins that may be loaded. ``allow`` lists the only ones that may. ``deny`` lists those that may not."""
 
     allow: list[str] | None = None
     deny: list[str] = attrs.field(factory=list)

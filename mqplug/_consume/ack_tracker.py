@@ -25,7 +25,7 @@ _FIRST = itemgetter(0)
 
 
 class Tracker:
-    """Tracks the deliveries and acks of one log in one epoch. Without a group it keeps no unacked deliveries."""
+    """The deliveries and acks of one log in one epoch. Without a group, no unacked deliveries are kept."""
 
     def __init__(self, owner: object, start: GroupPosition, *, keeps: bool) -> None:
         self.owner = owner  # distinguishes this consumer's messages from another's

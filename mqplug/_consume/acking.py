@@ -46,7 +46,7 @@ class AckingStep(Protocol):
 
 
 class Acknowledgements:
-    """Records and stores the acks and nacks of one consumer. Any thread may use it."""
+    """The acks and nacks of one consumer, until they are stored. Any thread may use it."""
 
     def __init__(
         self,

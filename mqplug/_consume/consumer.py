@@ -31,7 +31,7 @@ EMPTY_BATCH = empty_batch()
 
 
 class Consumer(Closable):
-    """Receives the messages of one or many topics. Made by ``Client.consumer``.
+    """A consumer of one or many topics. Made by ``Client.consumer``.
 
     One thread at a time may receive; any thread may call ``ack``, ``nack``, ``commit``, ``seek``, ``pause``, ``stop``
     and ``close``.

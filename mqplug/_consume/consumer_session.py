@@ -321,7 +321,7 @@ class ConsumerSession(Session):
 
 
 class Seeker:
-    """Performs the seeks of one consumer."""
+    """The seeks of one consumer."""
 
     def __init__(self, driver_session: DriverSession, assignment: Assignment, fetcher: Fetcher) -> None:
         self._driver_session = driver_session

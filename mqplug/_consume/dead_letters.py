@@ -53,7 +53,7 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """Sends dead letters and reports the outcome of each."""
+    """The dead letters of one consumer: sends them, and reports the outcome of each."""
 
     def __init__(self, producer: Producer, *, with_times: bool = True) -> None:
         self._producer = producer

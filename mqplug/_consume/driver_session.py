@@ -32,7 +32,7 @@ REPEAT_LINE_S = 30.0  # between two log lines about one outage
 
 
 class DriverLock:
-    """Guards the calls of a consumer driver that may not overlap.
+    """The lock for the calls of a consumer driver that may not overlap.
 
     ``receiver`` and ``holder`` are set to None in a ``finally`` that calls nothing before: Python raises Ctrl-C only
     where a function begins or has returned, and where a loop starts over.
@@ -232,7 +232,7 @@ class DriverSession:
 
 
 class Outage:
-    """Logs the outages of one consumer's server, so that drivers need not."""
+    """The outages of one consumer's server. They are logged here, so that drivers need not."""
 
     def __init__(self, what: str) -> None:
         self._what = what

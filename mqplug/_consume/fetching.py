@@ -1,4 +1,4 @@
-"""Polls the driver, and keeps fetched batches until they may be handed out to the caller.
+"""Polling the driver, and keeping fetched batches until they may be handed out to the caller.
 
 A fetch waits while ``max_unacked`` is reached, or while the backend can store no more acked ranges.
 """
@@ -37,7 +37,7 @@ UNCOUNTED_RANGES = 1_000_000  # a backend that stores this many acked ranges cou
 
 
 class Fetcher:
-    """Fetches and hands out deliveries, one at a time. One thread at a time may call ``next_delivery``."""
+    """The source of a consumer's deliveries, one at a time. One thread at a time may call ``next_delivery``."""
 
     def __init__(self, driver_session: DriverSession, assignment: Assignment, *, max_unacked: int | None) -> None:
         self._driver_session = driver_session

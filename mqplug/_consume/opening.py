@@ -1,4 +1,4 @@
-"""Opens a consumer: checks the request, resolves its start to positions, and builds the session."""
+"""Opening a consumer: check the request, resolve its start to positions, and build the session."""
 
 from __future__ import annotations
 

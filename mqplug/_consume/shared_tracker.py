@@ -16,7 +16,7 @@ REMEMBERED_MESSAGES = 10_000  # ids of settled messages, so that a repeated ack 
 
 
 class SharedTracker:
-    """Tracks the unsettled deliveries of one shared log in one epoch."""
+    """The unsettled deliveries of one shared log in one epoch."""
 
     def __init__(self, owner: object, start: GroupPosition) -> None:
         self.owner = owner

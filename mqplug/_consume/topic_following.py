@@ -32,7 +32,7 @@ FindLogs = Callable[[Deadline], "list[Log]"]
 
 
 class TopicFollower:
-    """Looks for the topics of a pattern periodically, and makes the consumer's driver read the current ones.
+    """A periodic look for the topics of a pattern, which makes the consumer's driver read the current ones.
 
     ``find`` returns the logs of all topics that match now.
     """

@@ -110,7 +110,7 @@ class Message(_Base):
         return f"Message({log.backend} {log.topic}[{log.partition}] {where}, {size})"
 
     def __eq__(self, other: object) -> bool:
-        """Return whether id and content are equal."""
+        """Return whether the ids and the contents are equal."""
         if not isinstance(other, Message):
             return NotImplemented
         return self.id == other.id and self._content() == other._content()

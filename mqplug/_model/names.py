@@ -30,7 +30,7 @@ def check_new_topic(name: str, most: int = 249) -> str:
 
 
 def check_topic(name: str) -> str:
-    """Return the name if a topic of any backend may have it."""
+    """Return the name if a topic of some backend may have it."""
     if not isinstance(name, str):
         raise TypeError(f"a topic must be a str, not {type(name).__name__}")
     if not name or "\0" in name:

@@ -186,7 +186,7 @@ def _about(error: type[PluginError], kind: Kind, name: str, what: str, fix: str)
 
 @attrs.frozen
 class Extension:
-    """An extension and its name."""
+    """An extension with its name."""
 
     name: str
     plugin: object

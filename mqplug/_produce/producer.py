@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Producer(Closable):
-    """Sends messages to one topic, or to any. Made by ``Client.producer``. Any thread may use it."""
+    """A producer of one topic, or of any. Made by ``Client.producer``. Any thread may use it."""
 
     def __init__(self, session: ProducerSession) -> None:
         self.topic = session.topic

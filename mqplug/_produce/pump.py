@@ -30,7 +30,7 @@ Wait = Callable[[AwaitedSend, "Deadline"], None]
 
 
 class Pump:
-    """Lets one waiter at a time serve the driver's reports. The others sleep until it is their turn."""
+    """The driver's reports, served by one waiter at a time. The others sleep until it is their turn."""
 
     def __init__(self, pump: Callable[[float], None]) -> None:
         self._pump = pump

@@ -64,7 +64,7 @@ def java_hash(key: bytes) -> int:
 
 @attrs.frozen
 class Chooser:
-    """Chooses the partitions of records for one topic of one producer. Any thread may use it."""
+    """The choice of partitions for one topic of one producer. Any thread may use it."""
 
     keyless: Iterator[int]
     """The partitions of successive single records without a key."""
@@ -150,7 +150,7 @@ def _by_function(choose: Partitioner, partitions: int) -> Chooser:
 
 
 class FindsTopics(Protocol):
-    """Looks a topic up at the backend."""
+    """An object that looks up topics at the backend."""
 
     def find(self, topic: str, deadline: Deadline) -> TopicInfo:
         """Return the backend's description of the topic. Raises ``TopicNotFound`` if it is missing."""
@@ -187,7 +187,7 @@ def check_refresh(seconds: float) -> None:
 
 
 class Router:
-    """Finds the routes of one producer."""
+    """The router of one producer, which finds the routes to its topics."""
 
     def __init__(
         self, topics: FindsTopics, partitioner: PartitionerName | Partitioner, natively: Collection[str]

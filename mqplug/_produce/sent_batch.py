@@ -23,7 +23,7 @@ Rows = Sequence[int]
 
 @attrs.frozen
 class BatchSplitter:
-    """Splits the batches of one producer into runs of at most ``most`` records and ``most_bytes``."""
+    """A splitter of one producer's batches into runs of at most ``most`` records and ``most_bytes``."""
 
     topic: str | None
     most: int

@@ -115,7 +115,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 @attrs.frozen
 class _Examiner:
-    """Converts the errors of reading settings to complaints."""
+    """An examiner that converts errors of reading settings to complaints."""
 
     path: str
     places: Mapping[str, str]

@@ -176,7 +176,7 @@ class AsyncConsumer(AsyncChild):
             self._receiving = False
 
     async def _end_fetch(self) -> Delivery | None:
-        """Wait for the last fetch, which may have been cancelled. Return its delivery."""
+        """Wait for the last fetch, even a cancelled one. Return its delivery."""
         fetching = self._fetching
         if fetching is None:
             return None

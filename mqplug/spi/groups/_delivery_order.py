@@ -152,7 +152,7 @@ class Turns:
             del self._keys[each.key]
 
     def _announce(self, each: Open, key: _Key | None) -> None:
-        """Make a due message ready, unless another of its key comes first."""
+        """Make a due message ready, unless an earlier message of its key waits."""
         if key is None:
             heappush(self._ready[None], each.coordinates)
         elif key.waiting[0] == each.coordinates:
