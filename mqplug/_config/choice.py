@@ -56,7 +56,7 @@ def choose(configuration: Configuration) -> Choice:
         if name in FOREIGN_QUEUES and not is_backend(name):
             raise ConfigError(
                 f"{quoted(given.place)} names {name!r}, a queue of Milvus' own that mqplug does not support",
-                fix=f"Set backend= to one of {', '.join(ADDRESS_SETTINGS)}",
+                fix=f"Choose another with backend=: {', '.join(ADDRESS_SETTINGS)}",
             )
         return Choice(name, f"{given.place if given.source in given.place else given.source} names it")
     order = MODE_BACKENDS[top.mode]

@@ -74,7 +74,7 @@ class SharedTracker:
 
     def ack_through(self, delivery: Delivery, index: int) -> None:
         """Raise ``Unsupported``: other members have messages in between."""
-        raise Unsupported("cumulative_ack", "ack_through has no meaning among members that share a log")
+        raise Unsupported("cumulative_ack", "members that share a log cannot call ack_through")
 
     def give_back(self, delivery: Delivery, row: int, delay: float) -> None:
         """Make the driver deliver a nacked message again, to any member, even while a change is being stored."""

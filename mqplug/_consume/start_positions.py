@@ -124,7 +124,7 @@ def check_place(connection: Connection, place: MessageId | Position) -> None:
     """Raise ``InvalidMessageId`` for coordinates that no message of this backend can have."""
     if not connection.is_possible(place.coordinates):
         raise InvalidMessageId(
-            f"{place!r} was never given out: {place.log.backend} has no such coordinates",
+            f"{place!r} cannot exist: {place.log.backend} has no such coordinates",
             topic=place.log.topic, fix="Use ids and positions from mqplug, unchanged",
         )  # fmt: skip
 

@@ -268,11 +268,11 @@ def _checked(name: str, descriptor: object) -> Descriptor:
         raise PluginError(f"the plugin for {name!r} has no mqplug_describe", backend=name)
     if not isinstance(descriptor, Descriptor):
         raise PluginError(
-            f"mqplug_describe of the plugin for {name!r} returned a {type(descriptor).__name__}, not a Descriptor",
+            f"mqplug_describe of the plugin for {name!r} must return a Descriptor, not {type(descriptor).__name__}",
             backend=name,
         )
     if descriptor.name != name:
-        raise PluginError(f"the plugin installed as {name!r} calls itself {descriptor.name!r}", backend=name)
+        raise PluginError(f"the descriptor of the plugin {name!r} has another name, {descriptor.name!r}", backend=name)
     check_version("backend", name, descriptor.api_version)
     fits = {
         "settings": attrs.has(descriptor.settings),

@@ -121,7 +121,7 @@ def import_one(kind: Kind, points: list[EntryPoint]) -> object:
     try:
         return point.load()
     except (Exception, SystemExit) as error:
-        reason = f"does not load, from {owner(point)}: {type(error).__name__}: {error}"
+        reason = f"of {owner(point)} cannot be loaded: {type(error).__name__}: {error}"
         fix = f"Reinstall it: pip install --force-reinstall {owner(point)}"
         raise _about(PluginError, kind, point.name, reason, fix) from error
 
@@ -213,7 +213,7 @@ def make_extension(name: str, found: object, settings: Mapping[str, Any]) -> Ext
     except Error:
         raise
     except Exception as error:
-        raise PluginError(f"the extension {name!r} does not start: {type(error).__name__}: {error}") from error
+        raise PluginError(f"the extension {name!r} cannot be started: {type(error).__name__}: {error}") from error
 
 
 def _check_keywords(name: str, make: Callable[..., object], settings: Mapping[str, Any]) -> None:

@@ -103,7 +103,7 @@ def _plug(manager: pluggy.PluginManager, who: str, plugin: object) -> list[plugg
     try:
         manager.register(plugin, f"{who} ({len(manager.get_plugins())})")
     except pluggy.PluginValidationError as error:
-        raise PluginError(f"{who} has a hook that does not fit: {_reason(error)}") from error
+        raise PluginError(f"{who} has an invalid hook: {_reason(error)}") from error
     except ValueError as error:
         raise ConfigError(f"{who} is listed twice", fix="List each extension once") from error
     hooks = {

@@ -37,7 +37,7 @@ def _binary(name: str, column: pa.ChunkedArray) -> pa.Array:
 
 
 def _headers(name: str, column: pa.ChunkedArray) -> pa.Array:
-    wanted = "lists of structs of key, a string, and value, binary"
+    wanted = "lists of structs of key (a string) and value (binary)"
     if not _are_headers(column.type):
         raise _wrong(name, column, wanted)
     try:

@@ -355,7 +355,7 @@ class SendQueue:
             self._sweep()
             given_up = self._messages
             for unit in self._waiting:
-                unit.unknown(OutcomeUnknown("the producer was closed before the answer came"))
+                unit.unknown(OutcomeUnknown("the producer was closed before the outcome was known"))
                 unit.was_seen = True  # the close reports their number
             self._sweep()
         return given_up

@@ -266,7 +266,7 @@ _NEEDS: Final[Mapping[type[Any], str]] = {
 def unsupported(action: Action) -> Unsupported:
     """Return a driver's error for an unknown action. It names the capability that the action needs."""
     name = action_name(type(action))
-    return Unsupported(_NEEDS.get(type(action), name), f"to {name.replace('_', ' ')} is not supported here")
+    return Unsupported(_NEEDS.get(type(action), name), f"{name!r} is not supported here")
 
 
 def action_name(kind: type[Any]) -> str:

@@ -88,11 +88,11 @@ BROKEN = {
         HOOKS + "@hookimpl\ndef mqplug_connect(setings): ...",
         r"mqplug_connect\(setings\).*'setings'.*not be found",
     ),
-    "misnamed": (BACKEND.format(name="other", version=1), "calls itself 'other'"),
+    "misnamed": (BACKEND.format(name="other", version=1), "has another name, 'other'"),
     "silent": (HOOKS + "@hookimpl\ndef mqplug_describe(): ...", "has no mqplug_describe"),
     "nonsense": (
         HOOKS + "@hookimpl\ndef mqplug_describe(): return {'name': 'nonsense'}",
-        "returned a dict, not a Descriptor",
+        "must return a Descriptor, not dict",
     ),
     "describing": (HOOKS + "@hookimpl\ndef mqplug_describe(): return len(5)", "raised TypeError"),
     "wordless": (
@@ -121,7 +121,7 @@ def test_a_broken_plugin_is_named_with_its_reason(plant, name):
 def test_an_entry_point_that_names_nothing_is_a_broken_plugin(plant):
     """An entry point whose module lacks the named object says so."""
     plant("acme", "[mqplug.backends]\nhollow = acme_hollow:Backend\n", acme_hollow="")
-    with pytest.raises(mqplug.PluginError, match=r"from acme: AttributeError.*Backend"):
+    with pytest.raises(mqplug.PluginError, match=r"of acme cannot be loaded: AttributeError.*Backend"):
         mqplug.connect("hollow")
 
 

@@ -290,7 +290,7 @@ def test_an_extension_that_does_not_start_is_named():
     """What the maker of an extension raises is a PluginError that names it."""
     with (
         mqplug.register("spy", spy, kind="extension"),
-        pytest.raises(mqplug.PluginError, match="'spy' does not start: RuntimeError: too low"),
+        pytest.raises(mqplug.PluginError, match="'spy' cannot be started: RuntimeError: too low"),
     ):
         load_extension("spy", {"level": -1})
 
