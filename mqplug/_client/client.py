@@ -326,10 +326,10 @@ class Client(Closable):
             together. No limit by default.
         :param max_processing: a member that takes no message for longer than this many seconds loses its work to the
             others. By default a handler may take any time.
-        :param retry: when a nacked message is delivered again, and how often; by default, without an end.
+        :param retry: when a nacked message is delivered again, and how often; forever by default.
         :param dead_letter: the topic for messages whose attempts are used up. Needs ``retry``.
         :param on_assigned: called with the logs that this member gets.
-        :param on_revoked: called with the logs that this member gives up or has lost.
+        :param on_revoked: called with the logs that this member gives up, before they move, or has lost.
         :param prefetch_bytes: the most bytes that are fetched ahead; 64 MiB by default.
         :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """

@@ -32,7 +32,7 @@ def connect(
         False by default.
     :param settings: settings of the backend, which override all other sources.
     """
-    from mqplug._config.plan import plan  # reading configurations takes its time: not at `import mqplug`
+    from mqplug._config.plan import plan  # slow to import, so not at `import mqplug`
 
     deadline = Deadline(timeout)
     made = plan(target, settings, extensions)

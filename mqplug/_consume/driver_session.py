@@ -69,7 +69,7 @@ class DriverLock:
     @contextmanager
     def entering(self, wake: Callable[[], None], deadline: Deadline) -> Iterator[None]:
         """Hold the driver for any other call. A running poll is woken, and the next one waits."""
-        if self.holder == get_ident():  # a callback of ours runs inside this thread's poll
+        if self.holder == get_ident():  # one of our callbacks runs inside this thread's poll
             yield
             return
         self._enter(wake, deadline)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mqplug")
 
-HANDLER_BATCH_MESSAGES = 100  # of one partition, that a thread takes at once
+HANDLER_BATCH_MESSAGES = 100  # the most of one partition that a thread takes at a time
 LANE_MESSAGES = 1000  # the most in hand when handled by key, because a busy key holds some of them
 LANE_CHECK_S = 0.1  # between checks whether a nacked message still blocks those of its key
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mqplug")
 
-SIGNAL_SLICE_S = 0.2  # SIGTERM and Ctrl-C are seen within this time
+SIGNAL_SLICE_S = 0.2  # SIGTERM and Ctrl-C are noticed within this time
 
 Served = TypeVar("Served", bound=tuple[Any, Any])
 

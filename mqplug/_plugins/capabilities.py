@@ -30,7 +30,7 @@ def _with_ranges(native: Capabilities) -> bool:
 
 
 PROVIDED: Final[Mapping[str, Callable[[Capabilities], bool]]] = {
-    "auto_create_topics": _always,  # create=True checks first, and creates a missing topic
+    "auto_create_topics": _always,  # create=True looks the topic up first, and creates it if it is missing
     "pause_resume": _always,  # every driver can skip a log
     "nack": _with_members,
     "dead_letter": _with_members,

@@ -31,7 +31,7 @@ class Hooks:
         self._owners: dict[CodeType, list[tuple[object, str | None]]] = {}
         self._homes: dict[str, str | None] = {}
         hooks = _plug(manager, f"the backend {name!r}", backend)
-        for each in reversed([Extension.of(given) for given in extensions]):  # the last registered is the outermost
+        for each in reversed([Extension.of(given) for given in extensions]):  # the last one registered is outermost
             self._own(_spoken(each), each.plugin, _plug_extension(manager, each))
         self._own(None, backend, hooks)
 

@@ -37,7 +37,7 @@ def tidy(stands: GroupPosition) -> GroupPosition:
     return attrs.evolve(stands, acked=tuple(acked))
 
 
-_LOOK_AHEAD_MESSAGES: Final = 1000  # messages read at once
+_LOOK_AHEAD_MESSAGES: Final = 1000  # messages read at a time
 
 
 class Upcoming(NamedTuple):
