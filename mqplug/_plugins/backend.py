@@ -51,7 +51,7 @@ from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDr
 
 T = TypeVar("T")
 
-NO_TIMEOUT_S = 3600.0  # a driver's timeout when the caller waits for ever
+NO_TIMEOUT_S = 3600.0  # a driver's timeout when the caller waits forever
 
 
 class Backend:
