@@ -161,8 +161,11 @@ class Document:
             sections = [*TOP_LEVEL_TABLES, *BACKEND_SECTIONS]
             return [Complaint(f"unknown section {quoted(self._place(key))}", nearest(key, sections))]
         fix = nearest(key, list(TOP_LEVEL_KEYS))
+        stop = "" if fix.endswith("?") else "."
         return [
-            Complaint(f"unknown key {quoted(self._place(key))}", f"{fix} Put a backend's settings into its section")
+            Complaint(
+                f"unknown key {quoted(self._place(key))}", f"{fix}{stop} Put a backend's settings into its section"
+            )
         ]
 
     def _check_table(self, key: str, value: object) -> list[Complaint]:

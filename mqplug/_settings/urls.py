@@ -43,7 +43,7 @@ def split_url(text: str) -> tuple[Url, dict[str, str]]:
 def shown(url: str) -> str:
     """Return a URL without the secrets that it may contain."""
     parts = _PARTS.fullmatch(url)
-    if parts is None:
+    if parts is None or parts["scheme"] != parts["scheme"].lower():  # it may be a user without the scheme before it
         return "..."
     _, at, hosts = parts["authority"].rpartition("@")
     known = _is_certain(parts) and _are_addresses(hosts)

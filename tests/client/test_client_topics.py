@@ -10,7 +10,7 @@ import pytest
 from limited_memory import narrowed
 
 import mqplug
-from mqplug import EARLIEST, memory
+from mqplug import EARLIEST, aio, memory
 from mqplug.spi import AlterTopic, CreateTopic, DescribeTopic, DescribeTopics, ListTopics
 from mqplug_testing.recording import Recorder
 
@@ -71,7 +71,7 @@ def test_asyncio_lists_topics_by_a_pattern():
     """The asyncio client takes the same pattern."""
 
     async def listed():
-        async with mqplug.aio.connect("memory") as mq:
+        async with aio.connect("memory") as mq:
             for name in ("orders", "audit"):
                 await mq.create_topic(name)
             return await mq.topics(mqplug.matching("o.*"))

@@ -131,6 +131,7 @@ def test_what_is_no_host_is_refused(fakes: Fakes, hosts: str) -> None:
 @example("kafka", ["", "/", "", ""], "@h:9092")
 @example("kafka", [":", "?x=", "/", "#"], "@h:9092")
 @example("nosuch", ["", ":", "@", "/"], "@h")
+@example("", ["", "//", "", ""], "@h:1")
 def test_no_error_shows_a_part_of_a_login(fakes: Fakes, scheme: str, glue: list[str], end: str) -> None:
     """Whatever stands unescaped in a user or password, nothing of it is in an error, nor in what caused it."""
     first, second, third = TOKENS
