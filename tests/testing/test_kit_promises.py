@@ -12,8 +12,11 @@ import mqplug_testing.contract
 from mqplug import spi
 from mqplug_testing import CASES
 from mqplug_testing._case_ids import NO_CALL_YET, SINCE
+from mqplug_testing._case_tools import bench
 from mqplug_testing._case_tools.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS
 from mqplug_testing._harness.harness import hooks
+from mqplug_testing.history._actors import faults
+from mqplug_testing.history._run import processes
 
 MODULES = sorted(Path(mqplug_testing.contract.__file__).parent.glob("*.py"))
 PUBLIC = {"mqplug", "mqplug.aio", "mqplug.spi", "mqplug_testing"}
@@ -41,9 +44,8 @@ def test_what_has_no_call_has_no_case():
 
 def test_each_hook_is_used():
     """A hook that nothing of the kit asks for is of no use."""
-    history = [mqplug_testing.history._run.processes.__file__, mqplug_testing.history._actors.faults.__file__]
-    others = [mqplug_testing._case_tools.bench.__file__, *history]
-    text = "".join(path.read_text() for path in [*MODULES, *map(Path, others)])
+    others = [Path(module.__file__) for module in (bench, faults, processes)]
+    text = "".join(path.read_text() for path in [*MODULES, *others])
     assert sorted(hook for hook in hooks() if hook not in text) == []
 
 

@@ -23,10 +23,13 @@ case = Registry()
 
 @case("LIF-01")
 def test_name(bench: Bench) -> None:
-    """The client and its ids report the name by which the backend was opened."""
+    """The client, its ids and its errors report the name by which the backend was opened."""
     _, ids = bench.filled(1)
     bench.that(bench.client.backend in repr(bench.client), "the client names it")
     bench.equal({each.log.backend for each in ids}, {bench.client.partitions(ids[0].log.topic)[0].backend})
+    with bench.raises(TopicNotFound) as caught:
+        bench.client.watermarks(bench.name())
+    bench.equal(caught.value.backend, bench.client.backend)
 
 
 @case("LIF-02")
@@ -94,7 +97,10 @@ def test_each_alone(bench: Bench) -> None:
     with bench.connect() as client:
         sent = client.producer(topic).send(b"x", partition=0)
     with bench.connect() as client:
-        bench.equal(bench.take(client.consumer(topic, start=EARLIEST), 1)[0].id, sent)
+        reader = client.consumer(topic, start=EARLIEST)
+        bench.delivers(reader, [sent])
+        reader.seek(EARLIEST)
+        bench.delivers(reader, [sent])
     with bench.connect() as client:
         bench.that(client.watermarks(topic)[0].high > client.watermarks(topic)[0].low, "one message")
 

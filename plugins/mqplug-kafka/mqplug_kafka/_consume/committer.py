@@ -11,8 +11,8 @@ so that Ctrl-C ends the wait. Only a callback asks on its own thread, because it
 
 After a broken connection the client sends a commit again, until shortly after it has a new one. A later commit could
 overtake it, and the group would go back. So a commit is sent only when no earlier one can still be in flight: its
-outcome was reported to a poll, or the answer to the request came as fast as over an unbroken connection, or some time
-has passed since that answer.
+outcome was reported to a poll, or the answer to the request came faster than a repeated request, or some time has
+passed since that answer. The time is short if the answer took no longer than usual, as on a slow network.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from mqplug import Error, NotAssigned, Timeout
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, client_error, code_of, typed_error
+from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.worker import Worker
 
 T = TypeVar("T")
@@ -41,8 +42,9 @@ CONFIRM_SLICE_S = 0.1  # how long the first request after a commit waits for its
 CONFIRM_SLICE_MAX_S = 1.0  # at most this long, because polls wait
 CALLBACK_SLICE_MAX_S = 0.2  # at most this long, because Ctrl-C waits
 SETTLE_S = 1.5  # after a coordinator answers again: the client repeats requests within 0.3 s
-FAST_S = 0.05  # an answer within this time, or FAST_FACTOR times the usual one, came over an unbroken connection
-FAST_FACTOR = 3
+FAST_S = 0.05  # an answer within this time came over an unbroken connection: repeats wait for 0.08 s at least
+USUAL_FACTOR = 3  # an answer within this many times the usual one probably did, too
+USUAL_PAUSE_S = 0.2  # otherwise a repeat follows within this time: the client repeats two requests within 0.04 s
 
 _RETRIED_CODES = TRANSIENT_CODES | {
     KafkaError.ILLEGAL_GENERATION,  # while the group rebalances; permanent for an excluded member
@@ -204,11 +206,13 @@ class Committer:
                     sent, self._settled_at = True, math.inf
                     self._unreported += 1
                     self._consumer.commit(offsets=offsets, asynchronous=True)
-                stored, fast = self._stored_and_fast(offsets, slice_s)
+                stored, pause_s = self._stored_and_pause(offsets, slice_s)
                 if stored is None:
                     self._settled_at = math.inf
                 elif self._settled_at == math.inf:
-                    self._settled_at = 0.0 if sending and fast else time.monotonic() + SETTLE_S
+                    self._settled_at = time.monotonic() + (pause_s if sending else SETTLE_S)
+            first = {each.partition: each.offset for each in offsets[:3]}
+            logger.debug("commit of %s: sent %s, stored %s, unreported %d", first, sending, stored, self._unreported)
             if stored:
                 return None
             if stored is False and sent and time.monotonic() >= self._settled_at:
@@ -218,15 +222,17 @@ class Committer:
             slice_s = min(2 * slice_s, slice_max_s, max(CONFIRM_SLICE_S, deadline.remaining()))
             time.sleep(COMMIT_RETRY_PAUSE_S)
 
-    def _stored_and_fast(self, offsets: list[TopicPartition], timeout: float) -> tuple[bool | None, bool]:
-        """Return whether the group has these positions, or None without an answer, and whether the answer was fast."""
+    def _stored_and_pause(self, offsets: list[TopicPartition], timeout: float) -> tuple[bool | None, float]:
+        """Return whether the group has these positions, or None without an answer, and for how long the client may
+        still repeat a commit that was sent just before.
+        """
         began = time.monotonic()
         stored = self._stored(offsets, timeout)
         took = time.monotonic() - began
-        fast = took <= max(FAST_S, FAST_FACTOR * self._usual_s)
+        as_usual = took <= USUAL_FACTOR * self._usual_s
         if stored is not None:
             self._usual_s += (took - self._usual_s) / (8 if self._usual_s else 1)
-        return stored, fast
+        return stored, 0.0 if took <= FAST_S else USUAL_PAUSE_S if as_usual else SETTLE_S
 
     def _stored(self, offsets: list[TopicPartition], timeout: float) -> bool | None:
         """Return whether the group has these positions; None without an answer."""
