@@ -1,4 +1,4 @@
-"""The asyncio façade as a whole: its face, its loop, its threads."""
+"""The asyncio façade as a whole: its public names, its event loop and its threads."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ CALLS = [
     (face, sync, name)
     for face, sync in FACES.items()
     for name in sorted(vars(sync))
-    if not name.startswith("_") and name != "know"  # what a client tells its producer
+    if not name.startswith("_") and name != "know"  # a client's call to its producer
 ]  # fmt: skip
 OTHERWISE = {("run", "threads"): "concurrency"}
-"""Parameters that are called otherwise."""
+"""Parameters that have another name in the asyncio API."""
 
 
 def parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
-    """What a function takes."""
+    """Return a function's parameters."""
     return list(inspect.signature(function).parameters.values())
 
 
 @pytest.mark.parametrize(("face", "sync", "name"), CALLS, ids=lambda each: getattr(each, "__name__", each))
 def test_every_public_name_is_here(face: type, sync: type, name: str) -> None:
-    """What clients, producers and consumers have is here too, with the same parameters."""
+    """The asyncio classes have every public name of the synchronous ones, with the same parameters."""
     mine, theirs = getattr(face, name), getattr(sync, name)
     assert mine.__doc__.startswith(f"As ``{sync.__name__}.{name}``")
     if not isinstance(theirs, property):
         expected = [each.replace(name=OTHERWISE.get((name, each.name), each.name)) for each in parameters(theirs)]
-        if name not in {"run", "transaction"}:  # these take what is asynchronous here
+        if name not in {"run", "transaction"}:  # these take callables or objects that are asynchronous here
             assert parameters(mine) == expected
         assert [each.name for each in parameters(mine)] == [each.name for each in expected]
 
 
 def test_all_calls_are_awaited_but_stop() -> None:
-    """Whatever is called is awaited, iterated with async for or entered with async with; only stop is not."""
+    """Every method is awaited, iterated with async for or entered with async with, except stop."""
     calls = {name: getattr(face, name) for face, _, name in CALLS}
     plain = {
         name
@@ -74,12 +74,12 @@ def test_connect_takes_what_connect_takes() -> None:
 
 @pytest.mark.parametrize("name", ["result", "done", "error"])
 def test_handles_say_the_same(name: str) -> None:
-    """What a handle tells its user is told here too."""
+    """The docstrings of an asyncio send handle refer to those of SendHandle."""
     assert getattr(mqplug.aio.AsyncSendHandle, name).__doc__.startswith(f"As ``SendHandle.{name}``")
 
 
 def test_a_message_goes_round() -> None:
-    """What was sent with await is received, acked and committed with await."""
+    """A message that was sent with await is received, acked and committed with await."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -98,7 +98,7 @@ def test_a_message_goes_round() -> None:
 
 
 def test_a_client_answers_questions() -> None:
-    """Topics, partitions, watermarks, bounds and groups are asked for with await."""
+    """Topics, partitions, watermarks, bounds and groups are queried with await."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -128,7 +128,7 @@ def test_a_client_answers_questions() -> None:
 
 
 def test_reading_ends_at_what_was_stored() -> None:
-    """A read without a group gives what was stored when it began, and closes its consumer."""
+    """A read without a group returns the messages that were stored when it began, and closes its consumer."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -140,7 +140,7 @@ def test_reading_ends_at_what_was_stored() -> None:
 
 
 def test_a_read_that_cannot_reach_its_end_raises_timeout() -> None:
-    """A read whose end is not reached raises Timeout when no message came for its timeout, and closes its consumer."""
+    """A read that gets no message for its timeout before its end raises Timeout, and closes its consumer."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -156,7 +156,7 @@ def test_a_read_that_cannot_reach_its_end_raises_timeout() -> None:
 
 
 def test_a_read_that_is_left_closes_its_consumer() -> None:
-    """A read that its loop left early does not stay open."""
+    """A read whose loop ends early closes its consumer."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -169,7 +169,7 @@ def test_a_read_that_is_left_closes_its_consumer() -> None:
 
 
 class Unwilling(ConnectionProxy):
-    """A connection that cannot be closed well."""
+    """A connection whose close fails."""
 
     def close(self, timeout: float) -> None:
         super().close(timeout)
@@ -177,7 +177,7 @@ class Unwilling(ConnectionProxy):
 
 
 class UnwillingConnections:
-    """An extension."""
+    """An extension whose connections fail to close."""
 
     @hookimpl(wrapper=True)
     def mqplug_connect(self):
@@ -185,7 +185,7 @@ class UnwillingConnections:
 
 
 def test_the_first_error_says_more() -> None:
-    """What went wrong inside async with is raised, not what goes wrong while closing."""
+    """An error inside async with is raised instead of a later error from closing."""
 
     async def story() -> None:
         with pytest.raises(KeyError, match="mine"):
@@ -202,13 +202,13 @@ def test_the_first_error_says_more() -> None:
 
 
 def test_a_child_process_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was opened before a fork raises ForkedClient in the child, where no thread would do the waiting."""
+    """An object that was opened before a fork raises ForkedClient in the child, which has no thread to wait with."""
 
     async def story() -> None:
         async with connected() as mq:
             await mq.create_topic("orders")
             async with mq.producer("orders") as out, mq.consumer("orders", group="g") as orders:
-                monkeypatch.setattr(ForkGuard, "forks", ForkGuard.forks + 1)  # what a fork does in the child
+                monkeypatch.setattr(ForkGuard, "forks", ForkGuard.forks + 1)  # the child's part
                 for call in (mq.topics(), out.send(b""), out.flush(), orders.receive(timeout=0), orders.commit()):
                     with pytest.raises(mqplug.ForkedClient):
                         await call
@@ -218,7 +218,7 @@ def test_a_child_process_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_end_with_their_client_also_when_it_was_not_closed() -> None:
-    """A client that is forgotten warns, and its threads end."""
+    """A client that is dropped without close warns, and its threads end."""
 
     async def story() -> None:
         mq = await mqplug.aio.connect("memory")
@@ -248,7 +248,7 @@ def test_what_was_closed_says_so() -> None:
 
 
 def test_a_client_closes_what_it_opened() -> None:
-    """Closing a client stores the acks of its consumers and what its producers had accepted."""
+    """Closing a client stores the acks of its consumers and the messages that its producers accepted."""
 
     async def story() -> None:
         async with mqplug.aio.connect("memory://closes-all") as watcher:
@@ -264,7 +264,7 @@ def test_a_client_closes_what_it_opened() -> None:
 
 
 def test_opening_that_is_cancelled_leaves_nothing_open() -> None:
-    """A consumer that was opened while its task was cancelled does not stay a member of its group."""
+    """A consumer whose opening task is cancelled does not stay a member of its group."""
 
     class SlowOpening:
         opened = threading.Event()
@@ -294,7 +294,7 @@ def test_opening_that_is_cancelled_leaves_nothing_open() -> None:
 
 @pytest.mark.parametrize("what", ["consumer", "producer"])
 def test_a_client_waits_for_closes_under_way(what: str) -> None:
-    """A close that was cancelled and is still at work ends before the connection is closed; a second close waits."""
+    """A cancelled close that is still running ends before the connection is closed; a second close waits for it."""
 
     class Lingering:
         order: list[str] = []  # noqa: RUF012 - of this test alone
@@ -342,7 +342,7 @@ def test_a_client_waits_for_closes_under_way(what: str) -> None:
 
 
 def test_control_c_ends_a_waiting_receive() -> None:
-    """Ctrl-C while a receive waits is delivered at once, and all is closed on the way out."""
+    """Ctrl-C interrupts a waiting receive at once, and everything is closed on the way out."""
     closed = []
 
     async def story() -> None:
@@ -362,7 +362,7 @@ def test_control_c_ends_a_waiting_receive() -> None:
 
 
 def test_an_opening_that_nobody_awaits_warns() -> None:
-    """A producer that was asked for and not awaited is Python's own warning."""
+    """Opening a producer without awaiting it gives Python's own warning."""
 
     async def story() -> None:
         async with connected() as mq:

@@ -1,4 +1,4 @@
-"""The asyncio consumer: what is handed out, when it counts as delivered, and what cancellation does."""
+"""The asyncio consumer: what it delivers, when a message counts as delivered, and the effect of cancellation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.python
 
 
 def test_an_idle_receive_returns_none() -> None:
-    """A receive whose timeout runs out returns None, and the next one still gets what comes."""
+    """A receive whose timeout expires returns None, and the next receive still gets new messages."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -33,7 +33,7 @@ def test_an_idle_receive_returns_none() -> None:
 
 
 def test_a_poll_takes_what_is_there() -> None:
-    """A receive with a timeout of 0 takes a message that is there."""
+    """A receive with a timeout of 0 returns a message that is already available."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -49,7 +49,7 @@ def test_a_poll_takes_what_is_there() -> None:
     ("most", "error"), [(0, ValueError), (True, TypeError), ("1", TypeError)], ids=["none", "bool", "text"]
 )
 def test_receive_many_takes_a_number(most: object, error: type[Exception]) -> None:
-    """What is no number of messages is refused at once."""
+    """An invalid number of messages is refused at once."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -64,7 +64,7 @@ def test_receive_many_takes_a_number(most: object, error: type[Exception]) -> No
 
 
 def test_batches_give_all_messages() -> None:
-    """Batches have no more messages than asked for, and all of them together, in order."""
+    """Batches have at most the requested number of messages, and together contain all messages in order."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -81,7 +81,7 @@ def test_batches_give_all_messages() -> None:
 
 
 def test_receive_many_after_receive_goes_on_there() -> None:
-    """What a receive fetched and did not hand out comes with the next batch, and then in the iteration."""
+    """Messages that a receive fetched and did not return come with the next batch, and then in the iteration."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -95,7 +95,7 @@ def test_receive_many_after_receive_goes_on_there() -> None:
 
 
 def test_iteration_ends_at_stop() -> None:
-    """After stop, the iteration ends behind the message in hand, and ack is still legal."""
+    """After stop, the iteration ends after the message in hand, which may still be acked."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -115,7 +115,7 @@ def test_iteration_ends_at_stop() -> None:
 
 
 def test_stop_ends_a_waiting_iteration() -> None:
-    """An iteration that waits for messages ends when another task says stop."""
+    """An iteration that waits for messages ends when another task calls stop."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -134,7 +134,7 @@ def test_stop_ends_a_waiting_iteration() -> None:
 
 
 def test_close_wakes_a_waiting_receive() -> None:
-    """A receive that waits when its consumer is closed raises Closed; an iteration ends."""
+    """Closing a consumer makes a waiting receive raise Closed, and ends an iteration."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -150,7 +150,7 @@ def test_close_wakes_a_waiting_receive() -> None:
 
 
 def test_two_tasks_may_not_receive_at_once() -> None:
-    """A second task that receives is refused at once, and the first one gets the message."""
+    """A second task that calls receive is refused at once, and the first one gets the message."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -170,7 +170,7 @@ def test_two_tasks_may_not_receive_at_once() -> None:
 
 
 def test_cancelled_in_the_moment_of_arrival() -> None:
-    """A receive that is cancelled when its message is here already has not taken it."""
+    """A receive that is cancelled just as its message arrives does not take it."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -188,7 +188,7 @@ def test_cancelled_in_the_moment_of_arrival() -> None:
 
 
 def test_members_come_and_go_and_receives_are_cancelled() -> None:
-    """However members join, leave and cancel, every message is handled, and the group ends behind the last one."""
+    """However members join, leave and cancel, every message is handled, and the group ends after the last one."""
     chance = random.Random(11)
 
     async def member(mq: mqplug.aio.AsyncClient, seen: set[bytes | None], most: int) -> None:
@@ -217,7 +217,7 @@ def test_members_come_and_go_and_receives_are_cancelled() -> None:
 
 
 def test_a_timeout_of_asyncio_ends_a_receive() -> None:
-    """asyncio.timeout around an iteration ends it in time, and the consumer goes on."""
+    """asyncio.timeout around an iteration ends it in time, and the consumer continues."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -239,7 +239,7 @@ def test_a_timeout_of_asyncio_ends_a_receive() -> None:
 
 
 def test_an_error_of_a_cancelled_fetch_is_not_lost() -> None:
-    """What a callback raised while its receive was being cancelled comes out of the next receive."""
+    """An error from a callback during a cancelled receive is raised by the next receive."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -262,11 +262,11 @@ def test_an_error_of_a_cancelled_fetch_is_not_lost() -> None:
     run(story())
 
 
-# what waits here is not delivered
+# fetched messages that are not delivered yet
 
 
 def test_the_position_is_behind_what_the_caller_has() -> None:
-    """Messages that were fetched and wait here do not move the position."""
+    """Messages that were fetched and not delivered do not move the position."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -280,7 +280,7 @@ def test_the_position_is_behind_what_the_caller_has() -> None:
 
 
 def test_what_waits_here_cannot_be_acked() -> None:
-    """An ack of a message that was fetched and not handed out is refused; ack_through takes only what was."""
+    """Acking a fetched message before its delivery is refused; ack_through acks only delivered messages."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -297,7 +297,7 @@ def test_what_waits_here_cannot_be_acked() -> None:
 
 
 def test_a_seek_drops_what_waits_here() -> None:
-    """Nothing that was fetched before a seek is delivered after it."""
+    """A message that was fetched before a seek is not delivered after it."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -311,7 +311,7 @@ def test_a_seek_drops_what_waits_here() -> None:
 
 
 def test_a_seek_drops_what_a_cancelled_receive_fetched() -> None:
-    """What a cancelled receive found does not survive a seek."""
+    """A seek discards the messages that a cancelled receive fetched."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -328,7 +328,7 @@ def test_a_seek_drops_what_a_cancelled_receive_fetched() -> None:
 
 
 def test_a_seek_during_a_receive() -> None:
-    """A seek that another task makes while a receive waits is not held up by it, and the receive gets what is there."""
+    """A seek by another task does not wait for a waiting receive, which then gets the message at the new position."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -343,7 +343,7 @@ def test_a_seek_during_a_receive() -> None:
 
 
 def test_what_a_partition_that_goes_left_here_is_not_delivered() -> None:
-    """After a hand-over, the first member delivers nothing more of the partition it gave up."""
+    """After a hand-over, the first member delivers nothing more of the partition that it gave up."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -365,7 +365,7 @@ def test_what_a_partition_that_goes_left_here_is_not_delivered() -> None:
 
 
 def test_a_pause_holds_back_what_waits_here() -> None:
-    """A paused partition delivers nothing, and goes on where it was."""
+    """A paused partition delivers nothing, and continues where it stopped after resume."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -385,7 +385,7 @@ def test_a_pause_holds_back_what_waits_here() -> None:
 
 
 def test_auto_ack_acks_what_the_caller_has_seen_through() -> None:
-    """With auto_ack, the message in hand and what waits here are not acked; what was before is."""
+    """With auto_ack, the message in hand and fetched messages are not acked; earlier messages are."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -398,7 +398,7 @@ def test_auto_ack_acks_what_the_caller_has_seen_through() -> None:
 
 
 def test_auto_ack_and_a_batch_in_hand() -> None:
-    """With auto_ack, a batch is acked when the next one is asked for, and not before."""
+    """With auto_ack, a batch is acked only when the next one is requested."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -412,7 +412,7 @@ def test_auto_ack_and_a_batch_in_hand() -> None:
 
 
 def test_a_nacked_message_comes_again_first() -> None:
-    """In order, a message that was given back comes again before those that wait here."""
+    """In ordered mode, a nacked message comes again before the fetched ones."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -429,7 +429,7 @@ def test_a_nacked_message_comes_again_first() -> None:
 
 
 def test_handling_settles() -> None:
-    """The end of a handling block acks; an error in it gives the message back and goes on."""
+    """The end of a handling block acks; an error in it nacks the message, and the consumer continues."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -448,7 +448,7 @@ def test_handling_settles() -> None:
 
 
 def test_handling_that_is_cancelled_settles_nothing() -> None:
-    """A handling block that is cancelled neither acks nor gives back."""
+    """A handling block that is cancelled neither acks nor nacks."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -467,7 +467,7 @@ def test_handling_that_is_cancelled_settles_nothing() -> None:
 
 
 def test_callbacks_run_in_the_loop() -> None:
-    """Plain and async callbacks run in the thread of the loop, before the first message of what they tell."""
+    """Plain and async callbacks run in the loop's thread, before the first message of the reported partitions."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -493,7 +493,7 @@ def test_callbacks_run_in_the_loop() -> None:
 
 
 def test_a_callback_may_seek_and_commit() -> None:
-    """A callback that moves its own consumer does not wait for itself."""
+    """A callback that seeks or commits on its own consumer does not deadlock."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -512,7 +512,7 @@ def test_a_callback_may_seek_and_commit() -> None:
 
 
 def test_a_callback_that_waits_does_not_hold_the_loop() -> None:
-    """While a callback waits for something, other tasks go on, and their sends arrive."""
+    """While a callback waits, other tasks run, and their sends complete."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -534,7 +534,7 @@ def test_a_callback_that_waits_does_not_hold_the_loop() -> None:
 
 
 def test_what_a_callback_raises_comes_out_of_receive() -> None:
-    """An error of a callback is raised by the next receive, once."""
+    """An error in a callback is raised by the next receive, once."""
 
     async def story() -> None:
         async with connected() as mq:

@@ -1,4 +1,4 @@
-"""No call holds the loop: measured by a task that wants to run every millisecond."""
+"""No call blocks the event loop: measured by a task that wants to run every millisecond."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mqplug.spi.proxies import ConsumerProxy, ProducerProxy
 
 pytestmark = pytest.mark.python
 
-SLOW = 0.25  # seconds that everything takes in the slow backend
-HELD = 0.19  # seconds that the loop may not be held: a call that waited for the backend would hold it for longer
+SLOW = 0.25  # seconds that each operation takes in the slow backend
+HELD = 0.19  # seconds that the loop may be blocked: a call that waited for the backend would block it for longer
 
 
 @asynccontextmanager
 async def heartbeat() -> AsyncIterator[list[float]]:
-    """Notes how long the loop took to come round, each time."""
+    """Record how long each iteration of the loop took."""
     gaps: list[float] = []
 
     async def beat() -> None:
@@ -45,7 +45,7 @@ async def heartbeat() -> AsyncIterator[list[float]]:
 
 
 class SlowConsumer(ConsumerProxy):
-    """A consumer's driver that takes its time."""
+    """A consumer driver in which each call takes a while."""
 
     def poll(self, most: int, timeout: float) -> Any:
         time.sleep(SLOW)
@@ -73,7 +73,7 @@ class SlowConsumer(ConsumerProxy):
 
 
 class SlowProducer(ProducerProxy):
-    """A producer's driver that takes its time."""
+    """A producer driver in which each call takes a while."""
 
     def send(self, sendings: Any) -> None:
         time.sleep(SLOW)
@@ -93,7 +93,7 @@ class SlowProducer(ProducerProxy):
 
 
 class Slow:
-    """An extension in which everything takes its time."""
+    """An extension that makes every operation slow."""
 
     @hookimpl(wrapper=True)
     def mqplug_connect(self) -> Any:
@@ -134,7 +134,7 @@ class Cast:
         self.orders = await mq.consumer("orders", group="g")
 
     async def begin_to_store(self) -> asyncio.Future[None]:
-        """Have acks on their way to the backend, and a message in hand."""
+        """Start storing acks in the backend, with a message in hand."""
         first: Any = await self.orders.receive(timeout=30)
         await self.orders.ack(first)
         self.message: Any = await self.orders.receive(timeout=30)
@@ -194,7 +194,7 @@ CALLS: dict[str, Call] = {
 
 
 async def _measure() -> dict[str, float]:
-    """For how long each call holds the loop at most."""
+    """Return the longest time for which each call blocked the loop."""
     held: dict[str, float] = {}
     cast = Cast()
     async with mqplug.aio.connect("memory", extensions=[Slow()]) as mq:
@@ -218,7 +218,7 @@ def test_no_call_holds_the_loop() -> None:
         held = await _measure()
         suspects.intersection_update(name for name, seconds in held.items() if seconds > HELD)
 
-    for _ in range(3):  # a machine that is busy elsewhere does not hold the loop in the same call each time
+    for _ in range(3):  # a busy machine does not block the loop in the same call each time
         run(story(), seconds=100)
         if not suspects:
             break
@@ -226,7 +226,7 @@ def test_no_call_holds_the_loop() -> None:
 
 
 def test_the_loop_comes_round_under_load() -> None:
-    """While thousands of messages are sent, iterated over and acked, other tasks run all the time."""
+    """While thousands of messages are sent, iterated over and acked, other tasks keep running."""
 
     async def produce(out: mqplug.aio.AsyncProducer) -> None:
         for number in range(20_000):
@@ -245,13 +245,13 @@ def test_the_loop_comes_round_under_load() -> None:
                         if count == 20_000:
                             break
                 assert len(gaps) > 10
-                assert max(gaps) < 10  # and not until all is done: a busy machine may let the loop wait itself
+                assert max(gaps) < 10  # rather than until everything is done: a busy machine may delay the loop itself
 
     run(story())
 
 
 def test_iteration_gives_way() -> None:
-    """An iteration over messages that are all here lets other tasks in between, and a timeout strike."""
+    """An iteration over messages that are all available lets other tasks run, and a timeout takes effect."""
 
     async def story() -> None:
         async with connected() as mq:

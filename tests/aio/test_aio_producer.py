@@ -1,4 +1,4 @@
-"""The asyncio producer: order, outcomes, room, cancellation."""
+"""The asyncio producer: order, outcomes, room in the queue, and cancellation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRACE: ContextVar[str] = ContextVar("trace", default="none")
 
 @asynccontextmanager
 async def held(**options: int) -> AsyncIterator[tuple[mqplug.aio.AsyncProducer, HeldProducer, mqplug.Log]]:
-    """A producer whose driver settles nothing by itself, that driver, and the log that it says it stores to."""
+    """A producer whose driver settles nothing by itself, that driver, and the log to which it claims to store."""
     driver = HeldProducer()
     mqplug.register("held", HeldBackend(driver))
     async with mqplug.aio.connect("held") as mq:
@@ -36,12 +36,12 @@ async def held(**options: int) -> AsyncIterator[tuple[mqplug.aio.AsyncProducer, 
 
 
 def taken(driver: HeldProducer) -> list[bytes | None]:
-    """What the driver has not settled yet."""
+    """Return the records that the driver has not settled yet."""
     return [sending.value for sending in driver.taken]
 
 
 def test_sends_keep_the_order_of_their_calls() -> None:
-    """A thousand sends that are awaited together are stored in the order in which they were made."""
+    """A thousand sends that are awaited together are stored in the order of their calls."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -55,7 +55,7 @@ def test_sends_keep_the_order_of_their_calls() -> None:
 
 
 def test_a_send_that_is_cancelled_before_it_leaves_the_loop_is_not_sent() -> None:
-    """A send whose task is cancelled in the same iteration of the loop stores nothing, and holds up no other."""
+    """A send whose task is cancelled in the same iteration of the loop stores nothing, and delays no other."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -74,7 +74,7 @@ def test_a_send_that_is_cancelled_before_it_leaves_the_loop_is_not_sent() -> Non
 
 
 def test_all_ways_to_send_keep_the_order() -> None:
-    """send, submit and send_many, one after the other and not waited for, are stored in that order."""
+    """send, submit and send_many, called one after the other without waiting, are stored in that order."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -90,7 +90,7 @@ def test_all_ways_to_send_keep_the_order() -> None:
 
 
 def test_order_holds_from_the_first_message_to_a_topic() -> None:
-    """The first messages to a topic, for which it has to be looked up first, keep their order too."""
+    """The first messages to a topic, which must be looked up first, keep their order too."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -103,7 +103,7 @@ def test_order_holds_from_the_first_message_to_a_topic() -> None:
 
 
 def test_a_handle_is_awaited() -> None:
-    """Submit returns a handle at once, which gives the id when it is awaited, as often as one likes."""
+    """Submit returns a handle at once, which returns the id each time it is awaited."""
 
     async def story() -> None:
         async with held() as (out, driver, log):
@@ -119,7 +119,7 @@ def test_a_handle_is_awaited() -> None:
 
 
 def test_wrong_records_are_refused_at_once() -> None:
-    """What is no record raises from the call itself, and the producer is still usable."""
+    """An invalid record raises from the call itself, and the producer stays usable."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -158,7 +158,7 @@ def test_a_batch_gives_ids() -> None:
 
 
 def test_a_failure_that_nobody_looked_at_raises_at_flush() -> None:
-    """A submitted message that failed raises at flush, once, unless somebody looked at its handle."""
+    """A submitted message that failed raises at flush, once, unless its handle was checked."""
 
     async def story() -> None:
         async with held() as (out, driver, _):
@@ -176,7 +176,7 @@ def test_a_failure_that_nobody_looked_at_raises_at_flush() -> None:
 
 
 def test_flush_waits_for_what_was_submitted() -> None:
-    """Flush returns when all is settled, also what had not left the loop; it has a timeout."""
+    """Flush returns when all records are settled, including those that had not left the loop; it has a timeout."""
 
     async def story() -> None:
         async with held() as (out, driver, log):
@@ -193,7 +193,7 @@ def test_flush_waits_for_what_was_submitted() -> None:
 
 
 def test_a_send_that_times_out_goes_on() -> None:
-    """A send whose time is up raises an error whose handle gets the late result."""
+    """A send that times out raises an error whose handle gets the late result."""
 
     async def story() -> None:
         async with held() as (out, driver, log):
@@ -208,7 +208,7 @@ def test_a_send_that_times_out_goes_on() -> None:
 
 
 def test_statistics_count_what_was_accepted() -> None:
-    """What has not reached the driver counts as waiting."""
+    """Records that have not reached the driver count as waiting."""
 
     async def story() -> None:
         async with held() as (out, driver, log):
@@ -227,7 +227,7 @@ def test_statistics_count_what_was_accepted() -> None:
 
 
 def test_a_full_queue_refuses_or_waits() -> None:
-    """With a full queue, submit raises QueueFull on request or in time, and otherwise waits for room, in order."""
+    """With a full queue, submit raises QueueFull on request or after its timeout, and otherwise waits its turn."""
 
     async def story() -> None:
         async with held(queue_messages=2) as (out, driver, log):
@@ -251,7 +251,7 @@ def test_a_full_queue_refuses_or_waits() -> None:
 
 
 def test_bytes_fill_a_queue_too() -> None:
-    """A queue that is full of bytes takes no further record, however few it holds."""
+    """A queue that is full by bytes takes no further record, however few it holds."""
 
     async def story() -> None:
         async with held(queue_bytes=1000) as (out, driver, log):
@@ -268,7 +268,7 @@ def test_bytes_fill_a_queue_too() -> None:
 
 
 def test_who_waits_for_room_may_be_cancelled() -> None:
-    """A submit that is cancelled while it waits for room sends nothing, and those behind it go on."""
+    """A submit that is cancelled while it waits for room sends nothing, and later ones continue."""
 
     async def story() -> None:
         async with held(queue_messages=1) as (out, driver, log):
@@ -289,7 +289,7 @@ def test_who_waits_for_room_may_be_cancelled() -> None:
 
 
 def test_cancelled_later_the_send_goes_on() -> None:
-    """A send that is cancelled on its way is stored, and the producer is usable."""
+    """A send that is cancelled on its way is stored, and the producer stays usable."""
 
     async def story() -> None:
         async with held() as (out, driver, log):
@@ -309,7 +309,7 @@ def test_cancelled_later_the_send_goes_on() -> None:
 
 
 def test_a_handle_outlives_who_waited_for_it() -> None:
-    """To cancel the wait for a submitted message changes nothing for others who wait, nor for the message."""
+    """Cancelling the wait for a submitted message affects neither other waiters nor the message."""
 
     async def story() -> None:
         async with held() as (out, driver, log):
@@ -329,7 +329,7 @@ def test_a_handle_outlives_who_waited_for_it() -> None:
 
 
 def test_close_waits_for_what_was_accepted() -> None:
-    """Close flushes what was submitted; what cannot be settled in time is counted."""
+    """Close flushes submitted messages, and counts those that cannot be settled in time."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -348,7 +348,7 @@ def test_close_waits_for_what_was_accepted() -> None:
 
 
 def test_a_send_that_waits_for_room_hears_of_close() -> None:
-    """Who waits for room when the producer is closed gets Closed."""
+    """A send that waits for room raises Closed when the producer is closed."""
 
     async def story() -> None:
         async with held(queue_messages=1) as (out, driver, log):
@@ -369,7 +369,7 @@ def test_a_send_that_waits_for_room_hears_of_close() -> None:
 
 
 class Watched(ProducerProxy):
-    """Notes what it finds in the context when a record is handed over."""
+    """A producer that records the context in which each record is handed over."""
 
     seen: list[str]
 
@@ -379,7 +379,7 @@ class Watched(ProducerProxy):
 
 
 class Tracing:
-    """An extension."""
+    """An extension that wraps producers in it."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -392,7 +392,7 @@ class Tracing:
 
 
 def test_a_record_takes_its_context_along() -> None:
-    """What a task has in its context variables, an extension finds when the record is handed over."""
+    """An extension sees the sending task's context variables when the record is handed over."""
 
     async def send(out: mqplug.aio.AsyncProducer, name: str) -> None:
         TRACE.set(name)

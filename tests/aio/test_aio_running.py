@@ -35,7 +35,7 @@ def test_run_acks_what_a_handler_returned_from() -> None:
 
 
 def test_handlers_of_two_partitions_run_side_by_side() -> None:
-    """With a concurrency of two, two partitions are handled at the same time, and no more."""
+    """With a concurrency of two, two partitions are handled at the same time, and never more."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -60,7 +60,7 @@ def test_handlers_of_two_partitions_run_side_by_side() -> None:
 
 
 def test_shared_messages_are_handled_side_by_side() -> None:
-    """In shared mode, messages of one partition are handled together; in key_shared, those of one key are not."""
+    """In shared mode, messages of one partition are handled concurrently; in key_shared, those of one key are not."""
 
     async def story(mode: str, most: int) -> None:
         async with connected() as mq:
@@ -91,7 +91,7 @@ def test_shared_messages_are_handled_side_by_side() -> None:
 
 
 def test_what_a_handler_raises_gives_the_message_back() -> None:
-    """A handler that raises gets its message again, as another attempt; the last one goes to the dead letters."""
+    """A handler that raises gets its message again as a new attempt; after the last one it becomes a dead letter."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -118,7 +118,7 @@ def test_what_a_handler_raises_gives_the_message_back() -> None:
 
 @pytest.mark.parametrize("how", ["stop", "SIGTERM"])
 def test_stop_finishes_what_is_in_hand(how: str) -> None:
-    """After stop or SIGTERM, handlers that run end normally, and their messages are acked; no other begins."""
+    """After stop or SIGTERM, running handlers end normally and their messages are acked; no new one begins."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -142,7 +142,7 @@ def test_stop_finishes_what_is_in_hand(how: str) -> None:
 
 
 def test_run_that_is_cancelled_cancels_its_handlers() -> None:
-    """A cancelled run leaves no handler behind; what was not handled goes to the next receive."""
+    """A cancelled run leaves no handler running; unhandled messages go to the next receive."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -171,7 +171,7 @@ def test_run_that_is_cancelled_cancels_its_handlers() -> None:
 
 
 def test_a_handler_that_is_cancelled_by_itself_failed() -> None:
-    """A handler in which something of its own was cancelled has failed: its message comes again."""
+    """A handler in which one of its own awaits was cancelled has failed: its message comes again."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -212,7 +212,7 @@ def test_a_plain_function_is_no_handler() -> None:
 
 
 def test_run_ends_when_the_consumer_is_closed() -> None:
-    """A run whose consumer another task closes ends."""
+    """A run ends when another task closes its consumer."""
 
     async def story() -> None:
         async with connected() as mq:
@@ -220,7 +220,7 @@ def test_run_ends_when_the_consumer_is_closed() -> None:
             orders = await mq.consumer("orders", group="g")
 
             async def handle(message: mqplug.Message) -> None:
-                """Nothing comes."""
+                """Handle nothing: no message comes."""
 
             running = asyncio.ensure_future(orders.run(handle))
             await until(lambda: orders._receiving)
@@ -231,7 +231,7 @@ def test_run_ends_when_the_consumer_is_closed() -> None:
 
 
 def test_an_error_of_receive_ends_run() -> None:
-    """What receive would raise, run raises, when what is in hand is finished."""
+    """An error of receive is raised by run after the messages in hand are finished."""
 
     async def story() -> None:
         async with connected() as mq:

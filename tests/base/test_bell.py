@@ -1,4 +1,4 @@
-"""The bell that waits end by."""
+"""The bell that ends waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mqplug.spi import Bell
 
 
 def test_a_bell_is_heard_once() -> None:
-    """However often it rings before anybody waits, one wait ends; the next one lasts its time."""
+    """However often it rings before a wait begins, it ends one wait; the next wait lasts its full time."""
     bell = Bell()
     assert not bell.wait(0)
     for _ in range(3):
@@ -18,7 +18,7 @@ def test_a_bell_is_heard_once() -> None:
 
 
 def test_a_bell_ends_the_wait_of_another_thread() -> None:
-    """Many threads may ring at once; whoever waits goes on, and nobody fails."""
+    """Many threads may ring at once: a waiting thread continues, and no call fails."""
     bell, heard = Bell(), threading.Event()
     waiting = threading.Thread(target=lambda: heard.set() if bell.wait(10) else None)
     waiting.start()

@@ -1,4 +1,4 @@
-"""`mqplug bench`: what it prints, and what it leaves behind."""
+"""`mqplug bench`: what it prints, and what it leaves in the backend."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = ["--count", "300", "--latencies", "5", "--rounds", "2"]
 
 @pytest.fixture
 def url(request):
-    """The URL of a store in memory, which stays open meanwhile."""
+    """The URL of a store in memory, which stays open during the test."""
     url = f"memory://{request.function.__name__}"
     with mqplug.connect(url):
         yield url
@@ -41,7 +41,7 @@ def bench(capsys, *arguments):
 
 
 def test_each_round_has_its_rates_and_latencies(capsys, url):
-    """There are two rates for each direction, their median, and percentiles that do not descend."""
+    """Each direction has two rates, their median, and percentiles that never descend."""
     found = bench(capsys, url, *QUICK, "--size", "100", "--partitions", "3")
     assert (found["rounds"], found["message_bytes"], found["partitions"]) == (2, 100, 3)
     assert (found["count"], found["seconds"], found["latencies"]) == (300, None, 5)
@@ -56,13 +56,13 @@ def test_each_round_has_its_rates_and_latencies(capsys, url):
 
 
 def test_its_topics_are_gone_afterwards(capsys, url):
-    """Nothing of a benchmark is left."""
+    """A benchmark leaves no topic."""
     bench(capsys, url, *QUICK)
     assert topics(url) == []
 
 
 def test_a_failure_leaves_no_topic(capsys, url, monkeypatch):
-    """The topic is deleted after an error, too, which is told in one line."""
+    """The topic is deleted after an error too, which is reported in one line."""
 
     def fail(*_):
         raise mqplug.ConnectError("the server is gone")
@@ -74,7 +74,7 @@ def test_a_failure_leaves_no_topic(capsys, url, monkeypatch):
 
 
 def test_a_topic_that_cannot_be_deleted_is_named(capsys, url, monkeypatch):
-    """Where the deletion fails, the topic that is left is named on standard error."""
+    """If the deletion fails, the remaining topic is named on standard error."""
 
     def fail(*_, **__):
         raise mqplug.AccessDenied("not allowed to delete")
@@ -86,7 +86,7 @@ def test_a_topic_that_cannot_be_deleted_is_named(capsys, url, monkeypatch):
 
 
 def test_a_named_topic_keeps_its_messages(capsys, url):
-    """With --topic only the new messages are read, and all of them stay."""
+    """With --topic only the new messages are read, and all messages stay."""
     with mqplug.connect(url) as mq:
         mq.create_topic("orders", partitions=2)
         with mq.producer("orders") as out:
@@ -98,7 +98,7 @@ def test_a_named_topic_keeps_its_messages(capsys, url):
 
 
 def test_two_backends_have_ratios(capsys, url):
-    """With --against there are two results, and each figure of the first divided by that of the second."""
+    """--against gives two results, and the ratio of the first to the second for each figure."""
     found = bench(capsys, url, *QUICK, "--against", "memory://other")
     mine, other = found["results"]
     assert (mine["label"], other["label"]) == (url, "memory://other")
@@ -121,14 +121,14 @@ def test_rounds_take_turns(capsys, url, monkeypatch):
 
 
 def test_seconds_bound_each_measurement(capsys, url):
-    """With --seconds the number of messages is what fits into that time."""
+    """--seconds measures as many messages as fit into that time."""
     found = bench(capsys, url, "--seconds", "0.1s", "--latencies", "1", "--rounds", "1")
     assert (found["count"], found["seconds"]) == (None, 0.1)
     assert found["results"][0]["produce"]["messages_per_s"] > 0
 
 
 def test_for_people_it_is_a_table(capsys, url):
-    """Without a format there is a line with the sizes, and one for each figure."""
+    """The default output is a line with the sizes, and a line for each figure."""
     assert run_command(["bench", url, *QUICK, "--against", url]) == 0
     sizes, _, header, *lines = capsys.readouterr().out.splitlines()
     assert sizes == "2 rounds of 300 messages and 5 single messages, 1,024 bytes each, 1 partition"
@@ -147,12 +147,12 @@ def test_the_chart_is_an_svg_document(capsys, url, tmp_path):
     bench(capsys, url, *QUICK, "--against", "memory://other", "--chart", str(path))
     root = ET.parse(path).getroot()
     bars = [each for each in root.iter("{http://www.w3.org/2000/svg}rect") if each.get("rx") == "2"]
-    assert len(bars) == 2 + 3 * 2 * 2  # the legend, and panels, rounds, sides
+    assert len(bars) == 2 + 3 * 2 * 2  # legend, panels, rounds and sides
     assert "round 2" in "".join(root.itertext())
 
 
 def test_interrupted_it_prints_the_rounds_that_are_done(capsys, url, monkeypatch):
-    """Ctrl-C in the second round ends with 130; the first round is printed, and no topic is left."""
+    """Ctrl-C in the second round exits with 130; the first round is printed, and no topic is left."""
     rounds = []
     latencies = benchmark.measure_latencies
 
@@ -172,7 +172,7 @@ def test_interrupted_it_prints_the_rounds_that_are_done(capsys, url, monkeypatch
 
 @pytest.mark.parametrize("verb", ["create_topic", "delete_topic"])
 def test_interrupted_at_its_topic_it_leaves_none(capsys, url, monkeypatch, verb):
-    """Ctrl-C while the topic is made or deleted waits for that; then the topic is deleted, and the code is 130."""
+    """Ctrl-C while the topic is created or deleted waits for that; then the topic is deleted, and the code is 130."""
     called = getattr(mqplug.Client, verb)
 
     def interrupted(*arguments, **options):
@@ -186,7 +186,7 @@ def test_interrupted_at_its_topic_it_leaves_none(capsys, url, monkeypatch, verb)
 
 
 def test_interrupted_again_it_names_the_topic_that_is_left(capsys, url, monkeypatch):
-    """A second Ctrl-C ends the deletion, and the topic that is left is named."""
+    """A second Ctrl-C ends the deletion, and the remaining topic is named."""
 
     def interrupted(*_, **__):
         signal.raise_signal(signal.SIGINT)
@@ -202,7 +202,7 @@ def test_interrupted_again_it_names_the_topic_that_is_left(capsys, url, monkeypa
 @pytest.mark.skipif(find_spec("mqplug_rocksmq") is None, reason="mqplug-rocksmq is not installed")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_no_topic_on_disk(tmp_path, number, code):
-    """A benchmark that is ended in the midst of sending deletes its topic from the store."""
+    """A benchmark that a signal ends while it sends deletes its topic from the store."""
     url = f"rocksmq://{tmp_path}/store"
     with mqplug.connect(url) as mq:
         arguments = [sys.executable, "-m", "mqplug_cli", "bench", url, "--seconds", "60s"]
@@ -219,10 +219,10 @@ def test_a_signal_leaves_no_topic_on_disk(tmp_path, number, code):
     [([0.001], [1.0] * 5), ([n / 1000 for n in range(1000, 0, -1)], [500, 900, 990, 999, 1000])],
 )
 def test_percentiles(seconds, expected):
-    """A percentile is the least time that this share of all did not exceed."""
+    """A percentile is the smallest time that this share of the samples did not exceed."""
     assert list(percentiles_ms(seconds).values()) == expected
 
 
 def test_count_and_seconds_at_once_are_refused(capsys, url):
-    """Two ways to say how much are wrong usage."""
+    """Both --count and --seconds are wrong usage."""
     assert run_command(["bench", url, "--count", "5", "--seconds", "5s"]) == 2

@@ -1,4 +1,4 @@
-"""The verbs that change a backend, over memory: what they do, and what they ask."""
+"""The verbs that change a backend, over memory: their effects, and their questions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mqplug_cli._app import run_command
 
 @pytest.fixture(params=["full", "pulsar"])
 def url(request):
-    """A store with all capabilities, and one with Pulsar's, which cannot compute with positions."""
+    """The URLs of a store with all capabilities, and of one with Pulsar's, which cannot compute with positions."""
     return f"memory://changing-{request.param}?like={request.param}"
 
 
@@ -46,20 +46,20 @@ def member(url):
 
 
 def done(capsys, *arguments):
-    """What a successful command prints as JSON."""
+    """Return what a successful command prints as JSON."""
     assert run_command([*arguments, "-o", "json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_create(capsys, mq, url):
-    """`create` makes a topic with partitions and retention, and says so."""
+    """`create` creates a topic with partitions and retention, and reports it."""
     made = done(capsys, "create", url, "bills", "--partitions", "3", "--retention", "2w", "--retention-bytes", "64k")
     assert made == {"topic": "bills", "partitions": 3, "retention": 1209600, "retention_bytes": 65536, "options": {}}
     assert len(mq.partitions("bills")) == 3
 
 
 def test_create_twice(capsys, mq, url):
-    """A topic that exists is an error, but for --exist-ok with the same settings."""
+    """Creating an existing topic is an error, except for --exist-ok with the same settings."""
     assert run_command(["create", url, "orders", "-p", "2"]) == 1
     assert run_command(["create", url, "orders", "-p", "2", "--exist-ok"]) == 0
     assert run_command(["create", url, "orders", "-p", "3", "--exist-ok"]) == 1
@@ -75,13 +75,13 @@ def test_wrong_settings_of_a_topic(capsys, mq, url, option):
 
 
 def test_an_unknown_option_of_the_backend(capsys, mq, url):
-    """What the backend does not know is its error, and nothing is created."""
+    """An option that the backend does not know is an error of the backend, and nothing is created."""
     assert run_command(["create", url, "bills", "-X", "color=red"]) == 1
     assert mq.topics() == ["orders"]
 
 
 def test_delete(capsys, mq, url):
-    """`delete` says how many messages were lost, and which groups read them."""
+    """`delete` reports how many messages were lost, and which groups read them."""
     gone = done(capsys, "delete", url, "orders", "--yes")
     assert (gone["topic"], gone["messages"], gone["groups"]) == ("orders", 20, ["billing"])
     assert mq.topics() == []
@@ -94,7 +94,7 @@ def test_add_partitions(capsys, mq, url):
 
 
 def test_trim(capsys, mq, url):
-    """`trim` removes what lies before a place; a dry run only counts it."""
+    """`trim` removes the messages before a place; a dry run only counts them."""
     if not mq.capabilities.trim:
         assert run_command(["trim", url, "orders", "--before", "-3", "--yes"]) == 1
         return
@@ -106,7 +106,7 @@ def test_trim(capsys, mq, url):
 
 
 def test_alter(capsys, mq, url):
-    """`alter` changes the retention, and asks only if it is shorter than before."""
+    """`alter` changes the retention, and asks only if the new one is shorter."""
     if not mq.capabilities.alter_topic:
         assert run_command(["alter", url, "orders", "--retention", "1h", "--yes"]) == 1
         return
@@ -118,7 +118,7 @@ def test_alter(capsys, mq, url):
 
 
 def test_alter_needs_something_to_alter(mq, url):
-    """Without a setting `alter` is wrong usage."""
+    """`alter` without a setting is wrong usage."""
     assert run_command(["alter", url, "orders"]) == 2
 
 
@@ -127,7 +127,7 @@ def test_alter_needs_something_to_alter(mq, url):
     [("earliest", 3, 0), ("latest", 0, 7), ("-6", 1, 2), ("-4", 0, 3), ("@-1h", 3, 0), ("@2999-01-01", 0, 7)],
 )
 def test_a_dry_run_counts_what_comes_again(capsys, mq, url, place, again, passed):
-    """A dry run has what comes again and what is passed over, with the ranges that were acked behind the position."""
+    """A dry run counts repeated and skipped messages, with the ranges that were acked past the position."""
     before = mq.positions("orders", group="billing")
     rows = done(capsys, "seek", url, "billing", "--to", place, "--dry-run")
     assert [(row["again"], row["passed"], row["exact"]) for row in rows] == [(again, passed, True)] * 2
@@ -135,7 +135,7 @@ def test_a_dry_run_counts_what_comes_again(capsys, mq, url, place, again, passed
 
 
 def test_a_seek_does_what_its_dry_run_said(capsys, mq, url):
-    """A seek moves the group on all partitions to where the dry run said."""
+    """A seek moves the group to where the dry run said, on all partitions."""
     planned = done(capsys, "seek", url, "billing", "--to", "-2", "--dry-run")
     assert done(capsys, "seek", url, "billing", "--to", "-2", "--yes") == planned
     assert list(mq.lag("orders", group="billing").values()) == [2, 2]
@@ -151,7 +151,7 @@ def test_a_seek_to_a_message(capsys, mq, url):
 
 
 def test_a_seek_needs_a_group(capsys, mq, url):
-    """A group that is not there is an error, so that a misspelt one is not created, but for --create with a topic."""
+    """A missing group is an error, so that a typo creates no group; --create with a topic allows it."""
     assert run_command(["seek", url, "biling", "--to", "latest", "--topic", "orders", "--yes"]) == 1
     assert "Did you mean 'billing'?" in capsys.readouterr().err
     assert run_command(["seek", url, "fresh", "--to", "latest", "--create", "--yes"]) == 2
@@ -163,7 +163,7 @@ def test_a_seek_needs_a_group(capsys, mq, url):
     "arguments", [["seek", "--to", "latest"], ["seek", "--to", "latest", "--dry-run"], ["delete-group"]]
 )
 def test_a_group_with_members_is_left_alone(capsys, mq, url, arguments):
-    """While members live a group is neither moved nor deleted, and the error names them."""
+    """A group with live members is neither moved nor deleted, and the error names them."""
     verb, *options = arguments
     with member(url):
         (live,) = mq.describe_group("billing").members
@@ -173,7 +173,7 @@ def test_a_group_with_members_is_left_alone(capsys, mq, url, arguments):
 
 
 def test_delete_group(capsys, mq, url):
-    """`delete-group` removes a group from all topics, and says which those were."""
+    """`delete-group` removes a group from all topics, and lists these topics."""
     assert done(capsys, "delete-group", url, "billing", "--yes") == {"group": "billing", "topics": ["orders"]}
     assert mq.groups() == []
 
@@ -187,7 +187,7 @@ def test_delete_group(capsys, mq, url):
     ],
 )
 def test_without_a_terminal_nothing_is_destroyed(capsys, mq, url, monkeypatch, arguments, question):
-    """What destroys asks first, with what would be lost and where; without a terminal it is refused."""
+    """A destructive verb asks first, with what would be lost and where; without a terminal it is refused."""
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     verb, *rest = arguments
     assert run_command([verb, url, *rest]) == 2
@@ -213,7 +213,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
     [("y\n", 0), ("perhaps\nYes\n", 0), ("n\n", 1), ("\n", 1), (CTRL_D, 1), (CTRL_C, 130), ("SIGTERM", 143)],
 )
 def test_a_question_on_a_terminal(answer, code):
-    """A yes does it; anything else ends the command with 1 and changes nothing, and so do Ctrl-C and SIGTERM."""
+    """Yes confirms; any other answer, Ctrl-C or SIGTERM ends the command with 1 and changes nothing."""
     with TerminalProgram([sys.executable, "-c", PROGRAM], TERM="xterm") as program:
         program.read_until("[y/N]")
         if answer == "SIGTERM":

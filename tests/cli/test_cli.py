@@ -26,7 +26,7 @@ RICH_OR_NOT = {"NO_COLOR": "1", "TERM": "dumb"}
 
 
 def command(*arguments, **environment):
-    """The finished process of one command line."""
+    """Return the finished process of one command line."""
     env = {**os.environ, **RICH_OR_NOT, **environment}
     return subprocess.run([*MQPLUG, *arguments], capture_output=True, text=True, check=False, env=env, timeout=60)
 
@@ -64,13 +64,13 @@ def test_help_says_of_each_verb_what_its_own_help_says():
 
 
 def test_topics_are_listed_one_a_line(capsys, store):
-    """`mqplug topics` prints names alone, for people and for pipes."""
+    """`mqplug topics` prints only names, on terminals and in pipes."""
     assert run_command(["topics", store]) == 0
     assert capsys.readouterr().out == "orders\n"
 
 
 def test_a_configuration_file_stands_for_a_url(capsys, store, tmp_path):
-    """Where a URL is wanted, a file will do."""
+    """A configuration file is accepted where a URL is expected."""
     path = tmp_path / "mine.toml"
     path.write_text(f"url = '{store}'\n")
     assert run_command(["topics", str(path)]) == 0
@@ -84,7 +84,7 @@ def test_topics_as_json(capsys, store):
 
 
 def test_watermarks_of_each_partition(capsys, store):
-    """`mqplug watermarks` says for each partition what it retains."""
+    """`mqplug watermarks` shows what each partition retains."""
     assert run_command(["watermarks", store, "orders", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [
         {"partition": 0, "low": "0", "high": "0", "messages": 0, "exact": True},
@@ -93,7 +93,7 @@ def test_watermarks_of_each_partition(capsys, store):
 
 
 def test_watermarks_as_a_table(capsys, store):
-    """Without a format there is a line for each partition under the names of the columns."""
+    """Without a format each partition has a line under the column names."""
     assert run_command(["watermarks", store, "orders"]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split() == ["partition", "low", "high", "messages", "exact"]
@@ -101,7 +101,7 @@ def test_watermarks_as_a_table(capsys, store):
 
 
 def test_an_error_is_one_line_with_its_fix(capsys, store):
-    """What goes wrong is one line on standard error that says how to mend it; the exit code is 1."""
+    """An error is one line on standard error that says how to fix it; the exit code is 1."""
     assert run_command(["watermarks", store, "odrers"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -110,7 +110,7 @@ def test_an_error_is_one_line_with_its_fix(capsys, store):
 
 
 def test_a_missing_backend_names_its_package(capsys):
-    """A backend that could be installed is named with its pip line."""
+    """A backend that is not installed is reported with its pip command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mqplug._plugins.discovery.points_of_group", lambda *_: [])
         assert run_command(["topics", "kafka://localhost"]) == 1
@@ -124,7 +124,7 @@ def test_a_secret_is_not_shown(capsys):
 
 
 def test_an_unforeseen_error_shows_no_traceback(capsys, monkeypatch):
-    """A defect is one line, too, and says how to see more of it."""
+    """A defect is reported in one line, too, which says how to see its traceback."""
     monkeypatch.setattr("mqplug.connect", lambda *a, **k: 1 / 0)
     assert run_command(["topics", "memory://x"]) == 1
     assert capsys.readouterr().err == (
@@ -155,7 +155,7 @@ def test_wrong_usage_exits_with_2(arguments, capsys):
     ],
 )
 def test_a_table_is_as_wide_as_the_terminal(capsys, monkeypatch, columns, lines):
-    """On a terminal cells are folded between words, or within one that is too long; elsewhere never."""
+    """On a terminal cells wrap between words, or within a word that is too long; elsewhere they never wrap."""
     monkeypatch.setenv("COLUMNS", columns or "10")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: columns is not None)
@@ -165,7 +165,7 @@ def test_a_table_is_as_wide_as_the_terminal(capsys, monkeypatch, columns, lines)
 
 @pytest.fixture
 def broken_plugin(tmp_path):
-    """A directory with an installed plugin that does not load."""
+    """A directory with an installed plugin that fails to load."""
     info = tmp_path / "mqplug_broken-4.2.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mqplug-broken\nVersion: 4.2\n")
@@ -174,7 +174,7 @@ def broken_plugin(tmp_path):
 
 
 def test_plugins_are_listed_with_their_state(broken_plugin):
-    """`mqplug plugins` names distribution, version and state of each; a broken one has its reason, and hides none."""
+    """`mqplug plugins` lists distribution, version and state of each plugin; a broken one has its reason."""
     done = command("plugins", "--json", PYTHONPATH=broken_plugin)
     assert done.returncode == 0
     rows = {row["name"]: row for row in json.loads(done.stdout)}
@@ -187,24 +187,24 @@ def test_plugins_are_listed_with_their_state(broken_plugin):
 
 
 def test_a_denied_plugin_is_listed_and_not_loaded(broken_plugin):
-    """What the configuration forbids is shown as denied."""
+    """A plugin that the configuration denies is listed as denied."""
     done = command("plugins", "--json", PYTHONPATH=broken_plugin, MQPLUG_DENY="broken")
     assert {row["name"]: row["state"] for row in json.loads(done.stdout)}["broken"] == "denied"
 
 
 def test_check_fails_when_a_plugin_is_not_well(broken_plugin):
-    """`mqplug plugins --check` exits with 1 if anything is wrong."""
+    """`mqplug plugins --check` exits with 1 if any plugin has a problem."""
     assert command("plugins", "--check", PYTHONPATH=broken_plugin).returncode == 1
 
 
 def doctor(capsys, *arguments):
-    """Exit code and report of the doctor."""
+    """Return the exit code and the report of the doctor."""
     code = run_command(["doctor", *arguments, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
 def test_the_doctor_says_what_is_chosen_and_why(capsys, fakes, monkeypatch):
-    """Sources, the choice with its reason, each setting with its source, and that it connects."""
+    """The doctor shows the sources, the choice with its reason, each setting with its source, and that it connects."""
     Path("mqplug.toml").write_text("mode = 'cluster'\n[rocksmq]\npath = 'x'\n[kafka]\nservers = ['file']\n")
     monkeypatch.setenv("MQPLUG_KAFKA_MECHANISM", "SCRAM-SHA-256")
     code, found = doctor(capsys)
@@ -220,7 +220,7 @@ def test_the_doctor_says_what_is_chosen_and_why(capsys, fakes, monkeypatch):
 
 
 def test_the_doctor_connects(capsys):
-    """It says whether the backend answers, and which capabilities are native, the core's, or absent."""
+    """The doctor shows whether the backend answers, and which capabilities are native, the core's, or absent."""
     code, found = doctor(capsys, "memory://doctor")
     assert (code, found["connects"], found["reason"]) == (0, True, "the URL names it")
     assert "groups" in found["capabilities"]["native"]
@@ -229,7 +229,7 @@ def test_the_doctor_connects(capsys):
 
 
 def test_the_doctor_shows_what_a_connection_notes(capsys, fakes, monkeypatch):
-    """A connection that explains how it works has its sentences in the report and on the page."""
+    """The notes of a connection on how it works are in the report and on the page."""
     monkeypatch.setattr(MemoryConnection, "notes", lambda self: ["reads in memory"], raising=False)
     assert doctor(capsys, "memory://doctor")[1]["notes"] == ["reads in memory"]
     assert run_command(["doctor", "memory://doctor"]) == 0
@@ -237,7 +237,7 @@ def test_the_doctor_shows_what_a_connection_notes(capsys, fakes, monkeypatch):
 
 
 def test_the_doctor_as_a_page(capsys, fakes):
-    """For people it is a page."""
+    """Without a format the doctor prints a page."""
     Path("mine.toml").write_text("[kafka]\nservers = ['one', 'two']\n")
     assert run_command(["doctor", "--config", "mine.toml"]) == 0
     printed = capsys.readouterr().out
@@ -256,7 +256,7 @@ def test_the_doctor_as_a_page(capsys, fakes):
     ],
 )
 def test_the_doctor_fails_with_the_reason(capsys, fakes, arguments, says):
-    """What is wrong is in the report, as far as it got; the exit code is 1."""
+    """A problem is in the report, as far as the doctor got; the exit code is 1."""
     code, found = doctor(capsys, *arguments)
     assert (code, found["connects"]) == (1, False)
     assert says in found["error"]
@@ -265,7 +265,7 @@ def test_the_doctor_fails_with_the_reason(capsys, fakes, arguments, says):
 
 
 def test_the_doctor_takes_one_target(capsys):
-    """A URL and a file at once is wrong usage."""
+    """A URL and a file together are wrong usage."""
     assert run_command(["doctor", "memory://x", "--config", "x.toml"]) == 2
     assert "only one of a URL, a context and --config" in capsys.readouterr().err
 
@@ -273,21 +273,21 @@ def test_the_doctor_takes_one_target(capsys):
 @pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
 @pytest.mark.parametrize(("query", "creates"), [("", False), ("?create=true", True)])
 def test_who_only_looks_makes_nothing(capsys, fakes, verb, query, creates):
-    """Verbs that only look tell a backend to make nothing, unless the URL says otherwise."""
+    """Read-only verbs ask a backend to create nothing, unless the URL says otherwise."""
     topic = ["orders"] if verb == ["watermarks"] else []
     run_command([*verb, f"nats://host{query}", *topic])
     assert fakes["nats"].given.create is creates
 
 
 def test_the_doctor_shows_what_a_program_gets(capsys, fakes):
-    """Although the doctor makes nothing, it shows the setting that a program would have."""
+    """Although the doctor creates nothing, it shows the setting that a program would have."""
     _, found = doctor(capsys, "nats://host")
     assert {"name": "create", "value": True, "source": "default"} in found["settings"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script(capsys, shell):
-    """`mqplug completion SHELL` prints what the shell evaluates."""
+    """`mqplug completion SHELL` prints a script for the shell to evaluate."""
     assert run_command(["completion", shell]) == 0
     printed = capsys.readouterr().out
     assert "_MQPLUG_COMPLETE" in printed
@@ -295,13 +295,13 @@ def test_completion_prints_a_script(capsys, shell):
 
 
 def test_completion_completes():
-    """What the script asks for, the command answers."""
+    """The command answers the requests of its completion script."""
     done = command(_MQPLUG_COMPLETE="bash_complete", COMP_WORDS="mqplug doct", COMP_CWORD="1")
     assert done.stdout.split() == ["plain,doctor"]
 
 
 def test_a_closed_pipe_is_no_traceback():
-    """Output that nobody reads any more ends the command quietly, with the exit code of SIGPIPE in a shell."""
+    """When the reader of its output is gone, the command ends quietly with the exit code of SIGPIPE in a shell."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([*MQPLUG, "docs", "rules"], stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
@@ -343,14 +343,14 @@ def test_a_backend_brings_commands(tmp_path, capsys):
 
 
 def test_a_word_that_is_no_verb_is_wrong_usage(capsys):
-    """What is neither a verb nor a backend with commands ends with exit code 2, and says so."""
+    """A word that is neither a verb nor a backend with commands exits with 2 and a message."""
     for word in ("nothing", "memory"):
         assert run_command([word]) == 2
         assert f"No such command '{word}'" in capsys.readouterr().err
 
 
 def test_a_broken_backend_is_told_in_one_line(tmp_path, capsys):
-    """A backend that cannot be loaded ends its own command with its reason, and no other."""
+    """A backend that cannot be loaded fails only its own command, with its reason."""
     with field(tmp_path) as plant:
         plant_backend(plant, "broken", "raise ImportError('no such library')")
         assert run_command(["broken", "check"]) == 1
@@ -359,7 +359,7 @@ def test_a_broken_backend_is_told_in_one_line(tmp_path, capsys):
 
 
 def test_docs_lists_the_pages(capsys):
-    """Each with its title, and the file that it is in."""
+    """`mqplug docs` lists each page with its title and its file."""
     assert run_command(["docs", "--json"]) == 0
     listed = {each["page"]: each for each in json.loads(capsys.readouterr().out)}
     assert {"rules", "contract-rules", "configuration", "milvus", "changelog", "compatibility"} <= listed.keys()
@@ -369,7 +369,7 @@ def test_docs_lists_the_pages(capsys):
 
 @pytest.mark.parametrize("page", ["contract-rules", "contract-rules#seek-33", "contract-rules.md"])
 def test_docs_prints_a_page(capsys, page):
-    """By its name, also as failures of the kit write it."""
+    """A page is printed by its name, in the form that failures of the kit give as well."""
     assert run_command(["docs", page]) == 0
     assert "**SEEK-33**" in capsys.readouterr().out
 
@@ -381,7 +381,7 @@ def test_docs_names_the_nearest_page(capsys):
 
 
 def test_docs_of_a_checkout_are_there_beside_an_installed_plugin(capsys, monkeypatch, tmp_path):
-    """What a plugin's wheel brings hides nothing of the core's, where that is used as it lies here."""
+    """Pages in a plugin's wheel hide none of the core's pages when the core runs from a checkout."""
     page = tmp_path / "share/doc/mqplug-shelf/shelves.md"
     page.parent.mkdir(parents=True)
     page.write_text("# About shelves\n")

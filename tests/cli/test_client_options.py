@@ -1,4 +1,4 @@
-"""How a command line says which backend it means."""
+"""How a command line names its backend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["fakes"]
 @click.argument("group", required=False)
 @click.option("-n", type=int)
 def verb(client: ClientOptions, topic: str, group: str | None, n: int | None) -> tuple[object, ...]:
-    """Return the arguments."""
+    """A verb that returns its arguments."""
     return client.target, topic, group, n
 
 
@@ -43,7 +43,7 @@ def test_the_first_argument_may_be_a_url(arguments, meant, monkeypatch, tmp_path
 
 
 def test_the_usage_names_the_url(capsys):
-    """The usage line has the URL, in the help and in an error of a command line without one."""
+    """The usage line shows the URL, in the help and in the error of a command line without one."""
     verb.main(["--help"], standalone_mode=False)
     assert "[URL] TOPIC [GROUP]" in capsys.readouterr().out
     with pytest.raises(click.UsageError) as caught:
@@ -53,7 +53,7 @@ def test_the_usage_names_the_url(capsys):
 
 @pytest.mark.parametrize("url", ["kafka://me:hunter2@host", "pulsar://:hunter2@host", "nats://host?token=hunter2"])
 def test_a_secret_in_a_url_is_refused(capsys, fakes, url):
-    """A URL with a secret is wrong usage, because other users would see it; the error does not show it."""
+    """A URL with a secret, which other users would see, is wrong usage; the error does not show it."""
     assert run_command(["topics", url]) == 2
     complaint = capsys.readouterr().err
     assert "contains a secret" in complaint
@@ -61,7 +61,7 @@ def test_a_secret_in_a_url_is_refused(capsys, fakes, url):
 
 
 def test_a_secret_is_asked_for(tmp_path):
-    """--ask reads a setting from the terminal, without showing it, and the connection has it."""
+    """--ask reads a setting from the terminal without echo, and the connection gets it."""
     program = (
         "import mqplug, sys; from mqplug_cli._client_options import asked; "
         "print(asked(('password',)) == {'password': 'hunter2'})"
@@ -83,7 +83,7 @@ def test_a_secret_is_asked_for(tmp_path):
 
 
 def test_without_a_terminal_nothing_is_asked(tmp_path):
-    """--ask without a terminal is wrong usage, and does not wait."""
+    """--ask without a terminal is wrong usage, and does not block."""
     arguments = [sys.executable, "-m", "mqplug_cli", "topics", "memory://x", "--ask", "password"]
     done = subprocess.run(
         arguments,

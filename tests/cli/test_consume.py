@@ -1,4 +1,4 @@
-"""``mqplug consume``: what it reads, how it writes it, and what it leaves behind."""
+"""``mqplug consume``: what it reads, how it writes it, and what it leaves in the backend."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def store():
 
 @pytest.fixture
 def consume(store, capfdbinary):
-    """A call of ``mqplug consume``: its exit code, and what it wrote."""
+    """Call ``mqplug consume`` and return its exit code and its output."""
 
     def call(*arguments):
         code = run_command(["consume", store[0], *arguments])
@@ -48,13 +48,13 @@ def consume(store, capfdbinary):
 
 
 def test_values_are_written_as_they_are(consume):
-    """Without options each value is a line, up to the messages that are there."""
+    """By default each value is a line, up to the last stored message."""
     assert consume("orders", "-p", "0") == (0, b"two chairs\na table\n\n")
     assert consume("orders", "-p", "1") == (0, "\xff\n\nä lamp\n".encode("latin-1").replace(b"\xe4", "ä".encode()))
 
 
 def test_nothing_read_is_exit_code_3(consume):
-    """An empty topic, and a filter that nothing passes, end with 3."""
+    """An empty topic, and a filter that no message passes, exit with 3."""
     assert consume("empty") == (3, b"")
     assert consume("orders", "--filter-key", "nobody") == (3, b"")
 
@@ -76,7 +76,7 @@ def test_envelopes(store, consume):
 
 
 def test_a_table(consume):
-    """-o table writes columns under their names; what is not printable is escaped."""
+    """-o table writes columns under their names; unprintable bytes are escaped."""
     _, written = consume("orders", "-o", "table", "-p", "1")
     assert written.decode().splitlines() == [
         "topic   partition  offset  timestamp                 key  value",
@@ -94,12 +94,12 @@ def test_a_table(consume):
     ],
 )
 def test_format_strings(consume, template, written):
-    """--format has the tokens and the escapes of kcat."""
+    """--format has the tokens and escapes of kcat."""
     assert consume("orders", "-p", "0", "-n", "1", "--format", template) == (0, written)
 
 
 def test_format_of_tombstones_and_missing_keys(consume):
-    """What is null has the length -1, and no text."""
+    """A null key or value has the length -1 and no text."""
     assert consume("orders", "--tail", "2", "--format", "%k:%K:%s:%S:%R|") == (
         0,
         ":-1:ä lamp:7:\0\0\0\x07|ann:3::-1:\xff\xff\xff\xff|".encode("latin-1").replace(b"\xe4", "ä".encode()),
@@ -107,7 +107,7 @@ def test_format_of_tombstones_and_missing_keys(consume):
 
 
 def test_keys_and_values(consume):
-    """-K writes key, text and value, whatever characters the text has."""
+    """-K writes key, separator and value, whatever characters the text has."""
     assert consume("orders", "-p", "0", "-n", "1", "-K", "%\\") == (0, b"ann%\\two chairs\n")
 
 
@@ -116,12 +116,12 @@ def test_keys_and_values(consume):
     [("hex", b"ff0a\n"), ("base64", b"/wo=\n"), ("utf8", b"\\xff\\n\n"), ("json", b"\\xff\\n\n")],
 )
 def test_decoding(consume, decode, written):
-    """--decode shows values in another way."""
+    """--decode shows values in another form."""
     assert consume("orders", "-p", "1", "-n", "1", "--decode", decode) == (0, written)
 
 
 def test_values_that_are_json(store, consume):
-    """--decode json puts a document into the envelope, and writes it in one line elsewhere."""
+    """--decode json embeds a document in the envelope, and writes it on one line elsewhere."""
     with store[1].producer("orders") as out:
         out.send(b'{\n "a": ["\\ud800", 1]\n}', partition=1)
     _, written = consume("orders", "-p", "1", "--from", "-1", "--decode", "json", "--json")
@@ -142,7 +142,7 @@ def test_values_that_are_json(store, consume):
     ],
 )
 def test_filters(consume, options, keys):
-    """A message passes if it matches a pattern of each kind that was given."""
+    """A message passes if it matches a pattern of each given kind."""
     code, written = consume("orders", "--format", "%k\\n", *options)
     assert (code, written.decode().split()) == (0, keys)
 
@@ -164,12 +164,12 @@ def test_places(consume, options, values):
 
 
 def test_the_tail_is_in_order_of_time(consume):
-    """--tail merges the partitions by the times of the messages."""
+    """--tail merges the partitions by timestamp."""
     assert consume("orders", "--tail", "4", "--format", "%p")[1] == b"1010"
 
 
 def test_ids_and_positions_name_their_partition(store, consume):
-    """From an id its partition alone is read, that message first; --to ends before its message."""
+    """--from with an id reads only its partition, that message first; --to ends before its message."""
     _, mq = store
     message = list(mq.read("orders", partitions=[0]))[1]
     assert consume("orders", "--from", str(message.id)) == (0, b"a table\n\n")
@@ -179,7 +179,7 @@ def test_ids_and_positions_name_their_partition(store, consume):
 
 
 def test_offsets_need_a_partition(store, consume):
-    """`#1` is the message of offset 1 of the partition that -p names, as other tools show it."""
+    """`#1` is the message at offset 1 of the partition that -p names, as other tools show it."""
     assert consume("orders", "--from", "#1", "-p", "0") == (0, b"a table\n\n")
     assert consume("orders", "--from", "#1", "--to", "#2", "-p", "0") == (0, b"a table\n")
     for arguments in (["orders"], ["orders", "-p", "0", "-p", "1"], ["orders", "empty", "-p", "0"]):
@@ -191,7 +191,7 @@ def test_offsets_need_a_partition(store, consume):
 
 
 def test_several_topics(store, consume):
-    """Topics may be several, or chosen by a pattern."""
+    """Several topics may be listed, or matched by a pattern."""
     with store[1].producer("empty") as out:
         out.send(b"x")
     assert consume("orders", "empty", "--format", "%t\\n", "--filter-value", "[xa]*") == (0, b"orders\nempty\n")
@@ -199,7 +199,7 @@ def test_several_topics(store, consume):
 
 
 def test_a_group_goes_on(store, consume):
-    """With --group what was written is acked, and the next call goes on behind it."""
+    """With --group the written messages are acked, and the next call continues after them."""
     assert consume("orders", "--group", "billing", "--filter-key", "bob", "-n", "1", "--format", "%s\\n") == (
         0,
         b"a table\n",
@@ -211,14 +211,14 @@ def test_a_group_goes_on(store, consume):
 
 
 def test_without_a_group_nothing_is_left(store, consume):
-    """Reading without --group makes no group."""
+    """Reading without --group creates no group."""
     consume("orders")
     consume("orders", "--tail", "2")
     assert store[1].groups() == []
 
 
 def test_a_missing_topic(consume):
-    """A topic that there is not is an error that names it."""
+    """A missing topic is an error that names it."""
     code, said = consume("odrers")
     assert code == 1
     assert said.startswith("error: there is no topic 'odrers'")
@@ -243,7 +243,7 @@ def test_a_missing_topic(consume):
     ],
 )
 def test_wrong_usage(consume, arguments):
-    """Options that contradict each other, or make no sense, are wrong usage."""
+    """Options that contradict each other, or that are invalid, are wrong usage."""
     code, said = consume(*arguments)
     assert code == 2
     assert "Error: " in said

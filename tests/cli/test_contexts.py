@@ -1,4 +1,4 @@
-"""Contexts: backends that the command line knows by name."""
+"""Contexts: named backends for the command line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def two_stores(fakes, monkeypatch, tmp_path):
 
 
 def printed(capsys, *arguments):
-    """Return what a successful command prints."""
+    """Return the output of a successful command."""
     assert run_command(arguments) == 0
     return capsys.readouterr().out
 
@@ -61,7 +61,7 @@ def test_a_context_before_the_verb(capsys):
 
 
 def test_a_variable_names_the_context(capsys, monkeypatch):
-    """MQPLUG_CONTEXT chooses for a shell, and --context still wins."""
+    """MQPLUG_CONTEXT chooses a context for a shell, and --context overrides it."""
     monkeypatch.setenv("MQPLUG_CONTEXT", "there")
     assert printed(capsys, "topics") == "bills\n"
     assert printed(capsys, "topics", "--context", "here") == "orders\n"
@@ -80,14 +80,14 @@ def test_a_choice_lasts(capsys):
 
 
 def test_a_backend_in_the_environment_wins_over_the_choice(capsys, monkeypatch):
-    """A variable that names a backend is nearer to the command than a choice made some time ago."""
+    """A variable that names a backend overrides a context chosen earlier."""
     printed(capsys, "context", "use", "here")
     monkeypatch.setenv("MQPLUG_URL", "memory://there")
     assert printed(capsys, "topics") == "bills\n"
 
 
 def test_the_own_file_is_read_too(capsys, tmp_path):
-    """Contexts of the user's own file are there beside those of the working directory, which win."""
+    """Contexts of the user's own file are available too; those of the working directory override them."""
     (tmp_path / "home/mqplug").mkdir(parents=True)
     own = '[context.here]\nurl = "memory://elsewhere"\n[context.mine]\nurl = "memory://there"\n'
     (tmp_path / "home/mqplug/mqplug.toml").write_text(own)
@@ -96,7 +96,7 @@ def test_the_own_file_is_read_too(capsys, tmp_path):
 
 
 def test_an_unknown_context_is_told_with_the_nearest(capsys):
-    """A misspelt context is an error with the name that was probably meant; it is not chosen either."""
+    """A misspelt context is an error that suggests the nearest name; it cannot be chosen either."""
     for arguments in (["topics", "--context", "heer"], ["context", "use", "heer"]):
         assert run_command(arguments) == 1
         assert "Did you mean 'here'?" in capsys.readouterr().err
@@ -110,6 +110,6 @@ def test_a_context_is_shown_without_its_secrets(capsys):
 
 
 def test_a_url_and_a_context_at_once_are_refused(capsys):
-    """Two ways to say where are wrong usage."""
+    """Both a URL and a context are wrong usage."""
     assert run_command(["topics", "memory://here", "--context", "there"]) == 2
     assert "not both" in capsys.readouterr().err

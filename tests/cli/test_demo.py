@@ -1,4 +1,4 @@
-"""The demo: its verdict is worth something, and it runs."""
+"""The demo: its verdict is reliable, and it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqplug_cli._killed_writer import payload_of
 
 
 def history():
-    """A faithful reading: ten messages of two writers on two partitions, as (place, value)."""
+    """Return a faithful reading: ten messages of two writers on two partitions, as (place, value)."""
     return [
         ((number % 2, (number // 2 + shift,)), payload_of(writer, number))
         for shift, writer in ((0, "one"), (5, "two"))
@@ -27,13 +27,13 @@ def history():
 
 
 def verdict(received, possible=()):
-    """What is found if this was received where `history()` was acknowledged."""
+    """Return the findings if these messages were received where `history()` was acknowledged."""
     stored = {value: place for place, value in history()}
     return judge(DemoReading(stored, received, frozenset(possible)))
 
 
 def test_a_faithful_reading_is_clean():
-    """Everything once, in order: nothing is found."""
+    """If every message comes once and in order, nothing is found."""
     assert verdict(history()) == Findings()
     assert verdict(history()).clean
 
@@ -47,13 +47,13 @@ def test_a_missing_message_is_lost(row):
 
 
 def test_nothing_received_is_all_lost():
-    """An empty reading lost everything."""
+    """An empty reading has lost every message."""
     assert verdict([]) == Findings(lost=20)
 
 
 @pytest.mark.parametrize("behind", [0, 4, 19])
 def test_a_repeated_message_is_twice(behind):
-    """A message that comes again is counted, at once or later, and is not out of order as well."""
+    """A repeated message is counted as a duplicate, at once or later, and not as out of order as well."""
     received = history()
     received.insert(behind + 1, received[behind])
     received.append(received[behind])
@@ -61,7 +61,7 @@ def test_a_repeated_message_is_twice(behind):
 
 
 def test_a_message_stored_twice_is_twice():
-    """The same message under a second id is counted as well."""
+    """The same message under a second id is counted as a duplicate."""
     received = history()
     received.append(((0, (99,)), received[4][1]))
     assert verdict(received) == Findings(twice=1)
@@ -75,45 +75,45 @@ def test_swapped_messages_are_reordered():
 
 
 def test_order_between_partitions_does_not_matter():
-    """Partitions are read in any order."""
+    """Partitions may be read in any order."""
     assert verdict(sorted(history(), key=lambda row: -row[0][0])).clean
 
 
 def test_a_writer_out_of_order_is_found_though_ids_ascend():
-    """A log that stored a writer's messages in another order than they were sent is found out."""
+    """A log that stored a writer's messages in another order than they were sent is detected."""
     received = [((0, (0,)), payload_of("one", 1)), ((0, (1,)), payload_of("one", 0))]
     assert judge(DemoReading({value: place for place, value in received}, received)) == Findings(reordered=1)
 
 
 def test_an_invented_message_is_altered():
-    """What nobody sent is found, whatever it looks like."""
+    """A message that was never sent is detected, whatever it looks like."""
     assert verdict([*history(), ((0, (50,)), b"\xff\x00")]) == Findings(altered=1)
     assert verdict([*history(), ((0, (50,)), payload_of("one", 77))]) == Findings(altered=1)
 
 
 def test_a_message_under_another_id_is_altered():
-    """A message that comes under another id than its sender was told is found."""
+    """A message with another id than its sender got is detected."""
     received = history()
     received[-1] = ((1, (98,)), received[-1][1])
     assert verdict(received) == Findings(altered=1)
 
 
 def test_what_was_on_its_way_may_be_there_or_not():
-    """A message that was not acknowledged when its sender died is neither lost nor invented."""
+    """A message that was not acknowledged when its sender died counts as neither lost nor invented."""
     late = payload_of("two", 10)
     assert verdict(history(), possible=[late]).clean
     assert verdict([*history(), ((0, (10,)), late)], possible=[late]).clean
 
 
 def test_findings_add_up():
-    """The findings of several readings are summed, and say what was altered only if something was."""
+    """The findings of several readings are summed, and altered messages are mentioned only if there are any."""
     total = Findings(lost=1) + Findings(twice=2, altered=3)
     assert str(total) == "1 lost  2 twice  0 reordered  3 altered"
     assert str(Findings()) == "0 lost  0 twice  0 reordered"
 
 
 def test_the_demo_runs_in_memory(capsys):
-    """On memory it does all steps but the kill, says so, and ends well within its ten lines."""
+    """On memory the demo runs every step except the kill, says so, and succeeds within its ten lines."""
     assert run_command(["demo", "--url", "memory://demo", "--seconds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2] == "0 lost  0 twice  0 reordered"
@@ -130,7 +130,7 @@ def test_its_topic_is_gone_afterwards():
 
 
 def test_figures_are_those_of_what_was_received(capsys):
-    """The number received is the number sent, and the members' shares add up to it."""
+    """The number received equals the number sent, and the members' shares add up to it."""
     assert run_command(["demo", "--url", "memory://demo-sums", "--seconds", "1"]) == 0
     printed = capsys.readouterr().out.replace(",", "")
     sent = int(re.search(r"^sent +(\d+)", printed, re.MULTILINE)[1])
@@ -146,7 +146,7 @@ def test_figures_are_those_of_what_was_received(capsys):
     ],
 )
 def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
-    """A message that is withheld, or comes again, fails the demo with exit code 1."""
+    """A message that is withheld or repeated fails the demo with exit code 1."""
     faithful = _demo.read_to_end
 
     def broken(mq, topic, members):
@@ -164,7 +164,7 @@ def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
 
 
 def test_another_process_is_killed_while_it_sends(tmp_path, monkeypatch):
-    """What the killed process was told is gathered, and what it had on its way."""
+    """The acknowledgements that the killed process got are collected, and so are its sends under way."""
     create = "import mqplug\nmq = mqplug.connect('memory://k')\nmq.create_topic('t', partitions=4)\n"
     (tmp_path / "sitecustomize.py").write_text(create)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -177,7 +177,7 @@ def test_another_process_is_killed_while_it_sends(tmp_path, monkeypatch):
 
 
 def test_a_process_that_cannot_send_is_an_error():
-    """A writing process that ends by itself is no success; its own words are passed on."""
+    """A writing process that ends by itself is an error; its own output is passed on."""
     with pytest.raises(mqplug.Error, match="TopicNotFound"):
         _killed_writer.kill_writer("memory://k", "nowhere", 0.1)
 
@@ -185,7 +185,7 @@ def test_a_process_that_cannot_send_is_an_error():
 @pytest.mark.python
 @pytest.mark.skipif(find_spec("mqplug_rocksmq") is None, reason="mqplug-rocksmq is not installed")
 def test_the_demo_survives_a_kill_on_rocksmq():
-    """On RocksMQ the writing process is killed, and nothing that was acknowledged is missing."""
+    """On RocksMQ the writing process is killed, and no acknowledged message is missing."""
     arguments = [sys.executable, "-m", "mqplug_cli", "demo", "--seconds", "2"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")

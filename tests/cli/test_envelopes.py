@@ -29,7 +29,7 @@ records = st.builds(
 @settings(deadline=None, max_examples=60)
 @given(st.lists(records, max_size=8), st.sampled_from([None, "utf8", "hex", "base64"]), st.integers(1, 50))
 def test_a_pipeline_keeps_every_field(sent, decode, size):
-    """Key, value, headers in order, timestamp and partition come through lines and pieces of lines as they were."""
+    """Key, value, headers in order, timestamp and partition pass through lines and pieces of lines unchanged."""
     with mqplug.connect(f"memory://{uuid4().hex}") as mq:
         mq.create_topic("t", partitions=3)
         with mq.producer("t") as out:
@@ -47,7 +47,7 @@ def test_a_pipeline_keeps_every_field(sent, decode, size):
 
 
 def of(records, partition):
-    """The records of one partition, in order."""
+    """Return the records of one partition, in order."""
     return [each for each in records if each.partition == partition]
 
 
@@ -90,14 +90,14 @@ def test_headers_by_hand():
     ],
 )
 def test_what_is_no_envelope(line, reason):
-    """Whatever a line holds, it is an envelope or refused with a reason."""
+    """Any line is either an envelope or refused with a reason."""
     with pytest.raises(BadEnvelope) as raised:
         record_of(line)
     assert str(raised.value).startswith(reason)
 
 
 def test_all_decodings_write_json():
-    """Each decoding is known to the writer of JSON."""
+    """The JSON writer supports each decoding."""
     with mqplug.connect(f"memory://{uuid4().hex}") as mq:
         with mq.producer("t", create=True) as out:
             out.send(b"\xff")

@@ -1,4 +1,4 @@
-"""The examples in the help of each verb run, and print JSON as the published schema says."""
+"""The examples in the help of each verb run, and print JSON that matches the published schema."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_verb_has_an_example(name):
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
 def test_examples_run(name, example, capfd):
-    """Each example ends with 0, or as its comment says."""
+    """Each example exits with 0, or with the code in its comment."""
     demo = example.startswith("mqplug demo") and "--url" not in example
     if demo and find_spec("mqplug_rocksmq") is None:
         pytest.skip("without a URL the demo needs mqplug-rocksmq")
@@ -49,7 +49,7 @@ def test_examples_run(name, example, capfd):
 
 
 def printing_json():
-    """The verbs that print JSON, and of each an example that does."""
+    """Return the verbs that print JSON, each with an example that does."""
     for name in VERB_NAMES:
         for command, words in commands_of(name):
             formats = [option for option in command.params if option.name == "output_format"]
@@ -58,7 +58,7 @@ def printing_json():
 
 
 def commands_of(name):
-    """A verb, or its subcommands, each with the words that call it."""
+    """Return a verb, or its subcommands, each with the words that call it."""
     verb = verb_named(name)
     if not isinstance(verb, click.Group):
         return [(verb, name)]
@@ -69,14 +69,14 @@ JSON_EXAMPLES = list(printing_json())
 
 
 def test_the_schema_has_every_verb_that_prints_json():
-    """The schema describes the output of each verb with -o json, and of no other."""
+    """The schema describes the output of each verb with -o json, and of no other verb."""
     assert sorted(SCHEMA["$defs"]) == sorted(words for words, _ in JSON_EXAMPLES)
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
 @pytest.mark.parametrize(("words", "example"), JSON_EXAMPLES, ids=[words for words, _ in JSON_EXAMPLES])
 def test_json_is_as_the_schema_says(words, example):
-    """What a verb prints with -o json has the published form, and nothing that is not published."""
+    """The JSON that a verb prints has the published form and no unpublished key."""
     line = example.partition("  #")[0].rsplit(" | ", 1)[0]
     _, printed = run_example(line if "json" in line else f"{line} -o json")
     wanted = complete(SCHEMA["$defs"][words]) | {"$defs": SCHEMA["$defs"]}
@@ -87,7 +87,7 @@ def test_json_is_as_the_schema_says(words, example):
 
 
 def documents(text):
-    """The one document of a text, or those of its lines."""
+    """Return the one document of a text, or one for each line."""
     try:
         return [json.loads(text)]
     except json.JSONDecodeError:
@@ -95,7 +95,7 @@ def documents(text):
 
 
 def complete(schema):
-    """The schema, with objects that have no other keys than those that it lists."""
+    """Return the schema with no additional keys allowed in any object."""
     if isinstance(schema, list):
         return [complete(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Habits that all verbs share: quick help, exit codes, secrets, colours, progress, and how they end.
+"""Habits that all verbs share: fast help, exit codes, secrets, colours, progress, and how they end.
 
 Their examples, and what they print as JSON, are tested in `test_examples.py`.
 """
@@ -54,7 +54,7 @@ print(json.dumps(found))
 
 
 def all_commands():
-    """The words that call each verb, and each of its subcommands."""
+    """Return the words that call each verb and each of its subcommands."""
     for name in VERB_NAMES:
         verb = verb_named(name)
         yield [name]
@@ -67,7 +67,7 @@ IDS = [" ".join(words) for words in COMMANDS]
 
 
 def test_help_imports_nothing_heavy():
-    """The help of no verb loads a native client, attrs, rich or whatever else only work needs."""
+    """The help of no verb loads a client library, attrs, rich or any other module that only its work needs."""
     words = json.dumps(COMMANDS)
     arguments = [sys.executable, "-c", IMPORTS_OF_HELP, words, *NOT_FOR_HELP]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
@@ -76,7 +76,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("words", COMMANDS, ids=IDS)
 def test_an_unknown_option_is_wrong_usage(capsys, words):
-    """Each verb ends with 2 for an option that it does not have, and names it."""
+    """Each verb exits with 2 for an unknown option, and names it."""
     assert run_command([*words, "--no-such-option"]) == 2
     complaint = capsys.readouterr().err
     assert "--no-such-option" in complaint
@@ -105,13 +105,13 @@ def test_an_unknown_option_is_wrong_usage(capsys, words):
     ],
 )
 def test_a_fix_speaks_flags(fix, said):
-    """What an error advises a program to call or to pass is a verb, a flag or a setting on the command line."""
+    """The fix of an error names verbs, flags or settings on the command line instead of Python calls and arguments."""
     assert error_line(mqplug.Error("no", fix=fix)) == f"no. {said}"
 
 
 def test_the_defaults_of_all_errors_speak_flags():
-    """No fix that an error has by itself shows a call or an argument of Python to users of the command line."""
-    for_programs = {mqplug.InvalidTimestamp, mqplug.NotAssigned, mqplug.QueueFull}  # no verb meets them
+    """No error's default fix shows a Python call or argument to users of the command line."""
+    for_programs = {mqplug.InvalidTimestamp, mqplug.NotAssigned, mqplug.QueueFull}  # no verb raises them
     public = {getattr(mqplug, name) for name in mqplug.__all__}
     kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, mqplug.Error)} - for_programs
     fixes = [error_line(kind("no")) for kind in kinds]
@@ -119,7 +119,7 @@ def test_the_defaults_of_all_errors_speak_flags():
 
 
 def test_the_doctor_speaks_flags(capsys, fakes):
-    """Where nothing is configured, the doctor says how to name a backend on the command line."""
+    """If nothing is configured, the doctor says how to name a backend on the command line."""
     assert run_command(["doctor"]) == 1
     assert "or a URL such as rocksmq:///path" in capsys.readouterr().out
 
@@ -137,13 +137,13 @@ def test_the_doctor_speaks_flags(capsys, fakes):
     ],
 )
 def test_words_of_other_tools_get_a_hint(capsys, words, said):
-    """A word that is almost a verb, or another tool's way to say it, is wrong usage, with what to write instead."""
+    """A near miss of a verb, or another tool's word for it, is wrong usage with a suggestion."""
     assert run_command(words) == 2
     assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_page_has_each_exit_code():
-    """The table of exit codes in the documentation has those of the code, and 0."""
+    """The documentation's table of exit codes has those of the code, and 0."""
     codes = {value for name, value in vars(_exit_codes).items() if name.isupper()}
     table = PAGE.read_text().partition("## Exit codes")[2].partition("##")[0]
     assert set(map(int, re.findall(r"^\| (\d+) \|", table, re.MULTILINE))) == codes | {0}
@@ -160,7 +160,7 @@ fail = "refused"
 
 
 def with_a_secret(example):
-    """The same command on a backend that knows a secret and refuses it."""
+    """Return the same command on a backend that has a secret and rejects it."""
     return re.sub(
         r"(--against )?(?:rocksmq|kafka)://\S+",
         lambda found: f"{found[1]}guarded" if found[1] else "--context guarded",
@@ -170,7 +170,7 @@ def with_a_secret(example):
 
 @pytest.mark.parametrize("name", VERB_NAMES)
 def test_no_verb_shows_a_secret(fakes, capfd, name):
-    """A backend that refuses a secret and shows it in its error does not make a verb show it."""
+    """If a backend rejects a secret and shows it in its error, no verb prints it."""
     Path("mqplug.toml").write_text(GUARDED)
     Path("orders.txt").write_text("order\n")
     for example in examples_of(name):
@@ -201,7 +201,7 @@ print("done with all", flush=True)
 
 
 def test_no_color_means_no_escape_codes(tmp_path, monkeypatch):
-    """With NO_COLOR, what verbs print on a terminal is plain text."""
+    """With NO_COLOR, the output of verbs on a terminal is plain text."""
     monkeypatch.chdir(tmp_path)
     variables = {"NO_COLOR": "1", "TERM": "xterm-256color", "PYTHONPATH": HELPERS, "XDG_CONFIG_HOME": str(tmp_path)}
     with TerminalProgram([sys.executable, "-c", IN_A_TERMINAL], **variables) as program:
@@ -226,7 +226,7 @@ with mqplug.connect("memory://here") as mq:
 
 
 def test_progress_has_a_rate_and_the_time_left():
-    """On a terminal, what lasts shows a bar with the messages so far, their rate, and the time left."""
+    """On a terminal, a long-running verb shows a bar with the messages done, their rate, and the time left."""
     with TerminalProgram([sys.executable, "-c", PROGRESS], TERM="xterm-256color") as program:
         printed = program.read_until("good: 20,000 messages")
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed)
@@ -234,14 +234,14 @@ def test_progress_has_a_rate_and_the_time_left():
 
 
 def test_piped_there_is_no_progress():
-    """Where standard error is no terminal, it stays empty."""
+    """If standard error is no terminal, it stays empty."""
     done = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
 
 
 def test_progress_is_silent_for_two_seconds():
-    """What ends within two seconds shows no bar, on a terminal either."""
+    """A verb that ends within two seconds shows no bar, even on a terminal."""
     assert _terminal.QUIET_S == 2
 
 
@@ -276,7 +276,7 @@ LASTING = {
 
 @contextmanager
 def lasting(tmp_path, name):
-    """Yield the process of a verb that is at work. Its end waits for the processes that it runs."""
+    """Yield the process of a running verb. Its end waits for the processes that it runs."""
     (tmp_path / "sitecustomize.py").write_text(MARKS_CONNECTIONS)
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -295,22 +295,22 @@ def lasting(tmp_path, name):
 @pytest.mark.parametrize("name", LASTING)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_what_lasts(tmp_path, name, number, code):
-    """Ctrl-C and SIGTERM end a verb that is at work with 130 and 143, soon, and with the process that it runs."""
+    """Ctrl-C and SIGTERM end a long-running verb with 130 and 143, soon, together with the process that it runs."""
     with lasting(tmp_path, name) as process:
         process.send_signal(number)
         ended = process.wait(60)
-        complaint = process.stderr.read()  # as long as any process of it has it
+        complaint = process.stderr.read()  # as long as any of its processes has it
     assert (ended, complaint if "Traceback" in complaint else "") == (code, "")
 
 
 def test_impatience_ends_the_kit_too(tmp_path):
-    """Ctrl-C again and again ends ``mqplug test``, and leaves no pytest behind."""
+    """Repeated Ctrl-C ends ``mqplug test``, and leaves no pytest process running."""
     with lasting(tmp_path, "test") as process:
         while process.poll() is None:
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.3)
-        process.stderr.read()  # as long as any process of it has it
+        process.stderr.read()  # as long as any of its processes has it
     assert process.returncode != 0
 
 
@@ -365,7 +365,7 @@ except KeyboardInterrupt as error:
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "Terminated")])
 def test_an_interrupt_is_not_dropped(number, name):
-    """A signal that comes in a weak reference's callback, which can raise nothing, is raised after it."""
+    """A signal during a weak reference's callback, which cannot raise, is raised after it."""
     arguments = [sys.executable, "-c", DROPS_AN_INTERRUPT, str(int(number))]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=50)
     assert (done.stdout.strip(), done.stderr) == (name, "")
@@ -387,6 +387,6 @@ sys.exit(_app.run_program(["topics"]))
 
 
 def test_a_client_that_makes_another_interrupt_of_sigterm():
-    """SIGTERM ends a verb with 143, also where a client library raises Ctrl-C instead, as Pulsar's does."""
+    """SIGTERM ends a verb with 143 even if a client library raises Ctrl-C instead, as Pulsar's does."""
     done = subprocess.run([sys.executable, "-c", TURNS_AN_INTERRUPT], capture_output=True, check=False, timeout=50)
     assert (done.returncode, done.stderr) == (143, b"")

@@ -1,4 +1,4 @@
-"""The verbs that look, over memory."""
+"""The read-only verbs, over memory."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def url(request):
 
 
 def found(capsys, *arguments):
-    """What a successful command prints as JSON."""
+    """Return what a successful command prints as JSON."""
     assert run_command([*arguments, "-o", "json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def printed(capsys, *arguments):
-    """What a successful command prints."""
+    """Return what a successful command prints."""
     assert run_command(arguments) == 0
     return capsys.readouterr().out
 
@@ -51,7 +51,7 @@ def member(url):
 
 
 def test_describe(capsys, url):
-    """`describe` has the settings, the groups, and the range of each partition with its first and last id."""
+    """`describe` shows the settings, the groups, and the range of each partition with its first and last id."""
     described = found(capsys, "describe", url, "orders")
     assert (described["partitions"], described["retention"], described["groups"]) == (2, 3600, ["billing"])
     first, second = described["logs"]
@@ -61,14 +61,14 @@ def test_describe(capsys, url):
 
 
 def test_endless_retention_is_a_word(capsys):
-    """Retention without end is "forever" in JSON, which has no infinity."""
+    """Unlimited retention is "forever" in JSON, which has no infinity."""
     with mqplug.connect("memory://endless") as mq:
         mq.create_topic("orders", retention=float("inf"))
         assert found(capsys, "describe", "memory://endless", "orders")["retention"] == "forever"
 
 
 def test_offsets_of_a_time(capsys, url):
-    """`offsets --at` has a position for each partition, with the number of messages to the end, and its text."""
+    """`offsets --at` shows a position for each partition, the number of messages to the end, and its text."""
     rows = found(capsys, "offsets", url, "orders", "--at", "-1h")
     assert [(row["partition"], row["messages"]) for row in rows] == [(0, 5), (1, 0)]
     assert mqplug.Position.parse(rows[0]["place"]).log.topic == "orders"
@@ -76,20 +76,20 @@ def test_offsets_of_a_time(capsys, url):
 
 
 def test_a_time_is_wanted(capsys, url):
-    """What is no time is wrong usage."""
+    """An invalid time is wrong usage."""
     assert run_command(["offsets", url, "orders", "--at", "noon"]) == 2
     assert "is not a time" in capsys.readouterr().err
 
 
 def test_groups(capsys, url):
-    """`groups` lists the groups with their members, of a topic or of all."""
+    """`groups` lists the groups with their members, of one topic or of all."""
     assert found(capsys, "groups", url) == found(capsys, "groups", url, "orders") == [{"name": "billing", "members": 0}]
     with member(url):
         assert found(capsys, "groups", url)[0]["members"] == 1
 
 
 def test_state(capsys, url):
-    """`state` has the position with the ranges that are acked behind it, and no members."""
+    """`state` shows the position with the ranges that are acked past it, and no members."""
     state = found(capsys, "state", url, "billing")
     first = state["positions"][0]
     assert (state["topics"], state["members"], first["partition"]) == (["orders"], [], 0)
@@ -99,7 +99,7 @@ def test_state(capsys, url):
 
 
 def test_state_names_the_members(capsys, url):
-    """A member has its name and the partitions that it holds."""
+    """A member has its name and its partitions."""
     with member(url):
         (live,) = found(capsys, "state", url, "billing")["members"]
         assert live["name"]
@@ -108,7 +108,7 @@ def test_state_names_the_members(capsys, url):
 
 
 def test_lag(capsys, url):
-    """`lag` has a row for each partition of each topic of the group, and for people the sum."""
+    """`lag` has a row for each partition of each topic of the group, and by default also the sum."""
     rows = found(capsys, "lag", url, "billing")
     assert [(row["topic"], row["partition"], row["lag"]) for row in rows] == [("orders", 0, 3), ("orders", 1, 0)]
     assert "billing lags by 3" in printed(capsys, "lag", url, "billing")
@@ -118,14 +118,14 @@ def test_lag(capsys, url):
 @pytest.mark.parametrize(("most", "code", "word"), [("3", 0, "OK"), ("2", 3, "BEHIND")])
 @pytest.mark.parametrize("whose", ["billing", "--all"])
 def test_lag_as_a_check(capsys, url, most, code, word, whose):
-    """With --max one line says whether a group is further behind, and so does the exit code."""
+    """With --max one line and the exit code say whether a group's lag exceeds the limit."""
     assert run_command(["lag", url, whose, "--max", most]) == code
     assert capsys.readouterr().out == f"{word}: billing lags by 3 | billing=3;;{most}\n"
 
 
 @pytest.mark.parametrize("arguments", [["nobody"], ["billing", "--topic", "nothing"]])
 def test_a_check_of_what_is_not_there_fails(capsys, url, arguments):
-    """A group or a topic that is not there is an error, not a group that is up to date."""
+    """A missing group or topic is an error, rather than a group that is up to date."""
     assert run_command(["lag", url, *arguments, "--max", "100"]) == 1
     assert "error: " in capsys.readouterr().err
 
@@ -134,12 +134,12 @@ def test_a_check_of_what_is_not_there_fails(capsys, url, arguments):
     "arguments", [[], ["billing", "--all"], ["--all", "--topic", "orders"], ["billing", "--watch", "1s", "--max", "1"]]
 )
 def test_wrong_use_of_lag(capsys, url, arguments):
-    """A group or all of them, watched or checked: anything else is wrong usage."""
+    """`lag` takes a group or all groups, watched or checked: anything else is wrong usage."""
     assert run_command(["lag", url, *arguments]) == 2
 
 
 def test_lag_of_a_group_without_a_position(capsys):
-    """Where a group has no position its lag is unknown."""
+    """A group without a position has an unknown lag."""
     with mqplug.connect("memory://fresh") as mq:
         mq.create_topic("orders", partitions=2)
         mq.reset_group("billing", "orders", mqplug.EARLIEST)
@@ -150,7 +150,7 @@ def test_lag_of_a_group_without_a_position(capsys):
 @pytest.mark.parametrize("arguments", [["lag", "--all"], ["lag", "billing"], ["state", "billing"]])
 @pytest.mark.parametrize("call", ["positions", "lag", "watermarks"])
 def test_a_topic_that_goes_meanwhile(capsys, monkeypatch, url, arguments, call):
-    """A topic that is deleted while the groups are asked about is left out, and the others are shown."""
+    """A topic that is deleted while the groups are queried is left out, and the others are shown."""
     ask = getattr(mqplug.Client, call)
 
     def delete_first(mq, *args, **options):
@@ -170,7 +170,7 @@ def test_a_topic_that_goes_meanwhile(capsys, monkeypatch, url, arguments, call):
 
 
 def test_capabilities(capsys, url):
-    """`caps` says of each capability who provides it, and has the limits."""
+    """`caps` shows what provides each capability, and the limits."""
     shown = found(capsys, "caps", url)
     assert (shown["backend"], shown["capabilities"]["groups"]) == ("memory", "native")
     assert shown["capabilities"]["pause_resume"] in {"native", "core"}
@@ -180,14 +180,14 @@ def test_capabilities(capsys, url):
 
 @pytest.mark.parametrize("verb", ["describe", "offsets", "groups"])
 def test_a_missing_topic(capsys, url, verb):
-    """A topic that is not there is one line with its fix; the exit code is 1."""
+    """A missing topic is reported in one line with its fix; the exit code is 1."""
     assert run_command([verb, url, "odrers", *(["--at", "-1h"] if verb == "offsets" else [])]) == 1
     assert capsys.readouterr().err.startswith("error: there is no topic 'odrers' ")
 
 
 @pytest.mark.parametrize("verb", ["state", "lag"])
 def test_a_missing_group(capsys, url, verb):
-    """A group that is not there is one line that names the nearest; the exit code is 1."""
+    """A missing group is reported in one line that names the nearest; the exit code is 1."""
     assert run_command([verb, url, "biling"]) == 1
     assert "Did you mean 'billing'?" in capsys.readouterr().err
 
@@ -206,7 +206,7 @@ CLEARS_THE_SCREEN = "\x1b[2J\x1b[1;1H"
 
 
 def test_watching_draws_a_terminal_anew():
-    """On a terminal each look begins on an empty screen, until Ctrl-C."""
+    """On a terminal each refresh begins on an empty screen, until Ctrl-C."""
     with TerminalProgram([sys.executable, "-c", WATCHES], TERM="xterm") as program:
         assert program.read_until(CLEARS_THE_SCREEN) == CLEARS_THE_SCREEN
         for _ in range(2):

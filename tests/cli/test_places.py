@@ -12,7 +12,7 @@ from mqplug_cli._places import place_of
 
 
 def test_each_way_to_write_a_place():
-    """The words, the last messages, a time, and a time ago are the starts of the API."""
+    """The words, the last messages, a time, and a time ago parse to the starts of the API."""
     assert place_of("earliest") == place_of("beginning") == mqplug.EARLIEST
     assert place_of("latest") == place_of("end") == mqplug.LATEST
     assert place_of("-5") == mqplug.last(5)
@@ -24,7 +24,7 @@ def test_each_way_to_write_a_place():
 
 
 def test_a_date_without_a_zone_is_local(monkeypatch):
-    """A time without a zone is that of the machine."""
+    """A time without a zone is in the machine's zone."""
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
     try:
@@ -35,7 +35,7 @@ def test_a_date_without_a_zone_is_local(monkeypatch):
 
 
 def test_ids_and_positions_are_read_back():
-    """The text of an id means its message, that of a position the position."""
+    """The text of an id parses to the place right before its message, that of a position to the position."""
     with mqplug.connect("memory://places") as mq:
         with mq.producer("orders", create=True) as out:
             sent = out.send(b"x")
@@ -46,6 +46,6 @@ def test_ids_and_positions_are_read_back():
 
 @pytest.mark.parametrize("text", ["", "5", "@", "@1769860800", "@-10x", "@yesterday", "m1~x", "--5", "-٣"])
 def test_what_is_no_place_is_refused(text):
-    """Any other text is an error that says how to write a place."""
+    """Any other text is an error that shows how to write a place."""
     with pytest.raises(ValueError, match=r"not a|too small|id"):
         place_of(text)

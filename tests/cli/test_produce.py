@@ -1,4 +1,4 @@
-"""``mqplug produce``: what it makes of its input, and what it says of what became of it."""
+"""``mqplug produce``: how it parses its input, and how it reports the outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def store():
 
 @pytest.fixture
 def produce(store, tmp_path, monkeypatch, capfd):
-    """A call of ``mqplug produce orders`` with an input: its exit code, what it said, and the messages in order."""
+    """Call ``mqplug produce orders`` with an input; return its exit code, its output, and the messages in order."""
     url, mq = store
 
     def call(given, *options, topic="orders"):
@@ -38,7 +38,7 @@ def produce(store, tmp_path, monkeypatch, capfd):
 
 
 def values(messages):
-    """The values of messages."""
+    """Return the values of messages."""
     return [message.value for message in messages]
 
 
@@ -53,20 +53,20 @@ def values(messages):
     ],
 )
 def test_each_line_is_a_message_with_its_bytes_kept(produce, given, sent):
-    """A line is all between two line breaks, whatever bytes it has; the last one needs none."""
+    """A line is all bytes between two line breaks, whatever they are; the last one needs none."""
     code, said, found = produce(given, "--partition", "0")
     assert (code, values(found)) == (0, sent)
     assert said == f"stored {len(sent)} message{'' if len(sent) == 1 else 's'}\n"
 
 
 def test_a_line_longer_than_a_block(produce):
-    """A line may be longer than what is read at once."""
+    """A line may be longer than the block that is read at once."""
     long = b"x" * 700_000
     assert values(produce(b"a\n" + long + b"\nb\n", "--partition", "0")[2]) == [b"a", long, b"b"]
 
 
 def test_keys_before_a_separator(produce):
-    """-K parts key and value at the first separator; a line without one is a value."""
+    """-K splits key and value at the first separator; a line without one is a value."""
     _, _, found = produce(b"ann::two::chairs\n::x\nbob\n", "-K", "::", "--partition", "1")
     assert [(each.key, each.value) for each in found] == [(b"ann", b"two::chairs"), (b"", b"x"), (None, b"bob")]
 
@@ -78,19 +78,19 @@ def test_tombstones(produce):
 
 
 def test_nul_separated_input(produce):
-    """With -0 a message may have line breaks."""
+    """With -0 a message may contain line breaks."""
     assert values(produce(b"a\nb\0c\0", "-0", "--partition", "0")[2]) == [b"a\nb", b"c"]
 
 
 def test_key_headers_and_partition_of_each_message(produce):
-    """--key, -H and --partition are those of each message; a header may come twice."""
+    """--key, -H and --partition apply to each message; a header may be repeated."""
     _, _, found = produce(b"a\nb\n", "--key", "k", "-H", "h=1", "-H", "h=2=3", "-H", "e=", "--partition", "1")
     headers = (("h", b"1"), ("h", b"2=3"), ("e", b""))
     assert [(each.key, each.headers, each.partition) for each in found] == [(b"k", headers, 1)] * 2
 
 
 def test_files_are_a_message_each(produce, tmp_path):
-    """--file sends the whole content of a file."""
+    """--file sends the whole content of a file as one message."""
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(name.encode() + b"\n\xff\n")
     _, _, found = produce(b"", "--file", str(tmp_path / "a"), "--file", str(tmp_path / "b"), "--partition", "0")
@@ -98,7 +98,7 @@ def test_files_are_a_message_each(produce, tmp_path):
 
 
 def test_templates(produce):
-    """--count fills the fields of value, key and headers anew for each message."""
+    """--count fills in the fields of value, key and headers for each message."""
     options = ["--count", "3", "--value", "{{ n }}/{{random 4}}/{{uuid}}", "--key", "k{{n}}", "-H", "t={{ms}}"]
     _, _, found = produce(b"unread", *options, "--partition", "0")
     assert [each.key for each in found] == [b"k1", b"k2", b"k3"]
@@ -108,19 +108,19 @@ def test_templates(produce):
 
 
 def test_a_value_without_a_count_is_no_template(produce):
-    """--value alone is sent as it is, once."""
+    """--value without --count is sent once, as it is."""
     assert values(produce(b"", "--value", "{{n}}")[2]) == [b"{{n}}"]
 
 
 def test_the_rate_is_kept(produce):
-    """--rate sends that many messages a second."""
+    """--rate sends that number of messages per second."""
     _, _, found = produce(b"", "--count", "4", "--value", "x", "--rate", "20", "--partition", "0")
     times = [each.timestamp.timestamp() for each in found]
     assert times[-1] - times[0] >= 0.14
 
 
 def test_a_missing_topic_is_an_error(produce, store):
-    """Without --create a topic that there is not is named, and with it it is created."""
+    """Without --create a missing topic is an error that names it; with it the topic is created."""
     url, mq = store
     assert run_command(["produce", url, "other", "--value", "x"]) == 1
     assert "other" not in mq.topics()
@@ -128,12 +128,12 @@ def test_a_missing_topic_is_an_error(produce, store):
 
 
 def envelope(**more):
-    """A line with an envelope."""
+    """Return a line with an envelope."""
     return json.dumps({"value": "x", **more}).encode() + b"\n"
 
 
 def test_bad_lines_are_named_and_the_others_sent(produce):
-    """A line that is no envelope is not sent; its number and the reason are told, and the exit code is 1."""
+    """A line that is no envelope is not sent; its number and the reason are reported, and the exit code is 1."""
     lines = [
         envelope(), b"nope\n", b'{"key":"k"}\n', envelope(value=1), envelope(value_base64="eA=="),
         envelope(timestamp=-1), envelope(partition=2), envelope(headers=[{"value": "x"}]), envelope(),
@@ -151,20 +151,20 @@ def test_bad_lines_are_named_and_the_others_sent(produce):
 
 
 def test_numbers_of_bad_lines_are_bounded(produce):
-    """Of many bad lines the first are named, and the others counted."""
+    """The first of many bad lines are named, and the others counted."""
     code, said, _ = produce(b"nope\n" * 3000, "--json")
     assert code == 1
     assert said.endswith("19, 20 and 2,980 more\n")
 
 
 def test_repartition(produce):
-    """--repartition sends where the keys say, not the envelopes."""
+    """--repartition chooses partitions by key instead of taking those of the envelopes."""
     code, _, found = produce(envelope(partition=7), "--json", "--repartition")
     assert (code, values(found)) == (0, [b"x"])
 
 
 def test_a_message_that_is_too_large_does_not_stop_the_others(store, produce):
-    """What the backend refuses for its size is named by its line, and the next ones are sent."""
+    """A message that the backend refuses for its size is named by its line, and the next ones are sent."""
     _, mq = store
     most = mq.capabilities.message_max_bytes
     code, said, found = produce(b"a\n" + b"x" * (most + 1) + b"\nb\n", "--partition", "0")
@@ -190,7 +190,7 @@ def test_a_message_that_is_too_large_does_not_stop_the_others(store, produce):
     ],
 )
 def test_wrong_usage(produce, options):
-    """Options that contradict each other, or make no sense, are wrong usage, and nothing is sent."""
+    """Options that contradict each other, or that are invalid, are wrong usage, and nothing is sent."""
     code, said, found = produce(b"x\n", *options)
     assert (code, found) == (2, [])
     assert "Traceback" not in said

@@ -1,4 +1,4 @@
-"""What ``mqplug top`` asks of a backend, and the rates that it computes from two samples."""
+"""What ``mqplug top`` asks a backend for, and the rates that it computes from two samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.python
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
+    """A clock that advances on request."""
 
     def __init__(self):
         self.now = 0.0
@@ -51,12 +51,12 @@ def send(mq, count, topic="orders"):
 
 
 def asking(mq, clock, group_seconds=10):
-    """A probe of this client."""
+    """Return a probe of this client."""
     return Probe(mq, timeout=10, group_seconds=group_seconds, clock=clock)
 
 
 def test_the_rate_in_is_what_was_stored_between_two_samples(mq, clock):
-    """Thirty messages in two seconds are fifteen per second; the first sample knows no rate."""
+    """Thirty messages in two seconds are fifteen per second; the first sample has no rate."""
     asked = asking(mq, clock)
     assert asked.take().topics["orders"].rate is None
     send(mq, 30)
@@ -65,7 +65,7 @@ def test_the_rate_in_is_what_was_stored_between_two_samples(mq, clock):
 
 
 def test_a_new_partition_counts_from_its_beginning(mq, clock):
-    """Messages of a partition that was added between two samples are in the rate."""
+    """Messages of a partition that was added between two samples count in the rate."""
     asked = asking(mq, clock)
     asked.take()
     mq.add_partitions("orders", 3)
@@ -75,7 +75,7 @@ def test_a_new_partition_counts_from_its_beginning(mq, clock):
 
 
 def test_a_topic_that_was_created_anew_has_no_rate_yet(mq, clock):
-    """The messages of a deleted topic are not taken off those of its successor."""
+    """The messages of a deleted topic are not subtracted from those of its successor."""
     send(mq, 5)
     asked = asking(mq, clock)
     asked.take()
@@ -86,7 +86,7 @@ def test_a_topic_that_was_created_anew_has_no_rate_yet(mq, clock):
 
 
 def test_the_rate_out_is_how_far_a_group_moved(mq, clock):
-    """A group that acked twenty messages in two seconds passes ten per second, and its lag is what is left."""
+    """A group that acked twenty messages in two seconds reads ten per second, and its lag is the remainder."""
     send(mq, 50)
     mq.reset_group("billing", "orders", mqplug.EARLIEST)
     asked = asking(mq, clock)
@@ -104,7 +104,7 @@ def test_the_rate_out_is_how_far_a_group_moved(mq, clock):
 
 
 def test_a_group_that_was_moved_back_passes_nothing(mq, clock):
-    """Seeking back is no negative rate."""
+    """Seeking back gives no negative rate."""
     send(mq, 50)
     mq.reset_group("billing", "orders", mqplug.LATEST)
     asked = asking(mq, clock)
@@ -115,7 +115,7 @@ def test_a_group_that_was_moved_back_passes_nothing(mq, clock):
 
 
 def test_a_deleted_group_and_topic_are_gone(mq, clock):
-    """What there is no longer is in no later sample."""
+    """A deleted group or topic is in no later sample."""
     mq.create_topic("refunds")
     for topic in ("orders", "refunds"):
         mq.reset_group("billing", topic, mqplug.EARLIEST)
@@ -128,7 +128,7 @@ def test_a_deleted_group_and_topic_are_gone(mq, clock):
 
 
 def test_groups_take_turns_when_time_is_short(mq, clock):
-    """With time for one group in a sample, each is asked for in turn, and what is wanted is asked for each time."""
+    """With time for one group per sample, groups are queried in turn, and a wanted group each time."""
     for group in ("a", "b", "c"):
         mq.reset_group(group, "orders", mqplug.EARLIEST)
     asked = asking(mq, clock, group_seconds=0)
@@ -143,7 +143,7 @@ def test_groups_take_turns_when_time_is_short(mq, clock):
 
 
 def test_without_distances_rates_are_estimated(clock):
-    """Where the client cannot count between positions, as on Pulsar, rates come from counts and lag."""
+    """If the client cannot count between positions, as on Pulsar, rates come from counts and lag."""
     with mqplug.connect("memory://estimated?like=pulsar") as client:
         client.create_topic("orders")
         client.reset_group("billing", "orders", mqplug.EARLIEST)
@@ -168,20 +168,20 @@ def test_what_a_group_passed_is_what_was_stored_less_what_its_lag_grew():
 
 
 def test_a_sample_of_the_same_moment_tells_no_rate():
-    """Rates need time between two samples."""
+    """Two samples at the same time give no rate."""
     here = TopicSample(1.0, {})
     assert probe.stored_rates(here, here, None) is None
 
 
 def test_the_highest_rate_is_a_full_bar():
-    """Bars are relative to the highest; zero is the lowest bar, little is more than zero, unknown is blank."""
-    assert sparkline([None, 0.0, 0.1, 50.0, 100.0], 7) == "   ▁▂▅█"  # rounds to even
+    """Bars are relative to the highest; zero is the lowest bar, a small rate is higher than that, unknown is blank."""
+    assert sparkline([None, 0.0, 0.1, 50.0, 100.0], 7) == "   ▁▂▅█"  # rounds half to even
     assert sparkline([1.0] * 30, 3) == "███"
     assert sparkline([], 2) == "  "
 
 
 def test_an_outage_ends_with_the_next_sample():
-    """A failed sample keeps what was known, and says since when; the next one ends it."""
+    """A failed sample keeps the previous figures, and says since when; the next one ends the outage."""
     model = Model()
     model.add(Sample(1.0, {"orders": TopicSample(1.0, {})}))
     model.fail(mqplug.ConnectError("gone"), "no route to host", 5.0)
@@ -193,7 +193,7 @@ def test_an_outage_ends_with_the_next_sample():
 
 
 def test_the_history_is_bounded_and_forgets():
-    """The rates of so many samples are kept, and none of a topic that is gone."""
+    """The history keeps the rates of a limited number of samples, and none of a deleted topic."""
     model = Model()
     for number in range(HISTORY + 5):
         model.add(Sample(float(number), {"orders": TopicSample(float(number), {}, {0: float(number)})}))
@@ -203,7 +203,7 @@ def test_the_history_is_bounded_and_forgets():
 
 
 def test_a_thousand_topics_are_one_question(clock):
-    """The watermarks of all topics are asked for in one call, whatever their number."""
+    """The watermarks of all topics are requested in one call, whatever their number."""
     with mqplug.connect("memory://many") as client:
         for number in range(1000):
             client.create_topic(f"topic{number}")
@@ -215,7 +215,7 @@ def test_a_thousand_topics_are_one_question(clock):
 
 
 def test_rows_are_ordered_by_what_is_asked_for():
-    """By name at first; by rate, lag or messages the highest is first; and only names with the text are shown."""
+    """Rows are sorted by name, or by rate, lag or messages with the highest first; a filter leaves matching names."""
     model = Model()
     model.add(
         Sample(

@@ -1,4 +1,4 @@
-"""The screens of ``mqplug top``, driven with textual's pilot."""
+"""The screens of ``mqplug top``, driven by textual's pilot."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def mq(request):
 
 
 def texts(app):
-    """The texts on the screen, as a screenshot has them."""
+    """Return the texts on the screen, as a screenshot has them."""
     found = re.findall(r"<text[^>]*>(.*?)</text>", app.export_screenshot(), re.DOTALL)
     return unescape(" ".join(found)).replace("\xa0", " ")
 
 
 async def until(pilot, true, what):
-    """Wait until something is true."""
+    """Wait until a condition is true."""
 
     async def look():
         while not true():
@@ -67,7 +67,7 @@ async def until_unseen(pilot, text):
 
 
 async def press(pilot, *keys, into="topics"):
-    """Press keys when the part that gets them has the focus: one with this id, or of this class.
+    """Press keys when the receiving widget has the focus: the one with this id, or of this class.
 
     The pilot's own ``press`` takes the process for idle when it gets no time on a busy machine.
     """
@@ -81,7 +81,7 @@ async def press(pilot, *keys, into="topics"):
 
 
 async def retype(pilot, *keys, into):
-    """Press keys in a field that is emptied first. Letters typed at once would overtake keys with a binding."""
+    """Press keys in a field after emptying it. Letters typed at once would overtake keys with a binding."""
     await press(pilot, into=into)
     field = pilot.app.focused
     _post(pilot.app, ["backspace"] * len(field.value))
@@ -110,7 +110,7 @@ def drive(mq, steps, *, size=(110, 30), read_only=False):
 
 
 def test_topics_groups_and_lag_are_seen(mq):
-    """The first screen has the topics with their messages, the groups with their lag, and the sums."""
+    """The first screen shows the topics with their messages, the groups with their lag, and the sums."""
 
     async def steps(pilot):
         await until_seen(pilot, "2 topics", "3 partitions", "1 group", "refunds", "billing", "30")
@@ -137,7 +137,7 @@ def test_names_are_filtered_while_they_are_typed(mq):
 
 
 def test_the_order_is_seen(mq):
-    """The key o orders by the next column, and the first line says which."""
+    """The key o orders by the next column, which the first line names."""
 
     async def steps(pilot):
         for order in ("in", "out", "lag"):
@@ -161,7 +161,7 @@ def test_the_cursor_stays_on_its_topic(mq):
 
 
 def test_an_outage_is_seen_and_passes(mq, monkeypatch):
-    """While the backend does not answer, the reason is shown beside what was known; then it goes on."""
+    """While the backend does not answer, the reason is shown beside the last figures; then updates continue."""
 
     async def steps(pilot):
         with monkeypatch.context() as patch:
@@ -177,7 +177,7 @@ def _refuse(*args, **options):
 
 
 def test_a_defect_ends_it_and_is_told(mq, monkeypatch):
-    """What is no error of a backend ends top, and is kept for the command to tell."""
+    """An error that is not a backend's ends top, and is kept for the command to report."""
     monkeypatch.setattr(mq, "describe", lambda *_, **__: 1 / 0)
 
     async def steps(pilot):
@@ -189,7 +189,7 @@ def test_a_defect_ends_it_and_is_told(mq, monkeypatch):
 
 
 def test_a_thousand_topics_are_scrolled_line_by_line(mq):
-    """With a thousand topics the end is reached by one key, and only the visible rows are drawn."""
+    """With a thousand topics one key reaches the end, and only the visible rows are drawn."""
     for number in range(1000):
         mq.create_topic(f"topic{number:04}")
 
@@ -203,7 +203,7 @@ def test_a_thousand_topics_are_scrolled_line_by_line(mq):
 
 
 def test_a_narrow_terminal_leaves_columns_out(mq):
-    """In forty columns names and numbers are there, and the bars are left out."""
+    """At forty columns names and numbers are shown, and the bars are left out."""
 
     async def steps(pilot):
         await until_seen(pilot, "orders", "PARTITIONS")
@@ -213,7 +213,7 @@ def test_a_narrow_terminal_leaves_columns_out(mq):
 
 
 def test_a_topic_is_looked_at(mq):
-    """Enter opens a topic: its settings, its groups, its partitions; Escape goes back."""
+    """Enter opens a topic with its settings, groups and partitions; Escape returns."""
 
     async def steps(pilot):
         await press(pilot, "enter")
@@ -225,7 +225,7 @@ def test_a_topic_is_looked_at(mq):
 
 
 def test_a_group_is_looked_at(mq):
-    """Tab goes to the groups, and Enter opens one: its members, and where it stands in each partition."""
+    """Tab moves to the groups, and Enter opens one: its members, and its position in each partition."""
 
     async def steps(pilot):
         await press(pilot, "tab")
@@ -236,7 +236,7 @@ def test_a_group_is_looked_at(mq):
 
 
 def test_a_topic_is_followed(mq):
-    """The key t shows the last messages and those that come; a search shows those that contain a text."""
+    """The key t shows the last messages and new ones; a search keeps those that contain a text."""
 
     async def steps(pilot):
         await press(pilot, "down", "t")
@@ -256,7 +256,7 @@ def test_a_topic_is_followed(mq):
 
 
 def test_a_tail_stands_still(mq):
-    """Space holds the rows while messages come, and lets them go on."""
+    """Space freezes the rows while messages come, and releases them again."""
 
     async def steps(pilot):
         await press(pilot, "down", "t")
@@ -275,7 +275,7 @@ def test_a_tail_stands_still(mq):
 
 
 def test_a_tail_says_that_it_asks(mq, monkeypatch):
-    """Until it is known that a topic has no message, its tail says that it asks."""
+    """Until a topic is known to be empty, its tail says that it is loading."""
     answer = Event()
     receive = mqplug.Consumer.receive_many
 
@@ -296,7 +296,7 @@ def test_a_tail_says_that_it_asks(mq, monkeypatch):
 
 
 def test_a_seek_without_a_group_says_why(mq):
-    """The key s says how to get to the groups, or that there are none."""
+    """The key s says how to reach the groups, or that the topic has none."""
 
     async def steps(pilot):
         await press(pilot, "s")
@@ -310,7 +310,7 @@ def test_a_seek_without_a_group_says_why(mq):
 
 
 def test_a_seek_waits_for_the_groups(mq, monkeypatch):
-    """Where not all groups were asked for, the groups and the key s say so."""
+    """Until all groups are queried, the group list and the key s say so."""
     monkeypatch.setattr("mqplug_cli._top.probe.Probe._in_turn", lambda *_: iter(()))
 
     async def steps(pilot):
@@ -329,7 +329,7 @@ async def open_seek(pilot, *keys):
 
 
 def test_a_group_is_moved_after_its_dry_run(mq):
-    """The key s shows from where to where, and the command that does the same; the typed name does it."""
+    """The key s shows both positions and the equivalent command; typing the group's name moves it."""
 
     async def steps(pilot):
         await open_seek(pilot, *"latest", "enter")
@@ -349,7 +349,7 @@ def test_a_group_is_moved_after_its_dry_run(mq):
 
 
 def test_a_group_with_members_is_not_moved(mq):
-    """While a member lives its name is shown, and there is nothing to confirm."""
+    """While a member is live its name is shown, and the move cannot be confirmed."""
 
     async def steps(pilot):
         await open_seek(pilot, *"latest", "enter")
@@ -363,7 +363,7 @@ def test_a_group_with_members_is_not_moved(mq):
 
 
 def test_a_topic_is_trimmed_after_its_dry_run(mq):
-    """The key x shows how many messages go, and removes them when the topic's name is typed."""
+    """The key x shows how many messages would be removed, and removes them when the topic's name is typed."""
 
     async def steps(pilot):
         await press(pilot, "x")
@@ -377,7 +377,7 @@ def test_a_topic_is_trimmed_after_its_dry_run(mq):
 
 
 def test_a_topic_is_altered_after_its_dry_run(mq):
-    """The key a shows the settings now and then, and changes them when the topic's name is typed."""
+    """The key a shows the old and new settings, and changes them when the topic's name is typed."""
 
     async def steps(pilot):
         await press(pilot, "a")
@@ -391,7 +391,7 @@ def test_a_topic_is_altered_after_its_dry_run(mq):
 
 
 def test_what_was_typed_wrongly_is_told(mq):
-    """A place that is none is told with the ways to write one; a plan is forgotten when its field changes."""
+    """An invalid place is reported with the valid forms; editing the field discards the plan."""
 
     async def steps(pilot):
         await open_seek(pilot, *"soon", "enter")
@@ -428,7 +428,7 @@ SCREENS = {
 
 @pytest.mark.parametrize("keys", SCREENS.values(), ids=SCREENS)
 def test_what_comes_while_a_screen_is_removed_is_no_failure(mq, keys):
-    """At the end a screen loses its parts before it goes; samples, answers and keys that come then do nothing."""
+    """A screen loses its widgets before it closes; samples, answers and keys that arrive then do nothing."""
 
     async def steps(pilot):
         app, first = pilot.app, pilot.app.screen
@@ -448,7 +448,7 @@ def test_what_comes_while_a_screen_is_removed_is_no_failure(mq, keys):
 
 
 def test_what_comes_before_a_screen_is_drawn_is_no_failure(mq):
-    """A sample and keys may come when a screen is opened, and has no parts yet."""
+    """A sample and keys may arrive when a screen is open and has no widgets yet."""
 
     async def steps(pilot):
         for open_next in (pilot.app.action_trim, pilot.app.action_tail):
@@ -466,7 +466,7 @@ def test_what_comes_before_a_screen_is_drawn_is_no_failure(mq):
 
 
 def test_the_first_screen_is_not_left(mq):
-    """Escape typed twice on a topic goes back to the first screen, and not behind it."""
+    """Pressing Escape twice on a topic returns to the first screen and stays there."""
 
     async def steps(pilot):
         await press(pilot, "enter")

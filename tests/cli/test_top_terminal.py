@@ -1,4 +1,4 @@
-"""``mqplug top`` in a pseudo-terminal: how it draws, and how it leaves the terminal."""
+"""``mqplug top`` in a pseudo-terminal: how it draws, and the state in which it leaves the terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store(tmp_path_factory):
 
 @pytest.mark.parametrize("term", ["xterm", "screen", "linux"])
 def test_q_leaves_the_terminal_as_it_was(store, term):
-    """The key q ends it with exit code 0, on its own screen and in the modes in which the terminal was before."""
+    """The key q exits with 0, from its own screen, and restores the terminal's modes."""
     with TerminalProgram([*TOP, store], TERM=term) as program:
         program.read_until("orders")
         program.type("q")
@@ -44,7 +44,7 @@ def test_q_leaves_the_terminal_as_it_was(store, term):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals_leave_the_terminal_as_it_was(store, number, code):
-    """SIGTERM and SIGINT end it as they end other verbs, without a word, and the terminal is as before."""
+    """SIGTERM and SIGINT end it as they end other verbs, without output, and the terminal is restored."""
     with TerminalProgram([*TOP, store], TERM="xterm") as program:
         program.read_until("orders")
         program.process.send_signal(number)
@@ -56,7 +56,7 @@ def test_signals_leave_the_terminal_as_it_was(store, number, code):
 
 @pytest.mark.parametrize("controls", [True, False], ids=["with SIGHUP", "without"])
 def test_it_ends_with_its_terminal(store, controls):
-    """When its terminal goes away it ends, with the exit code of SIGHUP, whether it gets that signal or not."""
+    """When its terminal closes it exits with the code of SIGHUP, whether it gets that signal or not."""
     with TerminalProgram([*TOP, store], controls=controls, TERM="xterm") as program:
         program.read_until("orders")
         program.hang_up()
@@ -64,7 +64,7 @@ def test_it_ends_with_its_terminal(store, controls):
 
 
 def test_ctrl_c_is_a_key(store):
-    """Ctrl-C, which arrives as a key while top draws, ends it with 130."""
+    """Ctrl-C, which arrives as a key while top draws, exits with 130."""
     with TerminalProgram([*TOP, store], TERM="xterm") as program:
         program.read_until("orders")
         program.type("\x03")
@@ -73,7 +73,7 @@ def test_ctrl_c_is_a_key(store):
 
 
 def test_no_color(store):
-    """With NO_COLOR nothing is colored; without it something is."""
+    """With NO_COLOR the screen has no colors; without it some."""
     seen = {}
     for name, environment in (("colored", {}), ("plain", {"NO_COLOR": "1"})):
         with TerminalProgram([*TOP, store], TERM="xterm", **environment) as program:
@@ -86,7 +86,7 @@ def test_no_color(store):
 
 
 def test_without_a_terminal_it_says_what_to_use(store):
-    """Without a terminal it is wrong usage, and names the verbs for programs."""
+    """Without a terminal it is wrong usage, and the error names the verbs for programs."""
     done = subprocess.run([*TOP, store], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "top needs a terminal" in done.stderr

@@ -1,4 +1,4 @@
-"""`mqplug verify`: what it finds in a topic, and between two."""
+"""`mqplug verify`: what it finds in one topic, and between two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIME = 1_700_000_000_000
 
 
 def records(count=60, **changes):
-    """Messages of every kind: with and without keys, values, headers and times. `changes` holds rows by "rN"."""
+    """Return messages of every kind: with and without keys, values, headers and times. `changes` holds rows by "rN"."""
     made = [
         mqplug.Record(
             None if number % 7 == 3 else b"value %d" % number,
@@ -57,7 +57,7 @@ def verify(capsys, *arguments):
 
 
 def compare(capsys, stores, *arguments):
-    """Return the exit code and what differs between the two stores."""
+    """Return the exit code and the differences between the two stores."""
     mine, other = stores["urls"]
     code, found = verify(capsys, mine, "orders", "--against", other, *arguments)
     return code, [each["says"] for each in found["differences"]], found
@@ -75,7 +75,7 @@ def test_a_sound_topic_is_good(capsys, stores):
 
 
 def test_an_empty_topic_has_nothing_to_verify(capsys, stores):
-    """Where there was no message the exit code is 3."""
+    """An empty topic exits with 3."""
     assert verify(capsys, stores["urls"][0], "orders")[0] == 3
 
 
@@ -88,7 +88,7 @@ def test_checksums_do_not_depend_on_batches(capsys, stores, monkeypatch):
 
 
 def test_equal_topics_are_the_same(capsys, stores):
-    """Two topics with the same messages do not differ, although their ids do."""
+    """Two topics with the same messages are equal, although their ids differ."""
     fill(stores["mine"], records())
     fill(stores["other"], records())
     code, says, found = compare(capsys, stores)
@@ -126,7 +126,7 @@ def test_the_first_difference_is_named(capsys, stores, monkeypatch, field, recor
 
 
 def test_ignored_fields_do_not_count(capsys, stores):
-    """--ignore leaves a field out, and the report says which are left."""
+    """--ignore leaves a field out, and the report lists the compared ones."""
     fill(stores["mine"], records(r30=CHANGED))
     fill(stores["other"], records(r30=mqplug.Record(CHANGED.value, CHANGED.key, timestamp=TIME, partition=0)))
     assert compare(capsys, stores)[0] == 1
@@ -135,7 +135,7 @@ def test_ignored_fields_do_not_count(capsys, stores):
 
 
 def test_a_message_that_is_missing_at_the_end_is_named(capsys, stores):
-    """Where one topic ends early, the first message that it lacks is named."""
+    """If one topic ends early, the first message that it lacks is named."""
     fill(stores["mine"], records())
     fill(stores["other"], records()[:59])
     code, (says,), found = compare(capsys, stores)
@@ -144,7 +144,7 @@ def test_a_message_that_is_missing_at_the_end_is_named(capsys, stores):
 
 
 def test_order_within_a_partition_counts(capsys, stores):
-    """Two messages that have changed places are a difference."""
+    """Two swapped messages are a difference."""
     rows = records()
     fill(stores["mine"], rows)
     fill(stores["other"], [*rows[:10], rows[12], rows[11], rows[10], *rows[13:]])
@@ -154,14 +154,14 @@ def test_order_within_a_partition_counts(capsys, stores):
 
 @pytest.fixture
 def three_partitions(stores):
-    """The other store's topic "orders" has three partitions, into which keys fall by another rule."""
+    """The other store's topic "orders" has three partitions, to which another rule maps keys."""
     stores["other"].delete_topic("orders")
     stores["other"].create_topic("orders", partitions=3)
     return stores
 
 
 def keyed(partitions, order=range(60)):
-    """Messages with keys, in the partition that the key's number leads to."""
+    """Return messages with keys, in the partition that the key's number leads to."""
     return [
         mqplug.Record(b"value %d" % each, key=b"key %d" % (each % 6), timestamp=TIME, partition=each % 6 % partitions)
         for each in order
@@ -169,7 +169,7 @@ def keyed(partitions, order=range(60)):
 
 
 def test_other_partitions_are_a_difference(capsys, three_partitions):
-    """Topics of different partitions differ, and the option that compares them is named."""
+    """Topics with different partition counts differ, and the option that compares them is named."""
     fill(three_partitions["mine"], keyed(2))
     fill(three_partitions["other"], keyed(3))
     code, (says,), _ = compare(capsys, three_partitions)
@@ -177,14 +177,14 @@ def test_other_partitions_are_a_difference(capsys, three_partitions):
 
 
 def test_any_partition_compares_contents(capsys, three_partitions):
-    """With --any-partition the same messages are the same in other partitions, each key in its order."""
+    """With --any-partition the same messages in other partitions are equal if each key keeps its order."""
     fill(three_partitions["mine"], keyed(2))
     fill(three_partitions["other"], keyed(3))
     assert compare(capsys, three_partitions, "--any-partition")[:2] == (0, [])
 
 
 def test_any_partition_names_what_one_side_lacks(capsys, three_partitions):
-    """A message that is there once more, and one that is altered, are named with their ids."""
+    """An additional message, and an altered one, are named with their ids."""
     fill(three_partitions["mine"], [*keyed(2), keyed(2)[7]])
     fill(three_partitions["other"], [*keyed(3)[:-1], mqplug.Record(b"altered", partition=0)])
     code, says, _ = compare(capsys, three_partitions, "--any-partition")
@@ -203,7 +203,7 @@ def test_any_partition_finds_a_key_out_of_order(capsys, three_partitions):
 
 
 def test_too_many_keys_are_said(capsys, three_partitions, monkeypatch):
-    """Where the keys are too many to remember, contents are compared, and it is said that the order was not."""
+    """If there are too many keys to remember, contents are compared, and the report says that the order was not."""
     monkeypatch.setattr(comparison, "KEYS_MAX", 3)
     fill(three_partitions["mine"], keyed(2))
     fill(three_partitions["other"], keyed(3))
@@ -213,7 +213,7 @@ def test_too_many_keys_are_said(capsys, three_partitions, monkeypatch):
 
 
 def test_another_topic_of_the_same_backend(capsys, stores):
-    """--against-topic alone compares two topics of one backend."""
+    """--against-topic without --against compares two topics of one backend."""
     stores["mine"].create_topic("copy", partitions=2)
     fill(stores["mine"], records())
     fill(stores["mine"], records(), "copy")
@@ -221,7 +221,7 @@ def test_another_topic_of_the_same_backend(capsys, stores):
 
 
 def test_against_may_be_a_context(capsys, stores, monkeypatch, tmp_path):
-    """--against takes the name of a context where it takes a URL."""
+    """--against takes the name of a context in place of a URL."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "mqplug.toml").write_text(f"[context.there]\nurl = {stores['urls'][1]!r}\n")
@@ -231,7 +231,7 @@ def test_against_may_be_a_context(capsys, stores, monkeypatch, tmp_path):
 
 
 def test_for_people_it_ends_with_a_verdict(capsys, stores):
-    """Without a format there is a table, what differs, and a verdict that says what was compared."""
+    """Without a format the output is a table, the differences, and a verdict that says what was compared."""
     fill(stores["mine"], records())
     fill(stores["other"], records(r30=mqplug.Record(CHANGED.value, CHANGED.key, {"kind": b"x"}, CHANGED.timestamp, 0)))
     mine, other = stores["urls"]
@@ -245,7 +245,7 @@ def test_for_people_it_ends_with_a_verdict(capsys, stores):
 
 
 def test_messages_that_do_not_come_are_a_problem(capsys, stores, monkeypatch):
-    """A store that counts more messages than it hands out is found."""
+    """A store that counts more messages than it delivers is detected."""
     fill(stores["mine"], records())
     marks = stores["mine"].watermarks("orders")
     check = PartitionCheck(0, PartitionChecksum(FIELDS))
@@ -255,7 +255,7 @@ def test_messages_that_do_not_come_are_a_problem(capsys, stores, monkeypatch):
 
 @pytest.mark.parametrize("rows", [[0, 1, 1], [1, 0], [0, 1, 2, 1]])
 def test_ids_that_do_not_ascend_are_a_problem(stores, rows):
-    """An id that comes twice, or after a higher one, is named, also where two batches meet."""
+    """An id that is repeated, or comes after a higher one, is named, even between two batches."""
     fill(stores["mine"], records())
     with stores["mine"].consumer("orders", start=mqplug.EARLIEST, partitions=[0]) as consumer:
         batch = consumer.receive_many(10, 10)
@@ -270,7 +270,7 @@ def test_ids_that_do_not_ascend_are_a_problem(stores, rows):
 
 
 def test_interrupted_it_says_how_far_it_came(capsys, stores, monkeypatch):
-    """Ctrl-C in the midst ends with 130, and says that nothing was verified."""
+    """Ctrl-C during the run exits with 130, and the output says that nothing was verified."""
     fill(stores["mine"], records())
     add = PartitionCheck.add
 
@@ -288,5 +288,5 @@ def test_interrupted_it_says_how_far_it_came(capsys, stores, monkeypatch):
 
 
 def test_any_partition_needs_two_topics(capsys, stores):
-    """--any-partition alone is wrong usage."""
+    """--any-partition without a second topic is wrong usage."""
     assert run_command(["verify", stores["urls"][0], "orders", "--any-partition"]) == 2

@@ -31,7 +31,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def cluster(request, tmp_path_factory):
-    """A backend. RocksMQ is opened by each process anew, or by way of the one that has it open."""
+    """A backend. Each process opens RocksMQ anew, or through the process that has it open."""
     folder = tmp_path_factory.mktemp("cli")
     if request.param == "rocksmq":
         url = f"rocksmq://{folder}/store"

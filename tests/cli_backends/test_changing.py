@@ -8,7 +8,7 @@ import pytest
 
 
 def test_the_life_of_a_topic(cluster):
-    """A topic is created, grown, given a retention, and deleted, and each step says what it did."""
+    """A topic is created, grown, given a retention, and deleted, and each step reports its effect."""
     name = cluster.new_name()
     made = cluster.found("create", name, "--partitions", "2", "--retention", "7d")
     assert (made["topic"], made["partitions"]) == (name, 2)
@@ -22,7 +22,7 @@ def test_the_life_of_a_topic(cluster):
 
 @pytest.mark.parametrize("cluster", ["kafka"], indirect=True)
 def test_the_options_of_a_topic(cluster, topic):
-    """What `alter --set` changes is what `describe` shows, for programs and for people."""
+    """Changes by `alter --set` appear in `describe`, in JSON and in its page."""
     assert cluster.found("describe", topic)["options"] == {}
     changed = cluster.found("alter", topic, "--set", "preallocate=true", "--set", "min.insync.replicas=1")
     options = {"min.insync.replicas": "1", "preallocate": "true"}
@@ -42,7 +42,7 @@ def test_what_would_be_destroyed_is_said_first(cluster, topic, group):
 
 
 def test_a_seek_does_what_its_dry_run_says(cluster, topic, group):
-    """The dry run counts what comes again and what is passed over, on every backend, and the seek does it."""
+    """The dry run counts repeated and skipped messages on every backend, and the seek matches it."""
     planned = cluster.found("seek", group, "--to", "-1", "--dry-run")
     assert [(row["partition"], row["again"], row["passed"]) for row in planned] == [(0, 0, 1), (1, 0, 1)]
     (back,) = {(row["again"], row["passed"]) for row in cluster.found("seek", group, "--to", "earliest", "--dry-run")}
@@ -54,7 +54,7 @@ def test_a_seek_does_what_its_dry_run_says(cluster, topic, group):
 
 
 def test_a_group_in_use_is_not_moved(cluster, topic, group):
-    """While a member lives the group is not moved, and the error has its name, which `state` has, too."""
+    """A group with a live member is not moved, and the error has the member's name, which `state` shows too."""
     with cluster.connect() as mq, mq.consumer(topic, group=group) as consumer:
         assert consumer.receive(30)
         (live,) = cluster.found("state", group)["members"]
@@ -64,7 +64,7 @@ def test_a_group_in_use_is_not_moved(cluster, topic, group):
 
 
 def test_trim(cluster, topic):
-    """A trim removes what its dry run says, or is refused where the backend has none."""
+    """A trim removes what its dry run says, or is refused by a backend without trims."""
     planned = cluster.run("trim", topic, "--before", "-1", "--dry-run", "-o", "json")
     assert [row["messages"] for row in json.loads(planned.stdout)] == [2, 2]
     done = cluster.run("trim", topic, "--before", "-1", "--yes")
@@ -79,7 +79,7 @@ def test_trim(cluster, topic):
     [["create", "x", "--partitions", "0"], ["seek", "g", "--to", "nowhere"], ["alter", "x"], ["trim", "x"], ["delete"]],
 )
 def test_wrong_usage(cluster, arguments):
-    """What is not understood ends with 2 before the backend is asked for anything."""
+    """Wrong usage exits with 2 before the backend is contacted."""
     done = cluster.run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: mqplug ")
@@ -87,7 +87,7 @@ def test_wrong_usage(cluster, arguments):
 
 @pytest.mark.parametrize("verb", [["delete", "--yes"], ["alter", "--retention", "1d"], ["add-partitions", "7"]])
 def test_a_missing_topic(cluster, verb):
-    """A topic that is not there is an error in one line that names it; the exit code is 1."""
+    """A missing topic is an error in one line that names it; the exit code is 1."""
     name, *options = verb
     done = cluster.run(name, "no-such-topic", *options)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

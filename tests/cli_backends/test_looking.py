@@ -1,4 +1,4 @@
-"""The verbs that look, as processes."""
+"""The read-only verbs, as processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_topics_and_their_partitions(cluster, topic, group):
 
 
 def test_groups_and_their_lag(cluster, topic, group):
-    """A group is listed, with its positions and its lag, which is a check for cron, too."""
+    """A group is listed, with its positions and its lag, which also works as a check for cron."""
     assert cluster.found("groups", topic) == [{"name": group, "members": 0}]
     state = cluster.found("state", group)
     assert (state["topics"], state["members"]) == ([topic], [])
@@ -44,13 +44,13 @@ def test_groups_and_their_lag(cluster, topic, group):
 
 
 def test_capabilities_and_the_doctor(cluster):
-    """What a backend is able to do is shown by `caps`, and the doctor connects."""
+    """`caps` shows the capabilities of a backend, and the doctor connects."""
     assert cluster.found("caps")["backend"] == cluster.backend
     assert cluster.found("doctor")["connects"] is True
 
 
 def test_the_brokers(cluster):
-    """`cluster` has the brokers with their addresses, and none where the backend has none."""
+    """`cluster` lists the brokers with their addresses, and none if the backend has none."""
     shown = cluster.found("cluster")
     assert (shown["backend"], bool(shown["brokers"])) == (cluster.backend, cluster.backend != "rocksmq")
     assert all(re.fullmatch(r"[\w.-]+:\d+", each["address"]) for each in shown["brokers"])
@@ -59,7 +59,7 @@ def test_the_brokers(cluster):
 
 @pytest.mark.parametrize("verb", [["describe"], ["watermarks"], ["offsets", "--at", "-1h"], ["groups"]])
 def test_a_missing_topic_is_one_line(cluster, verb):
-    """A topic that is not there is an error in one line that names it; the exit code is 1."""
+    """A missing topic is an error in one line that names it; the exit code is 1."""
     done = cluster.run(verb[0], "no-such-topic", *verb[1:])
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "topic 'no-such-topic'" in done.stderr
@@ -67,20 +67,20 @@ def test_a_missing_topic_is_one_line(cluster, verb):
 
 @pytest.mark.parametrize("verb", ["state", "lag"])
 def test_a_missing_group_is_one_line(cluster, verb):
-    """A group that is not there is an error in one line that names it; the exit code is 1."""
+    """A missing group is an error in one line that names it; the exit code is 1."""
     done = cluster.run(verb, "no-such-group")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "'no-such-group'" in done.stderr
 
 
 def watched(cluster, group, *options, **streams):
-    """A process that prints the lag again and again."""
+    """A process that prints the lag repeatedly."""
     return cluster.start("lag", group, "--watch", "1s", *options, "-o", "json", **streams)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_watching_ends_with_a_signal(cluster, group, number, code):
-    """Ctrl-C and SIGTERM end the watching at once, without a word."""
+    """Ctrl-C and SIGTERM end the watching at once, without output."""
     with watched(cluster, group) as process:
         assert sum(row["lag"] for row in json.loads(process.stdout.readline())) == 4
         process.send_signal(number)
@@ -90,7 +90,7 @@ def test_watching_ends_with_a_signal(cluster, group, number, code):
 
 
 def test_an_owner_that_is_killed_is_replaced(tmp_path):
-    """Watching a store of RocksMQ goes on when the process that had the store open is killed."""
+    """Watching a RocksMQ store continues when the process that had the store open is killed."""
     cluster = Cluster("rocksmq", f"rocksmq://{tmp_path}/store", tmp_path)
     with cluster.connect() as mq:
         mq.create_topic("orders")
@@ -112,7 +112,7 @@ def test_an_owner_that_is_killed_is_replaced(tmp_path):
 
 
 def on_a_terminal(cluster, columns, *arguments, colors=True):
-    """The lines that a command prints on a terminal of so many columns."""
+    """Return the lines that a command prints on a terminal of this width."""
     leader, follower = pty.openpty()
     termios.tcsetwinsize(follower, (24, columns))
     unset = {"COLUMNS", "NO_COLOR"} if colors else {"COLUMNS"}
@@ -127,7 +127,7 @@ def on_a_terminal(cluster, columns, *arguments, colors=True):
 
 
 def read(leader):
-    """The next bytes of a terminal; none when its last process has ended."""
+    """Return the next bytes of a terminal; none when its last process has ended."""
     try:
         return os.read(leader, 4096)
     except OSError:
@@ -135,7 +135,7 @@ def read(leader):
 
 
 def test_a_terminal_has_its_width_and_its_colors(cluster, topic):
-    """A table is as wide as the terminal, and in a pipe as wide as it has to be; NO_COLOR leaves out all paint."""
+    """A table is as wide as the terminal, and in a pipe as wide as needed; NO_COLOR turns off all colors."""
     painted = on_a_terminal(cluster, 60, "describe", topic)
     plain = on_a_terminal(cluster, 60, "describe", topic, colors=False)
     piped = cluster.run("describe", topic).stdout
@@ -146,7 +146,7 @@ def test_a_terminal_has_its_width_and_its_colors(cluster, topic):
 
 @pytest.mark.disturbs
 def test_a_server_that_is_gone_ends_the_watching(kafka_server, tmp_path):
-    """When the server answers no more, watching ends with an error in one line after the timeout."""
+    """When the server stops answering, watching ends with an error in one line after the timeout."""
     cluster = Cluster("kafka", kafka_server.relayed_url, tmp_path)
     topic, group = cluster.new_name(), cluster.new_name()
     with mqplug.connect(kafka_server.url) as mq:
@@ -164,7 +164,7 @@ def test_a_server_that_is_gone_ends_the_watching(kafka_server, tmp_path):
 
 
 def test_a_missing_right_is_named(secured_kafka, tmp_path):
-    """Without a right the command fails in one line that names the right; the password was in a file."""
+    """A missing right fails the command in one line that names the right; the password comes from a file."""
     (tmp_path / "mqplug.toml").write_text(
         f'[context.secured]\nbackend = "kafka"\nservers = ["{secured_kafka.secured.address("sasl")}"]\n'
         'mechanism = "PLAIN"\nusername = "erin"\npassword = "${ERIN}"\n'

@@ -14,7 +14,7 @@ TIME = 1_700_000_000_000
 
 
 def records(values, partitions):
-    """Messages with a key, headers and a time each."""
+    """Return messages, each with a key, headers and a time."""
     return [
         mqplug.Record(value, b"k%d" % n, {"h": b"x"} if n % 2 else (), TIME + n, n % partitions)
         for n, value in enumerate(values)
@@ -23,7 +23,7 @@ def records(values, partitions):
 
 @pytest.fixture
 def copies(cluster):
-    """Names of topics with the same 3,000 messages, of two partitions and of three."""
+    """Names of topics with the same 3,000 messages, on two partitions and on three."""
     names = {"two": cluster.new_name(), "three": cluster.new_name()}
     values = [b"value %d" % n for n in range(3_000)]
     with cluster.connect() as mq:
@@ -48,7 +48,7 @@ def test_checksums_are_those_of_memory(cluster, copies):
 
 
 def test_the_first_difference_between_topics_is_named(cluster, copies):
-    """Topics with the same messages are the same in any partition; one that is added is found, with its id."""
+    """Topics with the same messages are equal in any partition; an added message is found, with its id."""
     compare = ("verify", copies["two"], "--against-topic", copies["three"], "--any-partition", "-o", "json")
     assert cluster.run(*compare).returncode == 0
     with cluster.connect() as mq, mq.producer(copies["three"]) as out:
@@ -60,7 +60,7 @@ def test_the_first_difference_between_topics_is_named(cluster, copies):
 
 
 def test_a_benchmark_leaves_no_topic(cluster):
-    """A benchmark prints its figures, and the topics that it made are gone."""
+    """A benchmark prints its figures, and the topics that it created are gone."""
     with cluster.start("bench", "--count", "500", "--latencies", "20", "--rounds", "2", "-o", "json") as process:
         printed, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (0, b"")
@@ -72,7 +72,7 @@ def test_a_benchmark_leaves_no_topic(cluster):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_ended_benchmark_leaves_no_topic(cluster, number, code):
-    """Ctrl-C and SIGTERM in the midst of a benchmark delete the topic, too."""
+    """Ctrl-C and SIGTERM during a benchmark delete the topic, too."""
     with cluster.connect() as mq:
         with cluster.start("bench", "--seconds", "100s") as process:
             wait_until(lambda: any(mq.watermarks(each)[0].count for each in topics_of(process, mq)), 60)
@@ -83,5 +83,5 @@ def test_an_ended_benchmark_leaves_no_topic(cluster, number, code):
 
 
 def topics_of(process, mq):
-    """The topics that this benchmark has made, of all that run on the same servers at once."""
+    """Return the topics that this benchmark created, among all benchmarks on the same servers."""
     return [each for each in mq.topics() if each.startswith(f"mqplug-bench-{process.pid}-")]

@@ -1,4 +1,4 @@
-"""What kcat and the console tools of Kafka and Pulsar write, ``consume`` reads; and the reverse."""
+"""``consume`` reads what kcat and the console tools of Kafka and Pulsar write, and the reverse."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ over_pulsar = pytest.mark.parametrize("cluster", ["pulsar"], indirect=True)
 
 @pytest.fixture
 def other(cluster, request):
-    """A call of another tool on the server with an input: what it wrote."""
+    """Call another tool on the server with an input, and return its output."""
     server = request.getfixturevalue(f"{cluster.backend}_server")
 
     def call(name, *arguments, given=b""):
@@ -46,14 +46,14 @@ def name(cluster):
 
 
 def envelopes(cluster, topic):
-    """Key, value and headers of each message of a topic, as consume --json writes them."""
+    """Return key, value and headers of each message of a topic, as consume --json writes them."""
     rows = map(json.loads, cluster.run("consume", topic, "--json").stdout.splitlines())
     return [(row["key"], row.get("value", row.get("value_base64")), row["headers"]) for row in rows]
 
 
 @over_kafka
 def test_what_kcat_writes_we_read(cluster, other, name):
-    """Keys, empty and null values, headers, and bytes that are no UTF-8."""
+    """``consume`` reads keys, empty and null values, headers, and invalid UTF-8 that kcat wrote."""
     other("kcat", "-P", "-t", name, "-K", ":", "-Z", "-H", "h=1", "-H", "h=2", given=b"k:two chairs\nk:\nb:\xff\n")
     headers = [{"name": "h", "value": "1"}, {"name": "h", "value": "2"}]
     assert envelopes(cluster, name) == [("k", "two chairs", headers), ("k", None, headers), ("b", "/w==", headers)]
@@ -61,7 +61,7 @@ def test_what_kcat_writes_we_read(cluster, other, name):
 
 @over_kafka
 def test_what_we_write_kcat_reads(cluster, other, name):
-    """Our format strings write what its own do, and it reads what we sent."""
+    """Our format strings write what kcat's do, and kcat reads what we sent."""
     done = cluster.run(
         "produce", name, "-K", ":", "-Z", "-H", "h=1", "-H", "e=", given=b"k:two chairs\nk:\n\xff:\xfe\n"
     )
@@ -76,7 +76,7 @@ def test_what_we_write_kcat_reads(cluster, other, name):
 
 @over_kafka
 def test_what_kafkas_console_producer_writes_we_read(cluster, other, name):
-    """Keys and values as it splits them."""
+    """``consume`` reads keys and values as Kafka's console producer splits them."""
     options = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
     other("ConsoleProducer", "--topic", name, *options, given="a:zwei Stühle\nb:\n".encode())
     assert envelopes(cluster, name) == [("a", "zwei Stühle", []), ("b", "", [])]
@@ -84,7 +84,7 @@ def test_what_kafkas_console_producer_writes_we_read(cluster, other, name):
 
 @over_kafka
 def test_what_we_write_kafkas_console_consumer_reads(cluster, other, name):
-    """Keys, values, headers and tombstones."""
+    """Kafka's console consumer reads our keys, values, headers and tombstones."""
     cluster.run("produce", name, "-K", ":", "-Z", "-H", "h=1", given="a:zwei Stühle\nb:\n")
     shown = [f"--formatter-property=print.{each}=true" for each in ("key", "headers")]
     options = ("--from-beginning", "--max-messages", "2", *shown)
@@ -94,14 +94,14 @@ def test_what_we_write_kafkas_console_consumer_reads(cluster, other, name):
 
 @over_pulsar
 def test_what_pulsars_client_writes_we_read(cluster, other, name):
-    """Values, the key and properties."""
+    """``consume`` reads values, the key and properties that Pulsar's client wrote."""
     other("client", "produce", "-m", "zwei Stühle", "-m", "b", "-s", ";", "-k", "ü", "-p", "h=1", name)
     assert envelopes(cluster, name) == [("ü", each, [{"name": "h", "value": "1"}]) for each in ("zwei Stühle", "b")]
 
 
 @over_pulsar
 def test_what_we_write_pulsars_client_reads(cluster, other, name):
-    """Keys, values and headers."""
+    """Pulsar's client reads our keys, values and headers."""
     cluster.run("produce", name, "-K", ":", "-H", "h=1", given="a:zwei Stühle\nb:x\n")
     printed = other("client", "consume", "-s", "theirs", "-n", "2", "-p", "Earliest", name).decode()
     assert GOT.findall(printed) == [("a", "h=1", "zwei Stühle"), ("b", "h=1", "x")]

@@ -1,4 +1,4 @@
-"""``produce`` and ``consume`` as processes over RocksMQ: pipes without an end, signals, terminals."""
+"""``produce`` and ``consume`` as processes over RocksMQ: endless pipes, signals, terminals."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def running(*arguments, **streams):
 
 
 def values(mq):
-    """The values in the topic."""
+    """Return the values in the topic."""
     return [message.value for message in mq.read("orders")]
 
 
 def test_a_line_is_sent_while_the_pipe_is_open(store):
-    """A line that was written is a message at once, although no more come."""
+    """A written line becomes a message at once, although no more follow."""
     url, mq = store
     with running("produce", url, "orders") as process:
         for number in range(2):
@@ -57,7 +57,7 @@ def test_a_line_is_sent_while_the_pipe_is_open(store):
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_what_was_read_before_a_signal_is_stored_and_said(store, sent, code):
-    """Ctrl-C and SIGTERM end produce after what was read was stored, and it says how much that was."""
+    """Ctrl-C and SIGTERM end produce after its input was stored, and it reports how much that was."""
     url, mq = store
     with running("produce", url, "orders") as process:
         process.stdin.write(b"one\ntwo\nhalf")
@@ -69,7 +69,7 @@ def test_what_was_read_before_a_signal_is_stored_and_said(store, sent, code):
 
 
 def test_a_typed_line_is_sent_at_once(store):
-    """In a terminal each line is sent as it is typed, and Ctrl-D ends."""
+    """On a terminal each line is sent as it is typed, and Ctrl-D ends the input."""
     url, mq = store
     ours, theirs = os.openpty()
     with running("produce", url, "orders", stdin=theirs, stderr=PIPE) as process:
@@ -83,7 +83,7 @@ def test_a_typed_line_is_sent_at_once(store):
 
 
 def test_follow_writes_what_comes(store):
-    """With --follow a message is written as soon as it is stored, from the end on, and Ctrl-C ends it with 130."""
+    """With --follow, from the end on, a message is written as soon as it is stored; Ctrl-C exits with 130."""
     url, mq = store
     with mq.producer("orders") as out, running("consume", url, "orders", "--follow", "--from", "-1") as process:
         out.send(b"before")
@@ -95,7 +95,7 @@ def test_follow_writes_what_comes(store):
 
 
 def test_a_reader_that_ends_ends_consume(store):
-    """When nothing reads the output, consume ends with 141 and in silence, also while no message comes."""
+    """When its output is closed, consume exits silently with 141, even while no message comes."""
     url, mq = store
     with mq.producer("orders") as out:
         out.send_many([b"x" * 100] * 50_000)
@@ -107,7 +107,7 @@ def test_a_reader_that_ends_ends_consume(store):
 
 
 def test_a_killed_group_member_loses_nothing(store):
-    """After kill -9 in the midst, what the killed process wrote and what the next one writes is everything."""
+    """After kill -9, the output of the killed process and of the next one together contain every message."""
     url, mq = store
     with mq.producer("orders") as out:
         out.send_many([b"%06d" % number for number in range(60_000)])
@@ -124,7 +124,7 @@ def test_a_killed_group_member_loses_nothing(store):
 
 
 def test_progress_is_for_terminals(store):
-    """Whatever lasts longer than two seconds shows no progress on a standard error that is no terminal."""
+    """A run of more than two seconds shows no progress on a standard error that is no terminal."""
     url, _ = store
     options = ["--count", "6", "--value", "x", "--rate", "2"]
     done = subprocess.run([*MQPLUG, "produce", url, "orders", *options], stderr=PIPE, check=True, timeout=60)

@@ -24,7 +24,7 @@ ODD = [
 
 
 def fields(records):
-    """The fields that a pipeline keeps, partition by partition."""
+    """Return the fields that a pipeline keeps, by partition."""
     rows = [
         (each.partition, mqplug.at_time(each.timestamp).milliseconds, each.key, each.value, tuple(each.headers))
         for each in records
@@ -55,7 +55,7 @@ def test_a_pipeline_through_all_backends_keeps_everything(cluster, request):
 
 
 def test_lines_in_and_lines_out(cluster, topic):
-    """What produce reads from a pipe, consume writes to one, byte for byte; filters and places choose of it."""
+    """Lines that produce reads from a pipe, consume writes to one, byte for byte; filters and places select some."""
     lines = b"k1:\xff\x00\nk2:\nno key\nk1:last"
     done = cluster.run("produce", topic, "-K", ":", "--partition", "1", given=lines)
     assert (done.returncode, done.stderr) == (0, b"stored 4 messages\n")
@@ -68,17 +68,17 @@ def test_lines_in_and_lines_out(cluster, topic):
 
 
 def test_reading_leaves_no_trace(cluster, topic):
-    """Without --group there is no group or subscription afterwards that was not there before."""
+    """Reading without --group leaves no new group or subscription."""
     with cluster.connect() as mq:
         assert cluster.run("consume", topic).returncode == 0
         assert cluster.run("consume", topic, "--tail", "1").returncode == 0
-        assert mq.groups(topic) == []  # those of other topics belong to tests that run meanwhile
+        assert mq.groups(topic) == []  # those of other topics belong to tests that run at the same time
         assert cluster.run("consume", topic, "--group", topic).returncode == 0
         assert [each.name for each in mq.groups(topic)] == [topic]
 
 
 def test_a_killed_member_loses_nothing(cluster):
-    """After kill -9 in the midst, what the killed process wrote and what the next one writes is everything."""
+    """After kill -9, the output of the killed process and of the next one together contain every message."""
     topic = cluster.new_name()
     with cluster.connect() as mq:
         mq.create_topic(topic)
@@ -96,7 +96,7 @@ def test_a_killed_member_loses_nothing(cluster):
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_a_missing_topic(cluster, topic, verb):
-    """A topic that there is not is an error in one line, and is not created."""
+    """A missing topic is an error in one line, and is not created."""
     done = cluster.run(verb, f"{topic}-not", given="x\n")
     assert (done.returncode, done.stdout, f"topic '{topic}-not'" in done.stderr) == (1, "", True)
     with cluster.connect() as mq:

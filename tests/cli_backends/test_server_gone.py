@@ -1,4 +1,4 @@
-"""What ``produce`` and ``consume`` do when the server goes away in the midst."""
+"""The behaviour of ``produce`` and ``consume`` when the server dies during their work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIPE = subprocess.PIPE
 
 @pytest.fixture
 def server():
-    """A Kafka of this test alone, which kills it."""
+    """A Kafka for this test only, which kills it."""
     from mqplug_devbrokers import KafkaServer
     from mqplug_devbrokers.pytest_plugin import started
 
@@ -25,7 +25,7 @@ def server():
 
 @pytest.mark.timeout(180)
 def test_a_server_that_is_gone_ends_both_and_what_was_stored_is_said(server):
-    """Produce says what was stored, which line it has no answer for, and how many it did not send; both exit with 1."""
+    """Produce reports what was stored, which line has no answer, and how many it did not send; both exit with 1."""
     with mqplug.connect(server.url) as mq:
         mq.create_topic("t")
     options = [server.url, "--timeout", "3"]
@@ -40,7 +40,7 @@ def test_a_server_that_is_gone_ends_both_and_what_was_stored_is_said(server):
             assert [consume.stdout.readline() for _ in range(2)] == [b"one\n", b"two\n"]
             server.kill()
             produce.stdin.write(b"three\n")
-            produce.stdin.flush()  # and the pipe stays open: it ends by itself
+            produce.stdin.flush()  # and the pipe stays open: produce must end by itself
             said = produce.stderr.read().decode().splitlines()
             assert produce.wait(60) == 1
             assert said[0].startswith("error: line 3: ")

@@ -1,4 +1,4 @@
-"""The page of a session: what it shows is what its commands print."""
+"""The page of a session: its commands print what it shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.timeout(300)  # 18 processes, one after the other
 def test_the_session_prints_what_the_page_shows():
-    """The commands of the page, run in order on a store of RocksMQ, print what stands below them."""
+    """The commands of the page, run in order on a RocksMQ store, print the output below them."""
     command = [sys.executable, "-m", "docs.session", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)
     assert (done.returncode, done.stderr) == (0, "")

@@ -18,7 +18,7 @@ ENTER, ESCAPE, TAB = "\r", "\x1b", "\t"
 
 
 def search(program, name):
-    """Filter by a name, and go back to the tables."""
+    """Filter by a name, and return to the tables."""
     program.type("/")
     program.read_until("Show all")
     program.type(name)
@@ -29,7 +29,7 @@ def search(program, name):
 
 @pytest.mark.night  # by day the screens have their tests over memory
 def test_a_group_is_found_and_moved(cluster, topic):
-    """Among all topics and groups one is found by a filter, and moved after its dry run; q ends it."""
+    """A filter finds one group among all topics and groups; it is moved after its dry run, and q exits."""
     group = cluster.new_name()
     with cluster.connect() as mq:
         mq.reset_group(group, topic, mqplug.EARLIEST)
@@ -37,7 +37,7 @@ def test_a_group_is_found_and_moved(cluster, topic):
         program.read_until(topic)
         search(program, group)
         program.type(TAB + "s")
-        if program.read_until("Move the group", NO_GROUP).endswith(NO_GROUP):  # groups are looked at in turn
+        if program.read_until("Move the group", NO_GROUP).endswith(NO_GROUP):  # groups are queried in turn
             program.read_until(topic)  # its line
             program.type("s")
             program.read_until("Move the group")
@@ -56,7 +56,7 @@ def test_a_group_is_found_and_moved(cluster, topic):
 
 
 def test_a_topic_is_followed(cluster, topic):
-    """The tail of a topic shows its messages, and one that is sent meanwhile."""
+    """The tail of a topic shows its messages, and one that is sent while it is open."""
     with TerminalProgram([*TOP, cluster.url], TERM="xterm") as program:
         program.read_until(topic)
         search(program, topic)
@@ -72,7 +72,7 @@ def test_a_topic_is_followed(cluster, topic):
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", ["KafkaServer", pytest.param("PulsarServer", marks=pytest.mark.night)])
 def test_an_outage_passes(kind):
-    """While a server is dead the first line says so, and when it lives again top goes on; q ends it in between, too."""
+    """While a server is dead the first line says so; when it is back top continues. q exits during the outage, too."""
     devbrokers = pytest.importorskip("mqplug_devbrokers")
     from mqplug_devbrokers.pytest_plugin import started
 

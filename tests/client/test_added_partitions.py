@@ -1,4 +1,4 @@
-"""Partitions that other clients added are found by the producers of a client together."""
+"""All producers of a client find partitions that other clients added, with one request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reaches(partition: int, send: Callable[[], mqplug.MessageId]) -> None:
 
 
 def test_one_look_serves_all_producers(other: mqplug.Client) -> None:
-    """The topics of all producers of a client are described by one request."""
+    """One request describes the topics of all producers of a client."""
     recorder = Recorder()
     with mqplug.connect("memory://grown", extensions=[recorder]) as mq:
         orders = mq.producer("orders", partitioner="round_robin", partitions_refresh=0.5)
@@ -48,7 +48,7 @@ def test_one_look_serves_all_producers(other: mqplug.Client) -> None:
 
 
 def test_a_look_that_fails_is_made_up_for(other: mqplug.Client) -> None:
-    """After an outage, the next look finds what was added."""
+    """After an outage, the next refresh finds the added partitions."""
     faults = Faults([Rule("describe_topic", "fail", nth=2)])
     with (
         mqplug.connect("memory://grown", extensions=[faults]) as mq,
@@ -59,7 +59,7 @@ def test_a_look_that_fails_is_made_up_for(other: mqplug.Client) -> None:
 
 
 def test_a_deleted_topic_does_not_hide_others(other: mqplug.Client) -> None:
-    """A producer of many topics learns of the partitions of those that are left."""
+    """If one topic is deleted, a producer of many topics still finds the new partitions of the others."""
     with (
         mqplug.connect("memory://grown") as mq,
         mq.producer(partitioner="round_robin", partitions_refresh=0.2) as anywhere,
@@ -72,7 +72,7 @@ def test_a_deleted_topic_does_not_hide_others(other: mqplug.Client) -> None:
 
 
 def test_transactions_learn_too(other: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is held for long sends to partitions that were added meanwhile."""
+    """A transactional name that is held for long sends to partitions that were added in between."""
     monkeypatch.setattr("mqplug._produce.producer_session.PARTITIONS_REFRESH_S", 0.2)
     with mqplug.connect("memory://grown") as mq:
 
@@ -88,6 +88,6 @@ def test_transactions_learn_too(other: mqplug.Client, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(("seconds", "kind"), [(0, ValueError), (-1, ValueError), ("1", TypeError), (None, TypeError)])
 def test_times_that_cannot_be_meant(other: mqplug.Client, seconds: object, kind: type[Exception]) -> None:
-    """The time between two looks is a number above 0."""
+    """The time between two refreshes must be a number above 0."""
     with pytest.raises(kind, match="partitions_refresh"):
         other.producer("orders", partitions_refresh=seconds)  # type: ignore[arg-type]

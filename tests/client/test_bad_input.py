@@ -1,4 +1,4 @@
-"""What every public call says to arguments that make no sense: a plain error, before anything happens."""
+"""Every public call answers invalid arguments with a plain error, before it has any effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def no_cluster(mq):
         mq.describe_cluster()
 
 
-# How each public method of a client is called rightly, on a store with the topic "orders" and the group "billing".
+# A correct call of each public method of a client, on a store with the topic "orders" and the group "billing".
 RIGHT: dict[str, Call] = {
     "health": lambda mq: mq.health(),
     "unwrap": lambda mq: mq.unwrap(dict),
@@ -121,7 +121,7 @@ TIMED_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "close": lambda mq, timeout: mq.close(timeout),
 }
 
-# Arguments that make no sense, each with what is raised and a word of what is said.
+# Invalid arguments, each with the error that is raised and a word of its message.
 WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("partitions 0", lambda mq: mq.create_topic("a", partitions=0), ValueError, "1 to"),
     ("partitions -1", lambda mq: mq.create_topic("a", partitions=-1), ValueError, "1 to"),
@@ -208,7 +208,7 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
 
 @pytest.fixture
 def store():
-    """A client with the topic "orders" and the group "billing", and the actions that its backend is asked for."""
+    """A client with the topic "orders" and the group "billing", and the actions that its backend receives."""
     with narrowed(retention=True, staged_ingest=True) as (mq, asked):
         mq.create_topic("orders")
         mq.reset_group("billing", "orders", EARLIEST)
@@ -223,7 +223,7 @@ def mq(store):
 
 
 def low(mq):
-    """Where the first partition of the topic begins."""
+    """The beginning of the topic's first partition."""
     return mq.watermarks("orders")[0].low
 
 
@@ -233,7 +233,7 @@ def an_id(mq):
 
 
 def here(mq, *coordinates):
-    """A position of the client's own store, made without asking it."""
+    """A position of the client's own store, made without a request."""
     return Position(mqplug.Log("memory", mq._connection.store.name, "orders", 0), coordinates or (0,))
 
 
@@ -254,12 +254,12 @@ def strange_id():
 
 
 def methods(kind):
-    """The public methods of a class."""
+    """Return the public methods of a class."""
     return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
 
 def test_every_method_is_tested():
-    """Each public method of a client stands in these tables: those with a timeout, a topic or a group in theirs."""
+    """Each public method of a client is in these tables: those with a timeout, a topic or a group in theirs."""
     assert methods(Client) == set(RIGHT)
     parameters = {name: inspect.signature(getattr(Client, name)).parameters for name in RIGHT}
     for tested, words in ((TIMED_CALLS, {"timeout"}), (TOPIC_CALLS, {"topic", "topics"}), (GROUP_CALLS, {"group"})):
@@ -268,7 +268,7 @@ def test_every_method_is_tested():
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_calls_are_right(mq, name):
-    """Each call of the table works, so that it is the wrong argument that the other tests meet."""
+    """Each correct call of the table succeeds, so that the other tests fail for their wrong argument only."""
     RIGHT[name](mq)
 
 
@@ -283,10 +283,10 @@ def test_a_closed_client_says_so(mq, name):
 @pytest.mark.parametrize("topic", [7, None, b"orders", ["orders", 7]], ids=repr)
 @pytest.mark.parametrize("name", TOPIC_CALLS)
 def test_a_topic_is_a_str(store, name, topic):
-    """What is no str is a TypeError, and reaches no driver."""
+    """A topic that is not a str raises TypeError, and reaches no driver."""
     mq, asked = store
     if topic is None and name in {"groups", "producer", "transaction"}:
-        return  # None is all topics, or any
+        return  # None means all topics, or any
     with pytest.raises(TypeError):
         TOPIC_CALLS[name](mq, topic)
     assert asked == []
@@ -295,7 +295,7 @@ def test_a_topic_is_a_str(store, name, topic):
 @pytest.mark.parametrize("topic", ["", "or\0ders"], ids=repr)
 @pytest.mark.parametrize("name", TOPIC_CALLS)
 def test_an_impossible_name(store, name, topic):
-    """A name that no backend has is InvalidName, and reaches no driver."""
+    """A topic name that no backend allows raises InvalidName, and reaches no driver."""
     mq, asked = store
     with pytest.raises(mqplug.InvalidName):
         TOPIC_CALLS[name](mq, topic)
@@ -304,7 +304,7 @@ def test_an_impossible_name(store, name, topic):
 
 @pytest.mark.parametrize("name", sorted(set(TOPIC_CALLS) - {"create_topic"}))
 def test_a_missing_topic(mq, name):
-    """A topic that is not there is TopicNotFound, which names it."""
+    """A missing topic raises TopicNotFound, which names it."""
     with pytest.raises(mqplug.TopicNotFound, match="never-made"):
         TOPIC_CALLS[name](mq, "never-made")
 
@@ -312,7 +312,7 @@ def test_a_missing_topic(mq, name):
 @pytest.mark.parametrize(("group", "wrong"), [(7, TypeError), (b"billing", TypeError), (["billing"], TypeError)])
 @pytest.mark.parametrize("name", GROUP_CALLS)
 def test_a_group_is_a_str(store, name, group, wrong):
-    """What is no str is a TypeError, and reaches no driver."""
+    """A group that is not a str raises TypeError, and reaches no driver."""
     mq, asked = store
     with pytest.raises(wrong):
         GROUP_CALLS[name](mq, group)
@@ -322,7 +322,7 @@ def test_a_group_is_a_str(store, name, group, wrong):
 @pytest.mark.parametrize("group", ["", "a/b", "a\0b", "a\nb", "x" * 250], ids=lambda group: group[:5])
 @pytest.mark.parametrize("name", GROUP_CALLS)
 def test_an_impossible_group(store, name, group):
-    """A name that no group can have is InvalidName, and reaches no driver."""
+    """A group name that is never valid raises InvalidName, and reaches no driver."""
     mq, asked = store
     with pytest.raises(mqplug.InvalidName):
         GROUP_CALLS[name](mq, group)
@@ -332,7 +332,7 @@ def test_an_impossible_group(store, name, group):
 @pytest.mark.parametrize("timeout", ["1", True, [1]], ids=repr)
 @pytest.mark.parametrize("name", TIMED_CALLS)
 def test_a_timeout_is_a_number(store, name, timeout):
-    """A timeout that is no number is a TypeError before anything happens."""
+    """A timeout that is not a number raises TypeError before the call has any effect."""
     mq, asked = store
     with pytest.raises(TypeError, match="a timeout must be"):
         TIMED_CALLS[name](mq, timeout)
@@ -342,7 +342,7 @@ def test_a_timeout_is_a_number(store, name, timeout):
 @pytest.mark.parametrize("timeout", [-1, -0.001, math.nan])
 @pytest.mark.parametrize("name", TIMED_CALLS)
 def test_a_timeout_is_not_negative(store, name, timeout):
-    """A timeout that is negative, or no number after all, is a ValueError before anything happens."""
+    """A timeout that is negative or NaN raises ValueError before the call has any effect."""
     mq, asked = store
     with pytest.raises(ValueError, match="a timeout must be at least 0"):
         TIMED_CALLS[name](mq, timeout)
@@ -351,7 +351,7 @@ def test_a_timeout_is_not_negative(store, name, timeout):
 
 @pytest.mark.parametrize(("call", "error", "said"), [each[1:] for each in WRONG], ids=[each[0] for each in WRONG])
 def test_a_wrong_argument(mq, call, error, said):
-    """A wrong argument raises what its kind says, and the message tells what is wanted; nothing was changed."""
+    """A wrong argument raises the error of its kind, whose message says what is expected; nothing changes."""
     before = (mq.topics(), mq.partitions("orders"), mq.positions("orders", group="billing"))
     with pytest.raises(error, match=said):
         call(mq)

@@ -57,7 +57,7 @@ OPENING: list[tuple[dict[str, Any], type[Exception], str]] = [
 def test_a_consumer_is_opened_with_good_arguments_only(
     mq: mqplug.Client, arguments: dict[str, Any], error: type[Exception], reason: str
 ) -> None:
-    """What is wrong is refused by a typed error that names it."""
+    """A wrong argument is refused by a typed error that names it."""
     with pytest.raises(error, match=reason):
         mq.consumer("orders", **arguments)
 
@@ -88,7 +88,7 @@ CALLS: list[tuple[Callable[[Consumer], object], type[Exception]]] = [
 def test_a_wrong_argument_is_refused_and_changes_nothing(
     mq: mqplug.Client, call: Callable[[Consumer], object], error: type[Exception]
 ) -> None:
-    """The call raises, and the next receive gets what it would have got."""
+    """The call raises, and the next receive gets the same message as without it."""
     with mq.consumer("orders", group="wrong") as orders:
         orders.seek(EARLIEST)
         with pytest.raises(error):
@@ -100,7 +100,7 @@ def test_a_wrong_argument_is_refused_and_changes_nothing(
 
 
 def test_what_another_consumer_received_is_not_acked_here(mq: mqplug.Client) -> None:
-    """A message or an id that this consumer never delivered is InvalidMessageId, of whichever topic it is."""
+    """A message or id that this consumer never delivered raises InvalidMessageId, whatever its topic."""
     [mine] = list(mq.read("orders"))
     [foreign] = list(mq.read("other"))
     with mq.consumer("orders", group="fresh") as orders:
@@ -137,7 +137,7 @@ AFTER_CLOSE: list[Callable[[Consumer, mqplug.Message], object]] = [
 def test_every_call_after_close_is_closed(
     mq: mqplug.Client, call: Callable[[Consumer, mqplug.Message], object]
 ) -> None:
-    """Closed, and nothing else, whatever is asked of a consumer that was closed."""
+    """Every call on a closed consumer raises Closed."""
     with mq.consumer("orders", group="closing") as orders:
         orders.seek(EARLIEST)
         message = orders.receive(timeout=5)

@@ -1,4 +1,4 @@
-"""Timeouts and numbers that make no sense, to every call that takes one, whether or not it would have to wait."""
+"""Invalid timeouts and numbers, for every call that takes one, whether or not it would have to wait."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ COUNTS: list[tuple[Any, type[Exception]]] = [
 
 
 def test_every_call_with_a_timeout_is_tested() -> None:
-    """Each public method with a timeout stands in these tables, and the asyncio one takes it too."""
+    """Each public method with a timeout is in these tables, and its asyncio counterpart has a timeout too."""
     for classes in (CLASSES, ASYNC):
         for kind, of in classes.items():
             timed = {
@@ -77,7 +77,7 @@ def test_every_call_with_a_timeout_is_tested() -> None:
 
 @pytest.fixture
 def things() -> Iterator[dict[str, Any]]:
-    """A consumer with messages at hand, one with none, a producer, a stage, and a handle that is settled."""
+    """A consumer with messages, one with none, a producer, a stage, and a handle that is settled."""
     with narrowed() as (mq, _):
         mq.create_topic("orders")
         mq.create_topic("empty")
@@ -96,7 +96,7 @@ def things() -> Iterator[dict[str, Any]]:
 def test_a_timeout_is_looked_at_first(
     things: dict[str, Any], kind: str, name: str, timeout: Any, error: type[Exception]
 ) -> None:
-    """A wrong timeout is refused before anything else, with a message at hand and without one; nothing happens."""
+    """An invalid timeout is refused first, with and without a message at hand; the call has no effect."""
     before = things["producer"].statistics(), things["consumer"].statistics()
     with pytest.raises(error, match="a timeout must be"):
         TIMED["consumer" if kind == "idle" else kind][name](things[kind], timeout)
@@ -107,7 +107,7 @@ def test_a_timeout_is_looked_at_first(
 @pytest.mark.parametrize("timeout", [math.inf, 1e12])
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_a_timeout_without_end_is_one(things: dict[str, Any], kind: str, name: str, timeout: float) -> None:
-    """An infinite timeout waits as None does, and one of many years nearly so."""
+    """An infinite timeout waits as None does, and so does one of many years, nearly."""
     TIMED[kind][name](things[kind], timeout)
 
 
@@ -116,7 +116,7 @@ def test_a_timeout_without_end_is_one(things: dict[str, Any], kind: str, name: s
 def test_a_number_of_messages_is_looked_at_first(
     things: dict[str, Any], kind: str, most: Any, error: type[Exception]
 ) -> None:
-    """What is no number of messages is refused when it is said, with a message at hand and without one."""
+    """An invalid number of messages is refused at once, with and without a message at hand."""
     for ask in (things[kind].receive_many, things[kind].batches):
         with pytest.raises(error, match="receive_many"):
             ask(most)
@@ -124,7 +124,7 @@ def test_a_number_of_messages_is_looked_at_first(
 
 
 def test_the_same_with_await() -> None:
-    """The asyncio calls refuse the same, with a message at hand and without one."""
+    """The asyncio calls refuse the same numbers, with and without a message at hand."""
 
     async def story() -> None:
         async with mqplug.aio.connect("memory") as mq:

@@ -1,4 +1,4 @@
-"""The client: topics, and questions about what is stored."""
+"""The client: topics, and queries about the stored messages."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def mq():
 
 
 def fill(mq, topic, count, partition=0):
-    """Send so many messages to one partition; their ids."""
+    """Send this many messages to one partition and return their ids."""
     with mq.producer(topic) as out:
         return list(out.send_many([mqplug.Record(b"%d" % number, partition=partition) for number in range(count)]))
 
 
 def test_an_operation_that_settings_rule_out_says_how_to_get_it():
-    """A connection's advice is the fix of ``Unsupported``, and where it has none the fix stays as it was."""
+    """A connection's advice becomes the fix of ``Unsupported``; without advice the fix stays the same."""
     with narrowed(list_topics=False, delete_topic=False, retention=False) as (mq, _):
         connection = mq._connection
         connection.advice = {"list_topics": "Say door=", "retention": "Say clock="}.get
@@ -45,7 +45,7 @@ def test_an_operation_that_settings_rule_out_says_how_to_get_it():
 
 
 def test_topics_are_listed_by_a_pattern(mq):
-    """Names that match as a whole are listed, sorted, and nothing but a pattern is accepted."""
+    """Names that match as a whole are listed, sorted, and only a pattern is accepted."""
     for name in ("orders.eu", "audit", "orders.de", "old-orders.de"):
         mq.create_topic(name)
     assert mq.topics(mqplug.matching("orders[.].*")) == ["orders.de", "orders.eu"]
@@ -55,7 +55,7 @@ def test_topics_are_listed_by_a_pattern(mq):
 
 
 def test_a_driver_is_told_the_pattern_of_topics(mq, monkeypatch):
-    """A backend that has topics elsewhere, as Pulsar has in other namespaces, looks there if the pattern says so."""
+    """The driver gets the pattern, so that one with topics elsewhere, as in Pulsar's namespaces, can look there."""
     asked = []
 
     def run(action):
@@ -92,14 +92,14 @@ def test_a_topic_is_described(mq):
     [(90, 90.0), (60, 60.0), (timedelta(hours=1), 3600.0), (timedelta(seconds=7), 7.0), (math.inf, math.inf)],
 )
 def test_retention_is_seconds_or_a_timedelta(given, seconds):
-    """A driver gets seconds, however they were said."""
+    """A driver gets the retention in seconds, whether the caller gave seconds or a timedelta."""
     with narrowed(retention=True) as (mq, asked):
         mq.create_topic("orders", retention=given, retention_bytes=5000)
         assert asked[0] == CreateTopic("orders", retention=seconds, retention_bytes=5000)
 
 
 def test_exist_ok_takes_the_same_topic(mq):
-    """A topic that exists with the same settings will do, and keeps its messages."""
+    """With exist_ok, an existing topic with the same settings is accepted, and keeps its messages."""
     mq.create_topic("orders", partitions=2)
     ids = fill(mq, "orders", 1)
     mq.create_topic("orders", partitions=2, exist_ok=True)
@@ -107,7 +107,7 @@ def test_exist_ok_takes_the_same_topic(mq):
 
 
 def test_exist_ok_names_the_difference(mq):
-    """A topic that exists with other settings is an error that says in what it differs."""
+    """An existing topic with other settings is an error that names the difference."""
     with narrowed(retention=True) as (mq, _):
         mq.create_topic("orders", partitions=2, retention=3600, retention_bytes=1000)
         with pytest.raises(mqplug.TopicExists) as caught:
@@ -132,7 +132,7 @@ def test_exist_ok_allows_for_rounding():
 
 
 def test_a_driver_gets_only_what_is_altered():
-    """What is not given is None for the driver, and seconds are seconds, however they were said."""
+    """The driver gets None for settings that are not given, and seconds for times in any form."""
     with narrowed(retention=True) as (mq, asked):
         mq.create_topic("orders")
         asked.clear()
@@ -142,7 +142,7 @@ def test_a_driver_gets_only_what_is_altered():
 
 
 def test_a_topic_is_altered(mq):
-    """Retention that is not given stays, and messages that a shorter one no longer keeps go at once."""
+    """A retention that is not given stays, and messages that a shorter one excludes are removed at once."""
     mq.create_topic("orders", partitions=2, retention=3600, retention_bytes=1000)
     fill(mq, "orders", 3, partition=1)
     mq.unwrap(memory.Clock).advance(100)
@@ -154,7 +154,7 @@ def test_a_topic_is_altered(mq):
 
 
 def test_a_topic_grows(mq):
-    """Added partitions come behind the others, whose messages and ids stay."""
+    """Added partitions come after the existing ones, whose messages and ids stay."""
     mq.create_topic("orders", partitions=2)
     ids, before = fill(mq, "orders", 2), mq.partitions("orders")
     mq.add_partitions("orders", 4)
@@ -165,14 +165,14 @@ def test_a_topic_grows(mq):
 
 @pytest.mark.parametrize("total", [1, 2, 3])
 def test_a_topic_never_shrinks(mq, total):
-    """As many partitions as there are, or fewer, are a ValueError that says how many there are."""
+    """A partition count that is not higher raises ValueError, which names the current count."""
     mq.create_topic("orders", partitions=3)
     with pytest.raises(ValueError, match="'orders' has 3 partitions"):
         mq.add_partitions("orders", total)
 
 
 def test_trim_removes_what_lies_before(mq):
-    """What lies before the given position of a partition is gone, and other partitions stay."""
+    """Trim removes the messages before the given position of a partition; other partitions stay."""
     mq.create_topic("orders", partitions=2)
     first, other = fill(mq, "orders", 3), fill(mq, "orders", 2, partition=1)
     mq.trim("orders", {0: mqplug.Position(first[2].log, first[2].coordinates)})
@@ -180,7 +180,7 @@ def test_trim_removes_what_lies_before(mq):
 
 
 def test_trim_refuses_a_position_of_another_partition(mq):
-    """A position under the wrong partition is a mistake that removes nothing."""
+    """A position under the wrong partition is an error, and nothing is removed."""
     mq.create_topic("orders", partitions=2)
     fill(mq, "orders", 1, partition=1)
     with pytest.raises(ValueError, match="partition 0 needs one of its own positions"):
@@ -190,7 +190,7 @@ def test_trim_refuses_a_position_of_another_partition(mq):
 
 @pytest.mark.parametrize("name", ["", "a/b", ".", "..", "a b", "x" * 250, "orders-partition-1"])
 def test_new_names_are_checked_before_any_io(name):
-    """An illegal name reaches no driver."""
+    """An invalid name reaches no driver."""
     with narrowed() as (mq, asked):
         with pytest.raises(mqplug.InvalidName):
             mq.create_topic(name)
@@ -198,7 +198,7 @@ def test_new_names_are_checked_before_any_io(name):
 
 
 def test_a_name_may_be_too_long_for_a_backend():
-    """A name that is longer than the backend takes reaches no driver, and the error says the limit."""
+    """A name that is too long for the backend reaches no driver, and the error names the limit."""
     with narrowed(topic_name_max=20) as (mq, asked):
         with pytest.raises(mqplug.InvalidName, match="Use 1 to 20 of"):
             mq.create_topic("x" * 21)
@@ -209,7 +209,7 @@ def test_a_name_may_be_too_long_for_a_backend():
 
 
 def test_watermarks_of_many_topics_are_those_of_each(mq):
-    """Asked together, topics have the same watermarks as asked alone."""
+    """Topics have the same watermarks whether they are queried together or one by one."""
     mq.create_topic("orders", partitions=2)
     mq.create_topic("audit")
     fill(mq, "orders", 3, partition=1)
@@ -218,7 +218,7 @@ def test_watermarks_of_many_topics_are_those_of_each(mq):
 
 
 def test_many_topics_are_described_at_once():
-    """A driver that describes many topics in one round trip is asked once."""
+    """A driver that can describe many topics in one round trip is called once."""
     with narrowed() as (mq, asked):
         for name in "abc":
             mq.create_topic(name)
@@ -228,7 +228,7 @@ def test_many_topics_are_described_at_once():
 
 
 def test_drivers_need_not_describe_many_at_once():
-    """A driver that does not know how is asked for one topic after the other."""
+    """A driver that cannot is called for one topic after the other."""
     with narrowed(DescribeTopics) as (mq, asked):
         for name in "ab":
             mq.create_topic(name)
@@ -238,7 +238,7 @@ def test_drivers_need_not_describe_many_at_once():
 
 
 def test_watermarks_of_ten_thousand_partitions_are_cheap():
-    """The watermarks of 10,000 partitions are one call of the driver: nothing is asked of each by itself."""
+    """The watermarks of 10,000 partitions are one driver call, without a call for each partition."""
     recorder = Recorder()
     with mqplug.connect("memory", extensions=[recorder]) as mq:
         mq.create_topic("wide", partitions=10_000)
@@ -248,7 +248,7 @@ def test_watermarks_of_ten_thousand_partitions_are_cheap():
 
 
 def test_lag_counts_down_to_zero(mq):
-    """The lag is what the group has before it in each partition, and 0 only at the end."""
+    """The lag is the number of messages that the group has left in each partition, and 0 only at the end."""
     mq.create_topic("orders", partitions=2)
     fill(mq, "orders", 3)
     with mq.consumer("orders", group="billing") as consumer:
@@ -259,7 +259,7 @@ def test_lag_counts_down_to_zero(mq):
 
 
 def test_lag_of_many_topics_is_that_of_each(mq):
-    """Asked together, topics have the same lag as asked alone; one that the group does not read is GroupNotFound."""
+    """Topics have the same lag whether queried together or one by one; a topic that the group does not read raises."""
     for name, count in {"orders": 2, "audit": 1, "strange": 0}.items():
         mq.create_topic(name)
         fill(mq, name, count)
@@ -271,7 +271,7 @@ def test_lag_of_many_topics_is_that_of_each(mq):
 
 
 def test_a_question_moves_nothing(mq):
-    """Watermarks, bounds, lag and positions leave a group where it stands."""
+    """Watermarks, bounds, lag and positions do not move a group."""
     mq.create_topic("orders")
     fill(mq, "orders", 2)
     mq.reset_group("billing", "orders", EARLIEST)
@@ -286,7 +286,7 @@ def test_a_question_moves_nothing(mq):
 
 
 def test_what_opens_while_the_client_closes_is_closed(mq, monkeypatch):
-    """A producer that was being opened when the client closed is not left open: its opener gets Closed."""
+    """A producer whose opening overlaps the client's close does not stay open: its opener gets Closed."""
     mq.create_topic("orders")
     made = []
     open_producer = mq._backend.open_producer
@@ -304,7 +304,7 @@ def test_what_opens_while_the_client_closes_is_closed(mq, monkeypatch):
 
 
 def test_closing_goes_on_after_an_error(mq, monkeypatch):
-    """What goes wrong with one consumer keeps nothing else open, and is told in the end."""
+    """An error in one consumer's close leaves nothing else open, and is reported at the end."""
     mq.create_topic("orders")
     consumers = [mq.consumer("orders", start=EARLIEST) for _ in range(2)]
     for consumer in consumers:
@@ -319,5 +319,5 @@ def test_closing_goes_on_after_an_error(mq, monkeypatch):
 
 
 def fail():
-    """Go wrong."""
+    """Raise an error."""
     raise mqplug.ConnectError("gone")

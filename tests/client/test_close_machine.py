@@ -1,4 +1,4 @@
-"""Closing as a state machine: in any order, with anything under way, nothing that was accepted is lost."""
+"""Closing as a state machine: in any order, with any call under way, no accepted message is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CloseMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keeper = mqplug.connect("memory://closing")  # keeps the store while clients come and go
+        self.keeper = mqplug.connect("memory://closing")  # keeps the store open while clients come and go
         self.topic = f"t{len(self.keeper.topics())}"
         self.keeper.create_topic(self.topic)
         self.accepted = 0

@@ -1,4 +1,4 @@
-"""Choosing a backend: names, URLs, mappings, and what is wrong with them."""
+"""Choosing a backend: names, URLs, mappings, and their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_backend_is_named_in_three_ways(target: object) -> None:
 
 
 def test_a_url_and_keywords_say_the_same() -> None:
-    """A store that was named in a URL is the one that was named by keyword."""
+    """A store name in a URL means the same as the keyword."""
     with mqplug.connect("memory://one-store") as one, mqplug.connect("memory", name="one-store") as other:
         one.create_topic("orders")
         assert other.topics() == ["orders"]
@@ -45,13 +45,13 @@ def test_a_url_and_keywords_say_the_same() -> None:
     ],
 )
 def test_wrong_settings_are_named(target: object, settings: dict[str, object], reason: str) -> None:
-    """A setting that is unknown, of the wrong type or missing is a ConfigError that names it."""
+    """A setting that is unknown, of the wrong type or missing raises a ConfigError that names it."""
     with pytest.raises(mqplug.ConfigError, match=reason):
         mqplug.connect(target, **settings)  # type: ignore[arg-type]
 
 
 def test_a_missing_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backend that we know of but that is not installed names its distribution."""
+    """A known backend that is not installed is reported with its distribution."""
     monkeypatch.setattr("mqplug._plugins.discovery.points_of_group", lambda *_: [])
     with pytest.raises(mqplug.PluginError, match="pip install mqplug-kafka"):
         mqplug.connect("kafka://localhost:9092")
@@ -66,11 +66,11 @@ def test_a_password_in_a_broken_url_is_not_shown() -> None:
 
 @attrs.frozen
 class NoSettings:
-    """Nothing to set."""
+    """A settings class without settings."""
 
 
 def a_plugin(name: str, api_version: int) -> object:
-    """A plugin that only describes itself."""
+    """Return a plugin that only describes itself."""
 
     class Plugin:
         @hookimpl
@@ -90,7 +90,7 @@ def a_plugin(name: str, api_version: int) -> object:
 def test_a_plugin_of_another_interface_version_is_refused(
     monkeypatch: pytest.MonkeyPatch, version: int, advice: str
 ) -> None:
-    """A plugin that is too new or too old says which side to upgrade."""
+    """A plugin that is too new or too old is reported with the side to upgrade."""
     monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
     mqplug.register("registered", a_plugin("registered", version))
     with pytest.raises(mqplug.PluginError, match=advice):
@@ -98,12 +98,12 @@ def test_a_plugin_of_another_interface_version_is_refused(
 
 
 def test_a_misspelt_hook_is_the_plugins_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hook implementation that no spec knows is named when the plugin is opened."""
+    """A hook implementation without a spec is named when the plugin is opened."""
 
     class Plugin:
         @hookimpl
         def mqplug_conect(self) -> None:
-            """Misspelt."""
+            """Implement a misspelt hook."""
 
     monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
     mqplug.register("misspelt", Plugin())
@@ -112,7 +112,7 @@ def test_a_misspelt_hook_is_the_plugins_failure(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_stray_exception_of_a_driver_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a driver may not raise becomes a PluginError, with the native error as its cause."""
+    """An exception that a driver must not raise becomes a PluginError, with the original as its cause."""
 
     class Plugin:
         @hookimpl
@@ -133,7 +133,7 @@ def test_a_stray_exception_of_a_driver_is_wrapped(monkeypatch: pytest.MonkeyPatc
 
 @attrs.frozen(kw_only=True)
 class StoreSettings:
-    """The settings of a backend that creates what is missing."""
+    """Settings of a backend that creates missing stores."""
 
     create: bool = attrs.field(default=True, metadata={"creates": True})
 

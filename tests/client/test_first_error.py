@@ -1,4 +1,4 @@
-"""Leaving a with block because of an error: closing does not hide it."""
+"""An error that leaves a with block is not hidden by closing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def mq():
 
 
 def test_ctrl_c_in_a_send_is_not_hidden(mq, monkeypatch):
-    """Ctrl-C in the midst of a send leaves the block as Ctrl-C, though the message's outcome is unknown."""
+    """Ctrl-C during a send leaves the block as KeyboardInterrupt, although the message's outcome is unknown."""
 
     def interrupted(self, sendings):
         raise KeyboardInterrupt
@@ -29,7 +29,7 @@ def test_ctrl_c_in_a_send_is_not_hidden(mq, monkeypatch):
 
 
 def test_an_unknown_outcome_is_told_at_the_end_of_a_block(mq, monkeypatch):
-    """A block that ends well still tells of what failed and was not looked at."""
+    """A block that ends normally still raises for a failure that was not checked."""
     monkeypatch.setattr(
         MemoryProducer, "send", lambda self, sent: [each.unknown(mqplug.OutcomeUnknown("?")) for each in sent]
     )
@@ -41,7 +41,7 @@ def test_an_unknown_outcome_is_told_at_the_end_of_a_block(mq, monkeypatch):
 
 
 def test_an_error_of_a_handler_is_not_hidden(mq, monkeypatch):
-    """What a handler raised is raised, though its acks could not be stored."""
+    """A handler's error is raised, although its acks could not be stored."""
 
     def failing(self, positions, timeout):
         raise mqplug.ConnectError("gone")

@@ -1,4 +1,4 @@
-"""What a newcomer does wrong at the prompt, and what helps: the message says what came, and what to write instead."""
+"""Mistakes of a newcomer at the prompt: the message shows the given value, and what to write instead."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Bag:
 
 @pytest.fixture(scope="module")
 def bag() -> Iterator[Bag]:
-    """All that a prompt has after a few lines."""
+    """The objects that a prompt has after a few lines."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
         yield Bag(mq)
@@ -118,7 +118,7 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("call", "error", "said"), [each[1:] for each in MISTAKES], ids=[each[0] for each in MISTAKES])
 def test_a_mistake_is_explained(bag: Bag, call: Callable[[Bag], Any], error: type[Exception], said: str) -> None:
-    """A mistake raises before anything happens, and the message says what to write instead."""
+    """A mistake raises before it has any effect, and the message says what to write instead."""
     before = bag.out.statistics(), bag.c.statistics().returned, bag.c.position()
     with pytest.raises(error, match=said):
         call(bag)

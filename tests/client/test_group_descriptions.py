@@ -25,12 +25,12 @@ def mq():
 
 
 def held(mq, group="billing"):
-    """The partitions of each member."""
+    """Return the partitions of each member."""
     return [[log.partition for log in member.logs] for member in mq.describe_group(group).members]
 
 
 def test_members_have_their_partitions(mq):
-    """Each member is named after its process, with the partitions that it holds; those who left are gone."""
+    """Each member is named after its process, with its partitions; members that left are gone."""
     with mq.consumer("orders", group="billing") as one:
         one.receive(0)
         (member,) = mq.describe_group("billing").members
@@ -47,7 +47,7 @@ def test_members_have_their_partitions(mq):
 
 
 def test_shared_members_hold_all(mq):
-    """Members that share the messages hold every log each."""
+    """In shared modes each member holds every log."""
     with mq.consumer("orders", group="g", mode="shared") as one, mq.consumer("orders", group="g", mode="shared") as two:
         one.receive(0)
         two.receive(0)
@@ -55,7 +55,7 @@ def test_shared_members_hold_all(mq):
 
 
 def test_topics_are_sorted_and_each_named_once(mq):
-    """Topics with a position only and with members only are named alike; a deleted one is not."""
+    """Topics with only a position and topics with only members are listed alike; a deleted one is not."""
     mq.reset_group("billing", "orders", EARLIEST)
     with mq.consumer("audit", group="billing"):
         assert mq.describe_group("billing").topics == ("audit", "orders")
@@ -64,7 +64,7 @@ def test_topics_are_sorted_and_each_named_once(mq):
 
 
 def test_an_unknown_group_has_a_hint(mq):
-    """A group without position and members is not found, and one with a similar name is named."""
+    """A group without position and members is not found, and the error suggests a similar name."""
     mq.reset_group("billing", "orders", EARLIEST)
     with pytest.raises(mqplug.GroupNotFound, match=r"'biling' has no position.*Did you mean 'billing'\?"):
         mq.describe_group("biling")
@@ -72,7 +72,7 @@ def test_an_unknown_group_has_a_hint(mq):
 
 @pytest.mark.parametrize("change", ["reset", "delete"])
 def test_members_in_the_way_are_named(mq, change):
-    """A group with members is not moved or deleted, and the error has their names, pickled too."""
+    """A group with members is not moved or deleted, and the error has their names, even after pickling."""
     with mq.consumer("orders", group="billing"):
         (member,) = mq.describe_group("billing").members
         with pytest.raises(mqplug.ConsumerBusy, match=rf"members: {member.name}\W") as caught:
@@ -83,7 +83,7 @@ def test_members_in_the_way_are_named(mq, change):
 
 
 def test_few_members_are_named(mq):
-    """The text of the error names five members, and says how many more there are."""
+    """The error text names at most five members, and counts the others."""
     consumers = [mq.consumer("orders", group="billing") for _ in range(7)]
     with pytest.raises(mqplug.ConsumerBusy, match=r"(pid-\d+-\d+, ){4}pid-\d+-\d+ and 2 more") as caught:
         mq.delete_group("billing")
@@ -94,7 +94,7 @@ def test_few_members_are_named(mq):
 
 @pytest.mark.parametrize(("member", "text"), [(GroupMember("a"), "a"), (GroupMember("a", "10.0.0.1"), "a on 10.0.0.1")])
 def test_a_member_is_shown_with_its_host(member, text):
-    """A member as text is its name, with the host where that is known."""
+    """The text of a member is its name, with the host if that is known."""
     assert str(member) == text
 
 
@@ -102,7 +102,7 @@ def test_a_member_is_shown_with_its_host(member, text):
 
 
 def test_extensions_see_and_disturb_descriptions():
-    """A description is recorded with its group, and a fault of it is raised; it hides no other error."""
+    """A description is recorded with its group, and an injected fault in it is raised; it hides no other error."""
     recorder = Recorder()
     faults = Faults([Rule("describe_group_members", "fail", error="ConnectError")])
     with mqplug.connect("memory", extensions=[recorder, faults]) as client:
@@ -130,13 +130,13 @@ def plain():
 
 
 def test_the_core_finds_the_topics(plain):
-    """The topics are those where the group has a position; without members it is known that there are none."""
+    """The topics are those in which the group has a position; a group without members has an empty list."""
     plain.reset_group("billing", "orders", EARLIEST)
     assert plain.describe_group("billing") == GroupDescription("billing", ("orders",), ())
 
 
 def test_the_core_knows_no_members(plain):
-    """Members that the driver only counts are None, and an error does without their names."""
+    """Members that the driver only counts are None, and an error has no names."""
     with plain.consumer("orders", group="billing"):
         assert plain.describe_group("billing") == GroupDescription("billing", ("orders",), None)
         with pytest.raises(mqplug.ConsumerBusy) as caught:
@@ -146,7 +146,7 @@ def test_the_core_knows_no_members(plain):
 
 
 def test_the_core_misses_an_unknown_group(plain):
-    """A group that is not listed is not found, with a hint."""
+    """A group that is not listed is not found, and the error has a hint."""
     plain.reset_group("billing", "orders", EARLIEST)
     with pytest.raises(mqplug.GroupNotFound, match="Did you mean 'billing'"):
         plain.describe_group("biling")

@@ -1,4 +1,4 @@
-"""Groups from outside: listed, looked at, moved and deleted."""
+"""Administration of groups: listing, inspecting, moving and deleting them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def ids(mq):
 
 
 def standing(mq, group="billing"):
-    """The coordinates of a group's positions."""
+    """Return the coordinates of a group's positions."""
     return {number: at.position.coordinates[0] for number, at in mq.positions("orders", group=group).items()}
 
 
 def use(mq, group="billing", **options):
-    """Let a group ack the first message of each partition, and leave."""
+    """Ack the first message of each partition as a member of a group, and leave."""
     with mq.consumer("orders", group=group, **options) as consumer:
         firsts = {message.partition: message for message in reversed([consumer.receive(5) for _ in range(8)])}
         for message in firsts.values():
@@ -41,7 +41,7 @@ def use(mq, group="billing", **options):
 
 
 def test_groups_are_listed_with_their_members(mq):
-    """Every group with a position is listed, by name, with how many members it has now."""
+    """Every group with a position is listed, by name, with its current number of members."""
     mq.create_topic("audit")
     mq.reset_group("idle", "audit", EARLIEST)
     with mq.consumer("orders", group="billing"), mq.consumer("orders", group="billing"):
@@ -50,13 +50,13 @@ def test_groups_are_listed_with_their_members(mq):
 
 
 def test_groups_of_a_missing_topic(mq):
-    """A topic that is not there is no topic without groups."""
+    """A missing topic raises an error instead of returning no groups."""
     with pytest.raises(mqplug.TopicNotFound):
         mq.groups("never-made")
 
 
 def test_positions_tell_gaps(mq, ids):
-    """Where a group stands is a position, and what was acked behind it."""
+    """A group's state is a position, and the ranges that were acked past it."""
     with mq.consumer("orders", group="billing", start=EARLIEST) as consumer:
         while (message := consumer.receive(5)) and message.id != ids[0][2]:
             pass
@@ -68,7 +68,7 @@ def test_positions_tell_gaps(mq, ids):
 
 
 def test_positions_of_an_unknown_group(mq):
-    """A group without a position on the topic is GroupNotFound."""
+    """A group without a position on the topic raises GroupNotFound."""
     with pytest.raises(mqplug.GroupNotFound):
         mq.positions("orders", group="nobody")
 
@@ -89,14 +89,14 @@ def test_a_start_moves_all_partitions(mq, ids, to, wanted):
 
 @pytest.mark.parametrize(("how", "wanted"), [(lambda each: each, 2), (before, 2), (after, 3)])
 def test_an_id_moves_its_partition(mq, ids, how, wanted):
-    """An id moves its own partition, and the others stay where they are."""
+    """An id moves its own partition, and the others stay."""
     use(mq)
     mq.reset_group("billing", "orders", how(ids[1][2]))
     assert standing(mq) == {0: 1, 1: wanted}
 
 
 def test_a_mapping_moves_what_it_names(mq, ids):
-    """A mapping of partition to position moves these; a GroupPosition brings its acks."""
+    """A mapping of partition to position moves these partitions; a GroupPosition brings its acks."""
     use(mq)
     log = ids[1][0].log
     mq.reset_group("billing", "orders", {1: GroupPosition(Position(log, (2,)), (((3,), (3,)),))})
@@ -107,7 +107,7 @@ def test_a_mapping_moves_what_it_names(mq, ids):
 
 
 def test_a_position_is_where_the_group_goes_on(mq, ids):
-    """What a member reads after a reset begins at that position."""
+    """After a reset a member begins to read at the given position."""
     use(mq)
     mq.reset_group("billing", "orders", {0: mq.watermarks("orders")[0].low, 1: mq.watermarks("orders")[1].high})
     with mq.consumer("orders", group="billing") as consumer:
@@ -115,7 +115,7 @@ def test_a_position_is_where_the_group_goes_on(mq, ids):
 
 
 def test_a_reset_makes_a_group(mq, ids):
-    """A group can be made before anybody consumes; partitions that were not named are at EARLIEST."""
+    """A group can be created before its first consumer; partitions that were not named are at EARLIEST."""
     mq.reset_group("new", "orders", after(ids[0][1]))
     assert standing(mq, "new") == {0: 2, 1: 0}
     with mq.consumer("orders", group="new", start=LATEST, must_exist=True) as consumer:
@@ -123,14 +123,14 @@ def test_a_reset_makes_a_group(mq, ids):
 
 
 def test_a_reset_may_insist_on_a_group(mq):
-    """With must_exist a group that is not there is GroupNotFound, and is not made."""
+    """With must_exist a missing group raises GroupNotFound, and is not created."""
     with pytest.raises(mqplug.GroupNotFound):
         mq.reset_group("new", "orders", EARLIEST, must_exist=True)
     assert mq.groups() == []
 
 
 def test_a_group_with_members_is_not_moved(mq, ids):
-    """A reset is refused while members live, and changes nothing."""
+    """A reset is refused while the group has live members, and changes nothing."""
     with mq.consumer("orders", group="billing"):
         with pytest.raises(mqplug.ConsumerBusy):
             mq.reset_group("billing", "orders", LATEST)
@@ -138,7 +138,7 @@ def test_a_group_with_members_is_not_moved(mq, ids):
 
 
 def test_one_group_does_not_move_another(mq, ids):
-    """A reset moves its own group alone."""
+    """A reset moves only its own group."""
     use(mq, "mailer")
     use(mq)
     mq.reset_group("billing", "orders", LATEST)
@@ -146,7 +146,7 @@ def test_one_group_does_not_move_another(mq, ids):
 
 
 def test_a_lost_position_moves_nothing(mq, ids):
-    """A position that retention removed is PositionLost, and the group stays where it is."""
+    """A position that retention removed raises PositionLost, and the group stays."""
     use(mq)
     mq.trim("orders", {0: Position(ids[0][3].log, ids[0][3].coordinates)})
     with pytest.raises(mqplug.PositionLost) as caught:
@@ -156,7 +156,7 @@ def test_a_lost_position_moves_nothing(mq, ids):
 
 
 def test_the_first_that_is_left_may_do(mq, ids):
-    """With missing="next" a lost position becomes the first message that is left; acks behind it are kept."""
+    """With missing="next" a lost position becomes the first remaining message; later acks are kept."""
     use(mq)
     mq.trim("orders", {0: Position(ids[0][2].log, ids[0][2].coordinates)})
     log = ids[0][0].log
@@ -177,7 +177,7 @@ def test_an_id_of_another_topic_moves_nothing(mq, ids):
 
 
 def test_an_id_of_a_deleted_topic_moves_nothing(mq, ids):
-    """An id of a topic that was deleted and made again is refused."""
+    """An id of a topic that was deleted and created again is refused."""
     mq.delete_topic("orders")
     mq.create_topic("orders", partitions=2)
     with pytest.raises(mqplug.InvalidMessageId):
@@ -188,7 +188,7 @@ def test_an_id_of_a_deleted_topic_moves_nothing(mq, ids):
 
 
 def test_a_deleted_group_begins_anew(mq, ids):
-    """GRP-17: after delete_group the next to open it begins at its start=."""
+    """GRP-17: after delete_group the next consumer begins at its start=."""
     use(mq)
     mq.delete_group("billing")
     assert mq.groups() == []
@@ -198,7 +198,7 @@ def test_a_deleted_group_begins_anew(mq, ids):
 
 
 def test_a_group_with_members_is_not_deleted(mq):
-    """delete_group is refused while members live, and forgets nothing."""
+    """delete_group is refused while members are live, and forgets nothing."""
     with mq.consumer("orders", group="billing"):
         with pytest.raises(mqplug.ConsumerBusy):
             mq.delete_group("billing")
@@ -206,6 +206,6 @@ def test_a_group_with_members_is_not_deleted(mq):
 
 
 def test_an_unknown_group_cannot_be_deleted(mq):
-    """delete_group of a group that is not there is GroupNotFound."""
+    """delete_group of a missing group raises GroupNotFound."""
     with pytest.raises(mqplug.GroupNotFound):
         mq.delete_group("nobody")

@@ -1,4 +1,4 @@
-"""When the server is away: the core tells the log, once; a close that fails in a driver has let go of everything."""
+"""While the server is away: the core logs it once, and a driver's close that fails still releases everything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ProducerProxy
 
 
 class Away:
-    """An extension whose drivers fail as those of a server that is away do, while ``calls`` names them."""
+    """An extension whose drivers fail like those of an unreachable server, for the calls in ``calls``."""
 
     def __init__(self, error: Callable[[], Exception]) -> None:
         self.error = error
@@ -40,7 +40,7 @@ class Away:
 
 
 def failing(kind):
-    """A proxy of this kind whose calls ask first whether they fail."""
+    """Return a proxy of this kind whose calls may fail."""
 
     def init(self, inner, away, prefix):
         kind.__init__(self, inner)
@@ -58,7 +58,7 @@ def failing(kind):
 
 
 def lines(caplog):
-    """What was told at all, without what stands in it."""
+    """Return the logger of each warning."""
     return [record.name for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -73,7 +73,7 @@ def opened(away):
 
 @pytest.mark.parametrize("kind", [mqplug.ConnectError, mqplug.Timeout])
 def test_an_outage_is_told_once_and_so_is_its_end(kind, caplog):
-    """However often commits fail in the background, the logger mqplug.outage says it once, and then that it is over."""
+    """However often background commits fail, the logger mqplug.outage reports the outage once, and then its end."""
     away = Away(lambda: kind("no broker answers"))
     with opened(away) as client, client.consumer("orders", group="g") as member:
         away.calls = {"consumer.commit"}
@@ -91,7 +91,7 @@ def test_an_outage_is_told_once_and_so_is_its_end(kind, caplog):
 
 @pytest.mark.parametrize("group", [None, "g"])
 def test_a_poll_that_nobody_answers_brings_nothing(group, caplog):
-    """A driver's Timeout in poll is no error of receive; the log is told once, and when it is over."""
+    """A driver's Timeout in poll is no error of receive; it is logged once, and so is its end."""
     away = Away(lambda: mqplug.Timeout("no broker answers"))
     with opened(away) as client, client.consumer("orders", group=group, start=mqplug.EARLIEST) as member:
         away.calls = {"consumer.poll"}
@@ -115,13 +115,13 @@ def test_what_cannot_mend_itself_comes_out_of_receive():
 
 
 def test_the_log_gives_no_advice_to_a_caller(caplog):
-    """Nobody passed a time-out to what happens in the background, so its line does not ask for a longer one."""
+    """The caller chose no timeout for background work, so its log line does not suggest a longer one."""
     Outage("a consumer").note(mqplug.Timeout("no answer"))
     assert caplog.messages == ["a consumer: the server does not answer, retrying: no answer"]
 
 
 def test_servers_that_come_and_go_do_not_fill_the_log(caplog):
-    """Two outages within half a minute are told once, and so is the end."""
+    """Two outages within half a minute are logged once, and so is the end."""
     outage = Outage("a consumer")
     for _ in range(3):
         outage.note(mqplug.Timeout("no answer"))
@@ -131,7 +131,7 @@ def test_servers_that_come_and_go_do_not_fill_the_log(caplog):
 
 
 def test_what_is_no_outage_is_told_as_it_is(caplog):
-    """A commit that fails in the background for another reason is logged by the core's own logger."""
+    """A background commit that fails for another reason is logged by the core's own logger."""
     away = Away(lambda: mqplug.NotAssigned("it went to another member"))
     with opened(away) as client, client.consumer("orders", group="g") as member:
         away.calls = {"consumer.commit"}
@@ -144,7 +144,7 @@ def test_what_is_no_outage_is_told_as_it_is(caplog):
 @pytest.mark.parametrize("error", [mqplug.ConnectError("gone"), OSError("gone"), mqplug.Timeout("gone")])
 @pytest.mark.parametrize("part", ["consumer", "producer", "connection"])
 def test_an_error_in_a_drivers_close_is_close_incomplete(part, error):
-    """It is raised once as CloseIncomplete with the driver's error as its cause, and everything is let go of."""
+    """It is raised once as CloseIncomplete with the driver's error as its cause, and everything is released."""
     away = Away(lambda: error)
     client = opened(away)
     parts = {
@@ -165,7 +165,7 @@ def test_an_error_in_a_drivers_close_is_close_incomplete(part, error):
 
 
 def test_acks_that_were_not_stored_come_first():
-    """Where both storing the acks and the driver's close fail, the error tells of the acks."""
+    """If both storing the acks and the driver's close fail, the error is the one about the acks."""
     away = Away(lambda: mqplug.ConnectError("gone"))
     with opened(away) as client:
         member = client.consumer("orders", group="g")

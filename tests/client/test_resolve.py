@@ -1,4 +1,4 @@
-"""What a start means, asked without a consumer; and positions that are moved and counted between."""
+"""Resolving a start without a consumer; moving positions, and counting between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def mq():
 
 
 def filled(mq, topic="orders", partitions=2, count=5):
-    """The ids of each partition of a new topic, whose messages are a second apart."""
+    """Return the ids of each partition of a new topic, whose messages are a second apart."""
     mq.create_topic(topic, partitions=partitions)
     with mq.producer(topic) as out:
         return [
@@ -29,7 +29,7 @@ def filled(mq, topic="orders", partitions=2, count=5):
 
 
 def offsets(positions):
-    """The first coordinate of each position."""
+    """Return the first coordinate of each position."""
     return {partition: position.coordinates[0] for partition, position in positions.items()}
 
 
@@ -57,7 +57,7 @@ def test_a_start_of_all_partitions(mq, start, wanted):
 
 
 def test_a_start_of_one_partition(mq):
-    """An id or a position is resolved in its own partition alone."""
+    """An id or a position is resolved in its own partition only."""
     ids = filled(mq)
     low = mq.watermarks("orders")[0].low
     assert offsets(mq.resolve("orders", before(ids[1][3]))) == {1: 3}
@@ -68,7 +68,7 @@ def test_a_start_of_one_partition(mq):
 
 
 def test_many_topics(mq):
-    """Many topics are answered by topic; one that has none of the partitions has no entry."""
+    """Results for many topics are grouped by topic; one with none of the partitions has an empty mapping."""
     filled(mq, "wide", 3)
     ids = filled(mq, "narrow", 1)
     both = ["wide", "narrow"]
@@ -85,7 +85,7 @@ def test_many_topics(mq):
 
 
 def test_what_was_removed(mq):
-    """A position before low is PositionLost, which tells where the log begins; or that, with missing="next"."""
+    """A position before low raises PositionLost with the log's low, or resolves to low with missing="next"."""
     ids = filled(mq)
     low = Position(ids[0][3].log, ids[0][3].coordinates)
     mq.trim("orders", {0: low})
@@ -99,7 +99,7 @@ def test_what_was_removed(mq):
 
 
 def test_beyond_the_end(mq):
-    """A position beyond the end is what it is."""
+    """A position beyond the end resolves to itself."""
     ids = filled(mq)
     far = Position(ids[0][0].log, (99,))
     assert mq.resolve("orders", far) == mq.resolve("orders", far, missing="next") == {0: far}
@@ -115,7 +115,7 @@ def test_of_a_deleted_topic(mq):
 
 
 def test_no_group_and_no_trace(mq):
-    """To resolve creates no group and moves none."""
+    """Resolving creates no group and moves none."""
     ids = filled(mq)
     mq.reset_group("billing", "orders", before(ids[0][2]))
     stored = mq.positions("orders", group="billing")
@@ -127,7 +127,7 @@ def test_no_group_and_no_trace(mq):
 
 @pytest.mark.parametrize("like", ["full", "kafka", "pulsar"])
 def test_as_a_consumer_starts(like):
-    """A start is resolved to where a consumer with this start begins."""
+    """A start resolves to where a consumer with this start begins."""
     with mqplug.connect("memory", like=like) as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:
@@ -141,7 +141,7 @@ def test_as_a_consumer_starts(like):
 
 
 def test_without_gaps(mq):
-    """Where ids have no gaps, exactly so many messages lie between."""
+    """In a log without gaps, a distance is exactly the number of messages in between."""
     ids = filled(mq)[0]
     low, high = mq.watermarks("orders")[0].low, mq.watermarks("orders")[0].high
     assert mq.advance(low, 0) == low
@@ -154,7 +154,7 @@ def test_without_gaps(mq):
 
 
 def test_with_gaps():
-    """With gaps as Kafka has them there are at most so many, and coordinates end where a log's offsets do."""
+    """With gaps as in Kafka a distance is an upper bound, and coordinates end at the largest offset of a log."""
     with mqplug.connect("memory", like="kafka") as mq:
         ids = filled(mq)[0]
         low, high = mq.watermarks("orders")[0].low, mq.watermarks("orders")[0].high
@@ -170,7 +170,7 @@ def test_with_gaps():
 
 
 def test_where_it_is_absent():
-    """Where ledgers say where messages lie, nothing is computed: Unsupported."""
+    """A backend with ledgers cannot compute distances and raises Unsupported."""
     with mqplug.connect("memory", like="pulsar") as mq:
         filled(mq)
         marks = mq.watermarks("orders")[0]
@@ -181,7 +181,7 @@ def test_where_it_is_absent():
 
 
 def test_of_another_cluster(mq):
-    """A position of another store is refused; one of this store's topics that are gone is moved: nothing is asked."""
+    """A position of another store is refused; one of a deleted topic of this store is moved without a request."""
     with MemoryClient.fresh() as other:
         filled(other)
         elsewhere = other.watermarks("orders")[0].low
@@ -196,7 +196,7 @@ def test_of_another_cluster(mq):
 
 @pytest.mark.parametrize("partition", [0, 1])
 def test_distance_of_two_logs(mq, partition):
-    """Positions of two logs have no distance, as they have no order; not even where coordinates are equal."""
+    """Positions of two logs have no distance, as they have no order, even if their coordinates are equal."""
     filled(mq)
     here = mq.watermarks("orders")[partition].low
     old = Position(Log(here.log.backend, here.log.cluster, here.log.topic, partition, "old"), here.coordinates)
@@ -206,7 +206,7 @@ def test_distance_of_two_logs(mq, partition):
 
 
 def test_a_fix_for_ids(mq):
-    """Whoever gives an id is told how to get a position."""
+    """Passing an id raises an error that says how to get a position."""
     message_id = MessageId(filled(mq)[0][0].log, (0,))
     with pytest.raises(TypeError, match=r"resolve\(topic, after\(id\)\)"):
         mq.advance(message_id, 1)

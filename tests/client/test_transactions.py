@@ -1,4 +1,4 @@
-"""Transactions whose outcome is unknown or whose begin fails, over memory, and what the extensions see of them."""
+"""Transactions whose outcome is unknown or whose begin fails, over memory, and what extensions see of them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def bill(mq, orders, most=2):
 
 
 def billed(mq):
-    """The invoices."""
+    """Return the invoices."""
     return [message.value for message in mq.read("invoices", start=EARLIEST)]
 
 
 def test_a_commit_of_unknown_outcome_that_was_one(opened):
-    """The consumer asks what its group has stored, and goes on behind what was committed after all."""
+    """After a commit that succeeded without an answer, the consumer continues after the committed messages."""
     mq = opened(Faults([Rule("commit_transaction", "lose_ack", nth=1)]))
     with mq.consumer("orders", group="g") as orders:
         with pytest.raises(mqplug.OutcomeUnknown, match="may or may not be committed"):
@@ -56,7 +56,7 @@ def test_a_commit_of_unknown_outcome_that_was_one(opened):
 
 
 def test_the_consumer_goes_on_by_itself(opened):
-    """A receive after a commit of unknown outcome needs no other transaction to find out what is stored."""
+    """A receive after a commit of unknown outcome finds out what is stored without another transaction."""
     mq = opened(Faults([Rule("commit_transaction", "lose_ack", nth=1)]))
     with mq.consumer("orders", group="g") as orders:
         with pytest.raises(mqplug.OutcomeUnknown):
@@ -65,7 +65,7 @@ def test_the_consumer_goes_on_by_itself(opened):
 
 
 def test_nothing_is_received_before_the_outcome_is_known(opened):
-    """While it cannot be found out what became of a commit, receive raises why, and hands nothing out."""
+    """While the outcome of a commit cannot be determined, receive raises the reason, and delivers nothing."""
     faults = Faults([Rule("commit_transaction", "lose_ack", nth=1), Rule("begin_transaction", "lose_ack")])
     faults.active = False
     mq = opened(faults)
@@ -80,11 +80,11 @@ def test_nothing_is_received_before_the_outcome_is_known(opened):
             with pytest.raises(mqplug.Timeout):
                 orders.receive(1)
         faults.active = False
-        assert orders.receive(10).value == b"1"  # acked was the second one alone
+        assert orders.receive(10).value == b"1"  # only the second one was acked
 
 
 def test_a_commit_that_proves_its_abort(opened):
-    """A commit that failed with a proof stores nothing, and the messages come again to the same consumer."""
+    """A commit that provably failed stores nothing, and the messages come again to the same consumer."""
     mq = opened(Faults([Rule("commit_transaction", "fail", nth=1)]))
     with mq.consumer("orders", group="g") as orders:
         with pytest.raises(mqplug.ConnectError):
@@ -103,7 +103,7 @@ def test_a_step_that_does_not_begin(opened):
 
 
 def test_a_message_that_is_in_doubt(opened):
-    """If it is unknown whether a message was stored, the commit aborts: nothing of the transaction is there."""
+    """If it is unknown whether a message was stored, the commit aborts, and stores nothing of the transaction."""
     mq = opened(Faults([Rule("send", "drop", topic="orders", nth=4)]))
     step = mq.transaction("biller", "orders")
     step.send(b"4", topic="invoices")

@@ -1,4 +1,4 @@
-"""Which backend is chosen: the table of docs/configuration.md, row by row."""
+"""The choice of a backend: the table of docs/configuration.md, row by row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KAFKA = {"kafka": {"servers": ["host:9092"]}}
     ],
 )
 def test_the_mode_orders_the_configured_sections(fakes: Fakes, mode: str | None, sections: Any, chosen: str) -> None:
-    """Without a name, the first configured backend in the mode's order is taken; the mode is standalone unless said."""
+    """Without a name, the first configured backend in the mode's order is chosen; the default mode is standalone."""
     with mqplug.connect({**({"mode": mode} if mode else {}), **sections}) as mq:
         assert mq.backend == chosen
 
@@ -50,7 +50,7 @@ def test_the_mode_orders_the_configured_sections(fakes: Fakes, mode: str | None,
     ],
 )
 def test_without_a_choice_it_says_what_to_write(fakes: Fakes, mode: str, sections: Any, says: str) -> None:
-    """When nothing can be chosen the error says what is there, why that is not enough, and what to write."""
+    """If nothing can be chosen, the error lists what is configured, why that is not enough, and what to write."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect({"mode": mode, **sections})
 
@@ -58,7 +58,7 @@ def test_without_a_choice_it_says_what_to_write(fakes: Fakes, mode: str, section
 @pytest.mark.parametrize("mode", ["standalone", "cluster"])
 @pytest.mark.parametrize("name", ["kafka", "pulsar", "nats"])
 def test_a_named_backend_wins(fakes: Fakes, mode: str, name: str) -> None:
-    """What `backend` says wins over the order."""
+    """The setting `backend` overrides the order."""
     sections = {**ROCKSMQ, **PULSAR, **KAFKA, "nats": {"hosts": ["host"]}}
     with mqplug.connect({"backend": name, "mode": mode, **sections}) as mq:
         assert mq.backend == name
@@ -71,7 +71,7 @@ def test_memory_is_there_when_it_is_named() -> None:
 
 
 def test_rocksmq_in_cluster_mode_is_an_error(fakes: Fakes) -> None:
-    """A log of one machine cannot serve a cluster."""
+    """RocksMQ, a log of one machine, is refused in cluster mode."""
     with pytest.raises(mqplug.ConfigError, match=r"a log of one machine.*mode is 'cluster'"):
         mqplug.connect({"backend": "rocksmq", "mode": "cluster", **ROCKSMQ})
 
@@ -102,12 +102,12 @@ def test_there_are_two_modes(fakes: Fakes, mode: object) -> None:
     ],
 )
 def test_a_section_counts_when_it_has_an_address(fakes: Fakes, name: str, section: Any, expected: bool) -> None:
-    """Configured means: the section is present and says where the backend is."""
+    """A section counts as configured if it has an address."""
     assert mqplug.configured(name, {name: section}) is expected
 
 
 def test_a_url_configures_its_backend(fakes: Fakes) -> None:
-    """A URL with a host, or with a path, says where a backend is."""
+    """A URL with a host or a path configures its backend."""
     assert mqplug.configured("kafka", {"url": "kafka://host"})
     assert mqplug.configured("rocksmq", {"url": "rocksmq:///mq"})
     assert not mqplug.configured("kafka", {"url": "kafka://"})
@@ -115,7 +115,7 @@ def test_a_url_configures_its_backend(fakes: Fakes) -> None:
 
 
 def test_configured_looks_where_connect_looks(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The environment, the file in the working directory, and a file that is named."""
+    """configured reads the environment, the file in the working directory, and a file that is named."""
     assert not mqplug.configured("kafka")
     Path("mqplug.toml").write_text("[kafka]\nservers = ['host']\n")
     assert mqplug.configured("kafka")
@@ -130,7 +130,7 @@ def test_configured_looks_where_connect_looks(fakes: Fakes, monkeypatch: pytest.
 
 @pytest.mark.parametrize("wrong", [None, 3, b"kafka"])
 def test_configured_wants_a_name(wrong: Any) -> None:
-    """A backend's name is a text."""
+    """A backend's name must be a str."""
     with pytest.raises(TypeError, match="a backend's name must be a str"):
         mqplug.configured(wrong)
 
@@ -147,19 +147,19 @@ def test_configured_wants_a_name(wrong: Any) -> None:
     ],
 )
 def test_a_misspelt_address_chooses_no_other_backend(fakes: Fakes, sections: Any, says: str) -> None:
-    """A section whose address is misspelt is an error, and not passed over in silence."""
+    """A section with a misspelt address is an error, and is not skipped silently."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect(sections)
 
 
 def test_a_backend_and_a_url_agree(fakes: Fakes) -> None:
-    """One source that names two backends is an error."""
+    """A source that names two different backends is an error."""
     with pytest.raises(mqplug.ConfigError, match="names 'kafka', but 'url' names 'pulsar'"):
         mqplug.connect({"backend": "kafka", "url": "pulsar://host"})
 
 
 def test_choosing_loads_the_chosen_alone(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sections that are passed over do not load their plugins."""
+    """Sections that are not chosen do not load their plugins."""
     loaded = []
     monkeypatch.setattr(type(fakes["kafka"]), "__getattribute__", _watch(loaded))
     with mqplug.connect({"rocksmq": {"sync": "os"}, **PULSAR, **KAFKA}):
@@ -175,6 +175,6 @@ def _watch(loaded: list[str]) -> Any:
 
 
 def test_configured_checks_what_it_reads(fakes: Fakes) -> None:
-    """A wrong key above the sections is an error there, too."""
+    """configured reports a wrong key above the sections, too."""
     with pytest.raises(mqplug.ConfigError, match="'url': expected str, not list"):
         mqplug.configured("kafka", {"url": ["kafka://host"]})

@@ -1,4 +1,4 @@
-"""The page on configuration: complete, and its examples are good."""
+"""The page on configuration is complete, and its examples are valid."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def test_every_setting_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize("key", [*fields_of(TopLevel), *fields_of(Plugins)])
 def test_every_key_is_documented(key: str) -> None:
-    """Above the sections, and in `[plugins]`."""
+    """Each key above the sections and in `[plugins]` is documented."""
     assert f"`{key}`" in PAGE
 
 
 @pytest.mark.parametrize("mode", MODE_BACKENDS)
 def test_the_table_of_modes_is_the_order(mode: str) -> None:
-    """What the page says is what the code does."""
+    """The order of modes on the page is that of the code."""
     assert re.search(rf"\| `{mode}` \| {', '.join(MODE_BACKENDS[mode])}[ ;]", PAGE)
 
 
 @pytest.mark.parametrize("example", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
 def test_examples_are_valid(example: str) -> None:
-    """Each example of a file is one that the schema accepts."""
+    """The schema accepts each example file."""
     kinds = {name: settings_of(name) for name in BACKENDS if name in installed()}
     content = tomllib.loads(example)
     known = {key: value for key, value in content.items() if key in {*kinds, *fields_of(TopLevel)}}

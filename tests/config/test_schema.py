@@ -1,4 +1,4 @@
-"""The JSON Schema of ``mqplug.toml``: it covers every setting, and tells good files from bad ones."""
+"""The JSON Schema of ``mqplug.toml``: it covers every setting, and separates valid files from invalid ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ deny = ["pulsar"]
 
 
 def test_a_good_file_is_valid() -> None:
-    """Types, references, tables in tables, native options and extensions."""
+    """Types, references, nested tables, options of the client and extensions are valid."""
     assert complaints(schema_of(KINDS), tomllib.loads(GOOD)) == []
 
 
@@ -74,12 +74,12 @@ def test_a_good_file_is_valid() -> None:
     ],
 )
 def test_a_bad_file_is_not(text: str, path: str) -> None:
-    """A misspelt key, a wrong type and a value that is no choice are found where they stand."""
+    """A misspelt key, a wrong type and an invalid choice are found at their place."""
     assert complaints(schema_of(KINDS), tomllib.loads(text)) == [path]
 
 
 def test_secrets_have_no_default() -> None:
-    """A default of a secret is not published."""
+    """The default of a secret is not published."""
     kind = attrs.make_class("Settings", {"token": attrs.field(default="s3cret", repr=False, type=str)})
     assert "s3cret" not in json.dumps(schema_of({"x": kind}))
 
@@ -92,7 +92,7 @@ def test_descriptions_come_from_docstrings() -> None:
 
 
 def test_rare_types() -> None:
-    """Choices between types, enumerations, and what is written as text."""
+    """Unions, enumerations, and values that are written as text are supported."""
 
     class Color(Enum):
         RED = "red"
@@ -114,7 +114,7 @@ def test_rare_types() -> None:
 
 
 def test_the_command_prints_the_schema_of_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
-    """`mqplug schema` has a section for each backend that is here."""
+    """`mqplug schema` has a section for each installed backend."""
     assert run_command(["schema"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert "memory" in printed["properties"]
@@ -123,7 +123,7 @@ def test_the_command_prints_the_schema_of_what_is_installed(capsys: pytest.Captu
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_each_setting_is_in_the_schema_with_a_description(name: str) -> None:
-    """None is forgotten, and none goes without a word."""
+    """Every setting is in the schema, with a description."""
     if name not in installed():
         pytest.skip(f"mqplug-{name} is not installed")
     kind = settings_of(name)

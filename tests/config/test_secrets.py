@@ -1,4 +1,4 @@
-"""A secret never shows: a canary goes down every path that ends in an error, a repr or a report."""
+"""Secrets never show: a canary goes down every path that ends in an error, a repr or a report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORD = "c4nary"
 
 @attrs.frozen(kw_only=True)
 class Careless:
-    """``name`` and ``token``, whose validators show what they refuse."""
+    """Settings ``name`` and ``token``, whose validators show what they refuse."""
 
     name: str = attrs.field(default="", validator=attrs.validators.max_len(5))
     token: str | None = attrs.field(
@@ -68,7 +68,7 @@ class Careless:
     ],
 )
 def test_no_error_shows_a_secret(fakes: Fakes, target: Any, settings: Any) -> None:
-    """Neither its text, nor its repr, nor what caused it, nor its pickle."""
+    """No error shows a secret: neither its text, nor its repr, nor its cause, nor its pickle."""
     with mqplug.register("careless", Fake("careless", Careless)), pytest.raises((mqplug.Error, TypeError)) as caught:
         mqplug.connect(target, **settings)
     error = caught.value
@@ -90,7 +90,7 @@ def _causes(error: BaseException) -> list[str]:
 
 
 def test_what_caused_an_error_is_kept_when_it_shows_none(fakes: Fakes) -> None:
-    """Only a cause that shows a secret is dropped."""
+    """An error's cause is dropped only if it shows a secret."""
     with pytest.raises(mqplug.ConnectError, match="refused with None") as caught:
         mqplug.connect("nats", hosts=["x"], fail="refused")
     assert isinstance(caught.value.__cause__, RuntimeError)
@@ -110,7 +110,7 @@ def test_what_caused_an_error_is_kept_when_it_shows_none(fakes: Fakes) -> None:
     ],
 )
 def test_no_error_about_a_file_shows_a_secret(fakes: Fakes, tmp_path: Path, name: str, text: str) -> None:
-    """What cannot be read is named by its line."""
+    """An unreadable part of a file is named by its line."""
     if name.endswith("yaml"):
         pytest.importorskip("yaml")
     path = tmp_path / name
@@ -121,7 +121,7 @@ def test_no_error_about_a_file_shows_a_secret(fakes: Fakes, tmp_path: Path, name
 
 
 def test_no_variable_is_shown(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong variable is called by its name alone."""
+    """An error about a variable shows only its name."""
     monkeypatch.setenv("MQPLUG_KAFKA_SERVERS", "x")
     monkeypatch.setenv("MQPLUG_KAFKA_TLS", WORD)
     with pytest.raises(mqplug.ConfigError) as caught:
@@ -130,7 +130,7 @@ def test_no_variable_is_shown(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_nothing_is_logged(fakes: Fakes, caplog: pytest.LogCaptureFixture) -> None:
-    """Opening and failing log no secret."""
+    """Neither opening nor failing logs a secret."""
     caplog.set_level(logging.DEBUG)
     with mqplug.connect("kafka", servers=["x"], username="me", password=WORD) as mq:
         assert WORD not in repr(mq)
@@ -143,7 +143,7 @@ def test_nothing_is_logged(fakes: Fakes, caplog: pytest.LogCaptureFixture) -> No
 def test_the_doctor_masks_secrets(
     fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: list[str]
 ) -> None:
-    """Secrets are masked, what is not set is told apart, and logins in addresses do not show."""
+    """Secrets are masked, unset ones are distinguished, and logins in addresses do not show."""
     path = tmp_path / "x.toml"
     path.write_text(
         f"backend = 'kafka'\n[kafka]\nservers = ['x', 'y://me:{WORD}@host']\nusername = 'me'\npassword = '{WORD}'\n"
@@ -162,7 +162,7 @@ def test_the_doctor_masks_secrets(
 def test_the_doctor_shows_no_secret_in_an_error(
     fakes: Fakes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
-    """Nor when it fails."""
+    """The doctor's errors show no secret."""
     monkeypatch.setenv("MQPLUG_URL", target)
     assert run_command(["doctor"]) == 1
     printed = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Where settings come from: keywords, URLs, mappings, files and the environment, and which of them wins."""
+"""The sources of settings: keywords, URLs, mappings, files and the environment, and their precedence."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ tls = "${KAFKA_TLS}"
 
 
 def opened(fakes: Fakes, name: str, *target: Any, **settings: Any) -> Any:
-    """The settings that the backend got."""
+    """Return the settings that the backend got."""
     with mqplug.connect(*target, **settings) as mq:
         assert mq.backend == name
     return fakes[name].given
 
 
 def write(path: Path | str, text: str) -> Path:
-    """A file with this text."""
+    """Return a file with this text."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -49,7 +49,7 @@ def write(path: Path | str, text: str) -> Path:
 
 
 def test_a_toml_file_is_read(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A path is read as the file it names, with variables filled in and read as the types that are wanted."""
+    """A path is read as a TOML file; variables are filled in and converted to the expected types."""
     monkeypatch.setenv("KAFKA_PASSWORD", "s3cret")
     monkeypatch.setenv("KAFKA_TLS", "true")
     given = opened(fakes, "kafka", write(tmp_path / "mine.toml", KAFKA))
@@ -58,7 +58,7 @@ def test_a_toml_file_is_read(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_a_yaml_file_is_read(fakes: Fakes, tmp_path: Path) -> None:
-    """The same in YAML."""
+    """YAML files are read in the same way."""
     pytest.importorskip("yaml")
     path = write(tmp_path / "mine.yaml", "kafka:\n  servers: [one, two]\n  librdkafka: {linger.ms: '20'}\n")
     assert opened(fakes, "kafka", path).servers == ["one", "two"]
@@ -72,7 +72,7 @@ def test_without_pyyaml_it_says_what_to_install(fakes: Fakes, monkeypatch: pytes
 
 
 def test_files_are_looked_for_in_order(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """MQPLUG_CONFIG, else the working directory, else the user's own: one file, never two."""
+    """MQPLUG_CONFIG, else the working directory, else the user's own: exactly one file is read."""
     write(tmp_path / "xdg/mqplug/mqplug.toml", "[rocksmq]\npath = 'user'\n")
     assert opened(fakes, "rocksmq").path == "user"
     write("mqplug.toml", "[rocksmq]\npath = 'here'\n")
@@ -116,7 +116,7 @@ def test_the_users_own_file_is_below_home(fakes: Fakes, monkeypatch: pytest.Monk
 def test_what_is_wrong_with_a_file_is_named(
     fakes: Fakes, tmp_path: Path, name: str, text: str | None, says: str
 ) -> None:
-    """The error names the file and the key."""
+    """An error names the file and the key."""
     if name.endswith("yaml"):
         pytest.importorskip("yaml")
     path = tmp_path / name
@@ -127,7 +127,7 @@ def test_what_is_wrong_with_a_file_is_named(
 
 
 def test_a_file_that_is_no_text(fakes: Fakes, tmp_path: Path) -> None:
-    """Bytes that are no UTF-8 are named, not shown."""
+    """Invalid UTF-8 is reported, and not shown."""
     path = tmp_path / "x.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(mqplug.ConfigError, match="it is not UTF-8"):
@@ -135,20 +135,20 @@ def test_a_file_that_is_no_text(fakes: Fakes, tmp_path: Path) -> None:
 
 
 def test_missing_variables_are_named_with_their_keys(fakes: Fakes, tmp_path: Path) -> None:
-    """References to variables that are not set name both, all at once."""
+    """References to unset variables are reported all at once, with variable and key."""
     with pytest.raises(mqplug.ConfigError, match=r"'kafka.password' in .*needs .* 'KAFKA_PASSWORD'.*'kafka.tls' in"):
         mqplug.connect(write(tmp_path / "x.toml", KAFKA))
 
 
 def test_a_missing_variable_of_another_section_does_not_matter(fakes: Fakes, tmp_path: Path) -> None:
-    """Who runs on RocksMQ needs no password for Kafka."""
+    """A program that runs on RocksMQ needs no password for Kafka."""
     path = write(tmp_path / "x.toml", KAFKA + "[rocksmq]\npath = 'x'\n")
     assert opened(fakes, "rocksmq", path, backend="rocksmq").path == "x"
     assert mqplug.configured("kafka", path)
 
 
 def test_a_missing_variable_of_an_extension_is_named(fakes: Fakes, noted: Any, tmp_path: Path) -> None:
-    """Also in lists, and above the sections."""
+    """A missing variable in an extension's settings is reported with its key, also in lists and above the sections."""
     text = "extensions = ['first']\n[kafka]\nservers = ['x']\n[extension.first]\nseed = ['${SEED}']\n"
     with pytest.raises(mqplug.ConfigError, match=r"'extension.first.seed' in .*SEED'"):
         mqplug.connect(write(tmp_path / "x.toml", text))
@@ -157,7 +157,7 @@ def test_a_missing_variable_of_an_extension_is_named(fakes: Fakes, noted: Any, t
 
 
 def test_a_dollar_may_be_written(fakes: Fakes, tmp_path: Path) -> None:
-    """`$${` is a plain `${`."""
+    """`$${` means a plain `${`."""
     path = write(tmp_path / "x.toml", "[kafka]\nservers = ['x']\nusername = 'me'\npassword = 'a$${b}$c'\n")
     assert opened(fakes, "kafka", path).password == "a${b}$c"
 
@@ -181,14 +181,14 @@ def test_a_dollar_may_be_written(fakes: Fakes, tmp_path: Path) -> None:
 def test_variables_are_read_as_the_type_that_is_wanted(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], field: str, expected: object
 ) -> None:
-    """A list is written with commas, a number as a number; an empty variable says nothing."""
+    """A list is split at commas, a number becomes a number; an empty variable counts as unset."""
     for name, text in {"MQPLUG_KAFKA_SERVERS": "x", **variables}.items():
         monkeypatch.setenv(name, text)
     assert getattr(opened(fakes, "kafka"), field) == expected
 
 
 def test_the_environment_alone_is_enough(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Backend, mode and URL can be said by variables."""
+    """Variables can set backend, mode and URL without a file."""
     monkeypatch.setenv("MQPLUG_PULSAR_SERVICE_URL", "pulsar://host")
     monkeypatch.setenv("MQPLUG_ROCKSMQ_PATH", "mq")
     assert opened(fakes, "rocksmq").path == "mq"
@@ -215,7 +215,7 @@ def test_the_environment_alone_is_enough(fakes: Fakes, monkeypatch: pytest.Monke
     ],
 )
 def test_a_wrong_variable_is_named(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, variable: str, says: str) -> None:
-    """An error calls a variable by its name."""
+    """An error about a variable names it."""
     monkeypatch.setenv("MQPLUG_KAFKA_SERVERS", "host")
     monkeypatch.setenv(variable, "nonsense")
     with pytest.raises(mqplug.ConfigError, match=says):
@@ -223,26 +223,26 @@ def test_a_wrong_variable_is_named(fakes: Fakes, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_misspelt_variable_of_an_address_is_named(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where nothing else says where the backend is."""
+    """A misspelt address variable is named, even if no other source has an address."""
     monkeypatch.setenv("MQPLUG_KAFKA_SERVRES", "host")
     with pytest.raises(mqplug.ConfigError, match="Did you mean 'MQPLUG_KAFKA_SERVERS'"):
         mqplug.connect()
 
 
 def test_other_variables_are_left_alone(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables of ours that belong to no section of the chosen backend are no settings."""
+    """Variables of ours that belong to no section of the chosen backend are ignored."""
     for name in ("MQPLUG_DEBUG", "MQPLUG_TIME_SCALE", "MQPLUG_SKIP_MISSING_PYTHON", "MQPLUG_PULSAR_NONSENSE"):
         monkeypatch.setenv(name, "1")
     assert opened(fakes, "kafka", "kafka", servers=["x"]).servers == ["x"]
 
 
-# which wins --------------------------------------------------------------------------------------------------------
+# precedence --------------------------------------------------------------------------------------------------------
 
 
 def test_keywords_win_over_the_environment_and_that_over_the_file(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Key by key, the strongest source that says something."""
+    """For each key, the strongest source that sets it wins."""
     write("mqplug.toml", "[kafka]\nservers = ['file']\nca_file = 'file'\nmechanism = 'file'\n")
     monkeypatch.setenv("MQPLUG_KAFKA_CA_FILE", "environment")
     monkeypatch.setenv("MQPLUG_KAFKA_MECHANISM", "environment")
@@ -263,7 +263,7 @@ def test_the_choice_is_overridden_too(fakes: Fakes, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_stronger_url_wins_over_a_weaker_name(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MQPLUG_URL wins over the file's backend, and takes no setting of the file with it, least of all a password."""
+    """MQPLUG_URL overrides the file's backend, and drops all settings of the file, above all a password."""
     write("mqplug.toml", "backend = 'kafka'\n[kafka]\nservers = ['file']\nusername = 'me'\npassword = 's3cret'\n")
     monkeypatch.setenv("MQPLUG_URL", "kafka://elsewhere")
     given = opened(fakes, "kafka")
@@ -271,13 +271,13 @@ def test_a_stronger_url_wins_over_a_weaker_name(fakes: Fakes, monkeypatch: pytes
 
 
 def test_keywords_win_over_a_url(fakes: Fakes) -> None:
-    """A URL says where, keywords what is not for a URL."""
+    """A URL sets the address, and keywords set what does not belong in a URL."""
     given = opened(fakes, "kafka", "kafka://host?message_max_bytes=5&tls=true", message_max_bytes=6)
     assert (given.servers, given.message_max_bytes, given.tls) == (["host"], 6, True)
 
 
 def test_a_name_adds_the_environment_and_no_file(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`connect("kafka")` takes what the environment says of kafka; neither a file nor MQPLUG_BACKEND is asked."""
+    """`connect("kafka")` uses the environment's settings of kafka; it ignores files and MQPLUG_BACKEND."""
     write("mqplug.toml", "[kafka]\nmechanism = 'file'\n")
     monkeypatch.setenv("MQPLUG_BACKEND", "pulsar")
     monkeypatch.setenv("MQPLUG_KAFKA_SERVERS", "environment")
@@ -287,7 +287,7 @@ def test_a_name_adds_the_environment_and_no_file(fakes: Fakes, monkeypatch: pyte
 
 @pytest.mark.parametrize("target", ["kafka://host", {"backend": "kafka", "servers": ["host"]}])
 def test_a_url_and_a_mapping_are_complete(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
-    """Nothing is added to what they say."""
+    """Nothing is added to a URL or a mapping."""
     monkeypatch.setenv("MQPLUG_KAFKA_CA_FILE", "environment")
     write("mqplug.toml", "[kafka]\nmechanism = 'file'\n")
     given = opened(fakes, "kafka", target)
@@ -295,7 +295,7 @@ def test_a_url_and_a_mapping_are_complete(fakes: Fakes, monkeypatch: pytest.Monk
 
 
 def test_a_mapping_is_written_flat_or_in_sections(fakes: Fakes) -> None:
-    """Settings of the named backend may stand by themselves, or in its section; those by themselves win."""
+    """Settings of the named backend may be flat or in its section; flat ones win."""
     flat = {"backend": "kafka", "servers": ["x"], "librdkafka": {"a": "b"}}
     assert opened(fakes, "kafka", flat).librdkafka == {"a": "b"}
     mixed = {"backend": "kafka", "tls": True, "kafka": {"servers": ["x"], "tls": False}}
@@ -304,7 +304,7 @@ def test_a_mapping_is_written_flat_or_in_sections(fakes: Fakes) -> None:
 
 
 def test_sections_may_be_keywords(fakes: Fakes) -> None:
-    """What a file says, keywords can say."""
+    """Keywords can express everything that a file can."""
     assert opened(fakes, "pulsar", mode="cluster", pulsar={"service_url": "x"}).service_url == "x"
 
 
@@ -323,18 +323,18 @@ def test_sections_may_be_keywords(fakes: Fakes) -> None:
     ],
 )
 def test_contradictions_are_named(fakes: Fakes, target: Any, settings: Any, says: str) -> None:
-    """What cannot be meant is an error."""
+    """Contradictory settings are an error."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect(target, **settings)
 
 
 def test_what_is_no_target() -> None:
-    """Other types are refused by their name."""
+    """A target of another type is refused, and the error names the type."""
     with pytest.raises(TypeError, match="a name, a URL, a mapping or a path, not int"):
         mqplug.connect(3)  # type: ignore[arg-type]
 
 
-# all that is wrong -------------------------------------------------------------------------------------------------
+# reporting all errors ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_what_is_no_target() -> None:
     ],
 )
 def test_a_wrong_setting_is_named_with_its_path(fakes: Fakes, settings: Any, says: str) -> None:
-    """Before any I/O, with the path of the key and the nearest good one."""
+    """A wrong setting is reported before any I/O, with the path of its key and the nearest valid one."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect("kafka", **settings)
     assert fakes["kafka"].given is None
@@ -369,7 +369,7 @@ def test_a_wrong_setting_is_named_with_its_path(fakes: Fakes, settings: Any, say
     ],
 )
 def test_validators_are_named_with_their_path(fakes: Fakes, settings: Any, says: str) -> None:
-    """What a settings class checks itself is named in the same way."""
+    """An error from a settings class's own validator is reported in the same way."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect("rocksmq", **settings)
 
@@ -386,13 +386,13 @@ def test_validators_are_named_with_their_path(fakes: Fakes, settings: Any, says:
     ],
 )
 def test_a_wrong_choice_is_named_with_the_nearest(fakes: Fakes, given: object, says: str) -> None:
-    """One of few values: the error names what was given, what is allowed, and what was probably meant."""
+    """An invalid choice is reported with the given value, the allowed ones, and the nearest."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect("rocksmq", path="x", sync=given)
 
 
 def test_a_wrong_choice_is_named_in_a_url_and_a_file(fakes: Fakes, tmp_path: Path) -> None:
-    """Wherever it was written."""
+    """An invalid choice is reported in a URL and in a file as well."""
     with pytest.raises(mqplug.ConfigError, match=r"'rocksmq.sync'.*not 'alway'.*Did you mean 'always'"):
         mqplug.connect("rocksmq:///x?sync=alway")
     path = write(tmp_path / "x.toml", "[rocksmq]\npath = 'x'\nsync = 'alway'\n")
@@ -401,7 +401,7 @@ def test_a_wrong_choice_is_named_in_a_url_and_a_file(fakes: Fakes, tmp_path: Pat
 
 
 class Colour(Enum):
-    """What a third party's settings may have."""
+    """An enumeration, as a third party's settings may have."""
 
     RED = "red"
     BLUE = "blue"
@@ -409,7 +409,7 @@ class Colour(Enum):
 
 @attrs.frozen(kw_only=True)
 class Painted:
-    """``colour`` is one of few, ``keep`` a length of time."""
+    """Settings in which ``colour`` is an enumeration, and ``keep`` a duration."""
 
     name: str = ""
     colour: Colour = Colour.RED
@@ -428,7 +428,7 @@ class Painted:
     ],
 )
 def test_enumerations_and_durations_are_read(target: Any, colour: Colour, keep: object) -> None:
-    """An ``Enum`` by its value; a time in seconds, as a timedelta, or as a text with its unit."""
+    """An ``Enum`` is read by its value; a duration as seconds, a timedelta, or a text with its unit."""
     painted = Fake("painted", Painted)
     with mqplug.register("painted", painted):
         mqplug.connect({"backend": "painted", **target} if isinstance(target, dict) else f"painted://{target}").close()
@@ -445,19 +445,19 @@ def test_enumerations_and_durations_are_read(target: Any, colour: Colour, keep: 
     ],
 )
 def test_wrong_enumerations_and_durations_are_named(settings: Any, says: str) -> None:
-    """With what is allowed."""
+    """A wrong enumeration or duration is reported with the allowed values."""
     with mqplug.register("painted", Fake("painted", Painted)), pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect("painted", **settings)
 
 
 def test_a_path_may_be_a_path(fakes: Fakes, tmp_path: Path) -> None:
-    """Where a setting is a text, an ``os.PathLike`` will do, in a mapping as well."""
+    """A text setting accepts an ``os.PathLike``, in a mapping as well."""
     assert opened(fakes, "rocksmq", "rocksmq", path=tmp_path / "mq").path == str(tmp_path / "mq")
     assert opened(fakes, "rocksmq", {"rocksmq": {"path": Path("mq")}}).path == "mq"
 
 
 def test_all_errors_are_named_together(fakes: Fakes) -> None:
-    """One error for everything that is wrong."""
+    """One error lists everything that is wrong."""
     with pytest.raises(mqplug.ConfigError) as caught:
         mqplug.connect("kafka", servers="x", tls="yes", usernme="me", sasl={"pasword": "x"})
     for path in ("kafka.servers", "kafka.tls", "kafka.usernme", "kafka.sasl.pasword"):
@@ -465,7 +465,7 @@ def test_all_errors_are_named_together(fakes: Fakes) -> None:
 
 
 def test_whole_numbers_are_numbers(fakes: Fakes) -> None:
-    """Where a number is wanted, a whole one will do."""
+    """An integer is accepted where a float is expected."""
     assert opened(fakes, "rocksmq", "rocksmq", path="x", interval=2).interval == 2.0
 
 
@@ -473,7 +473,7 @@ def test_whole_numbers_are_numbers(fakes: Fakes) -> None:
 
 
 def test_deny_and_allow_are_read_before_anything_is_loaded(fakes: Fakes) -> None:
-    """A denied backend is not loaded, and the error says which list is why."""
+    """A denied backend is not loaded, and the error names the list that denies it."""
     with pytest.raises(mqplug.PluginError, match="deny"):
         mqplug.connect({"backend": "kafka", "servers": ["x"], "plugins": {"deny": ["kafka"]}})
     with pytest.raises(mqplug.PluginError, match="allow"):
@@ -482,7 +482,7 @@ def test_deny_and_allow_are_read_before_anything_is_loaded(fakes: Fakes) -> None
 
 @pytest.mark.parametrize("target", ["kafka://host", "kafka", {"backend": "kafka", "servers": ["x"]}])
 def test_the_environment_forbids_everywhere(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
-    """MQPLUG_ALLOW and MQPLUG_DENY hold for every call, and win over the file."""
+    """MQPLUG_ALLOW and MQPLUG_DENY apply to every call, and override the file."""
     monkeypatch.setenv("MQPLUG_DENY", "pulsar,kafka")
     with pytest.raises(mqplug.PluginError, match="deny"):
         mqplug.connect(target)
@@ -502,7 +502,7 @@ class Quiet:
 
 @pytest.fixture
 def noted() -> Any:
-    """Two registered extensions, and what they were made with."""
+    """Two registered extensions, and the settings with which they were made."""
     made: list[tuple[str, dict[str, Any]]] = []
 
     def maker(name: str) -> Any:
@@ -520,7 +520,7 @@ def noted() -> Any:
 
 
 def test_extensions_are_made_in_order_with_their_settings(fakes: Fakes, noted: Any, tmp_path: Path) -> None:
-    """The file names them in order, and a table has the settings of each."""
+    """The file lists extensions in order, and a table has the settings of each."""
     text = "extensions = ['second', 'first']\n[extension.first]\nseed = 7\n[kafka]\nservers = ['x']\n"
     opened(fakes, "kafka", write(tmp_path / "x.toml", text))
     assert noted == [("second", {"seed": 0}), ("first", {"seed": 7})]
@@ -536,13 +536,13 @@ def test_extensions_of_the_call_win(fakes: Fakes, noted: Any) -> None:
 
 
 def test_extensions_are_a_list(fakes: Fakes) -> None:
-    """One name is not a list of names."""
+    """A single name is refused where a list of names is expected."""
     with pytest.raises(TypeError, match="a list of names and objects"):
         mqplug.connect("kafka", servers=["x"], extensions="faults")
 
 
 def test_the_environment_names_extensions(fakes: Fakes, noted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MQPLUG_EXTENSIONS lists them; what is no settings class gets their settings as texts."""
+    """MQPLUG_EXTENSIONS lists extensions; one without a settings class gets its settings as texts."""
     monkeypatch.setenv("MQPLUG_KAFKA_SERVERS", "x")
     monkeypatch.setenv("MQPLUG_EXTENSIONS", "second,first")
     monkeypatch.setenv("MQPLUG_EXTENSION_FIRST_SEED", "7")

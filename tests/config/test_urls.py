@@ -1,4 +1,4 @@
-"""URLs: hosts come to the plugin as pairs, and no error shows a part of a user or password."""
+"""URLs: a plugin gets hosts as pairs, and no error shows any part of a user or password."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from mqplug_cli._app import run_command
 
 __all__ = ["fakes"]
 
-TOKENS = ("Zq7xKv", "Wp3mTj", "Hb9dRn")  # parts of a secret that nothing else holds
+TOKENS = ("Zq7xKv", "Wp3mTj", "Hb9dRn")  # parts of a secret that occur nowhere else
 SPECIAL = "@/?#:%[],;= &'\"\\\n" + string.ascii_lowercase
 
 
 @attrs.frozen(kw_only=True)
 class Whereabouts:
-    """``address`` is all that the URL said."""
+    """Settings whose ``address`` is everything that the URL said."""
 
     address: str = attrs.field(default="", metadata={"address": True})
     pairs: Any = None
 
 
 class Reading(Fake):
-    """A backend whose ``from_url`` is what a test says."""
+    """A backend whose ``from_url`` each test provides."""
 
     def __init__(self, read: Callable[[Url], Any]) -> None:
         super().__init__("reading", Whereabouts)
@@ -43,7 +43,7 @@ class Reading(Fake):
 
 
 def hosts_of(text: str) -> Any:
-    """The hosts that a plugin gets of a URL."""
+    """Return the hosts that a plugin gets from a URL."""
     seen: list[Url] = []
 
     def read(url: Url) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ def hosts_of(text: str) -> Any:
 
 
 class Encrypting(Reading):
-    """A backend that has a second scheme."""
+    """A backend with a second scheme."""
 
     @hookimpl
     def mqplug_describe(self) -> Any:
@@ -92,7 +92,7 @@ def test_a_backend_has_schemes_beside_its_name() -> None:
     ],
 )
 def test_hosts_are_pairs(authority: str, hosts: list[tuple[str, int | None]]) -> None:
-    """A plugin gets each host as (host, port), IPv6 without brackets; the port is None where there is none."""
+    """A plugin gets each host as (host, port), IPv6 without brackets; a missing port is None."""
     assert list(hosts_of(f"reading://{authority}/path")) == hosts
 
 
@@ -100,14 +100,14 @@ def test_hosts_are_pairs(authority: str, hosts: list[tuple[str, int | None]]) ->
     ("host", "written"), [("h", "h:7"), ("h:9", "h:9"), ("[::1]", "[::1]:7"), ("[::1]:9", "[::1]:9")]
 )
 def test_an_address_is_written_with_its_port(host: str, written: str) -> None:
-    """``at`` puts in the port that a URL leaves out, and the brackets of IPv6."""
+    """``at`` adds the port that a URL omits, and the brackets of IPv6."""
     assert Address.parse(host).at(7) == written
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999", "75628", "-1", "+1", "x", "", "9092x", "٣", "9" * 5000])
 @pytest.mark.parametrize("hosts", ["h:{}", "[::1]:{}", "h1:1,h2:{}", "me:pw@h:{}"])
 def test_a_wrong_port_is_refused_before_anything_is_dialled(fakes: Fakes, hosts: str, port: str) -> None:
-    """A port that is none is a ``ConfigError``: no client gets it modulo 65536."""
+    """An invalid port raises ``ConfigError``, so that no client takes it modulo 65536."""
     with pytest.raises(mqplug.ConfigError, match="a port must be a whole number from 1 to 65535"):
         mqplug.connect(f"kafka://{hosts.format(port)}")
     assert fakes["kafka"].given is None
@@ -115,7 +115,7 @@ def test_a_wrong_port_is_refused_before_anything_is_dialled(fakes: Fakes, hosts:
 
 @pytest.mark.parametrize("hosts", [":9092", "h1,,h2", "h1,", "::1", "::1:9092", "[::g]", "[::1", "a b", "me:pw@"])
 def test_what_is_no_host_is_refused(fakes: Fakes, hosts: str) -> None:
-    """An empty host, or an IPv6 address without brackets, is a ``ConfigError``."""
+    """An empty host, or an IPv6 address without brackets, raises ``ConfigError``."""
     if hosts.endswith("@"):
         hosts += ":1"
     with pytest.raises(mqplug.ConfigError, match="invalid host"):
@@ -133,7 +133,7 @@ def test_what_is_no_host_is_refused(fakes: Fakes, hosts: str) -> None:
 @example("nosuch", ["", ":", "@", "/"], "@h")
 @example("", ["", "//", "", ""], "@h:1")
 def test_no_error_shows_a_part_of_a_login(fakes: Fakes, scheme: str, glue: list[str], end: str) -> None:
-    """Whatever stands unescaped in a user or password, nothing of it is in an error, nor in what caused it."""
+    """Whatever is unescaped in a user or password, no part of it shows in an error or its cause."""
     first, second, third = TOKENS
     login = f"{first}{glue[0]}:{glue[1]}{second}{glue[2]}{third}{glue[3]}"
 
@@ -150,7 +150,7 @@ def test_no_error_shows_a_part_of_a_login(fakes: Fakes, scheme: str, glue: list[
 
 @pytest.mark.parametrize("error", [ValueError("no shelf"), KeyError("shelf"), RuntimeError("x"), AttributeError("y")])
 def test_whatever_a_plugin_raises_at_a_url_is_a_config_error(error: Exception) -> None:
-    """It names the URL without its secrets, the backend, and what was raised."""
+    """The error names the URL without its secrets, the backend, and the plugin's exception."""
 
     def broken(url: Url) -> Mapping[str, Any]:
         raise error
@@ -165,14 +165,14 @@ def test_whatever_a_plugin_raises_at_a_url_is_a_config_error(error: Exception) -
 
 
 def test_what_a_plugin_makes_of_a_url_is_a_mapping() -> None:
-    """Else the URL cannot be read."""
+    """A plugin that turns a URL into anything but a mapping is refused."""
     with mqplug.register("reading", Reading(lambda url: None)), pytest.raises(mqplug.ConfigError, match="cannot read"):
         mqplug.connect("reading://host")
 
 
 @pytest.mark.parametrize("target", ["./mq", "/abs/dir", "~/mq", "../mq", "data/mq", "C:\\mq", "mq.json"])
 def test_a_path_says_what_to_write(target: str) -> None:
-    """A directory in the place of a backend is a store of RocksMQ, or a configuration file without its ending."""
+    """A path in place of a backend raises an error that says how to open a RocksMQ store there."""
     if target == "mq.json":
         target = "./mq.json"
     with pytest.raises(mqplug.ConfigError) as caught:
@@ -183,7 +183,7 @@ def test_a_path_says_what_to_write(target: str) -> None:
 
 @pytest.mark.parametrize("target", ["localhost:9092", "me:s3cret@host:9092", "kafka:/host", "kafka:host", "ka fka", ""])
 def test_what_is_neither_a_name_nor_a_url_says_so(target: str) -> None:
-    """Without showing it, since it may hold a password."""
+    """An unrecognised target is not shown, since it may hold a password."""
     with pytest.raises(
         mqplug.ConfigError, match=r"neither the name of a backend nor a URL.*kafka://host:9092"
     ) as caught:
@@ -192,18 +192,18 @@ def test_what_is_neither_a_name_nor_a_url_says_so(target: str) -> None:
 
 
 def test_the_command_line_says_it_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """There a store is named by its URL."""
+    """The command line suggests the URL of a store for a path."""
     assert run_command(["topics", "./mq"]) == 1
     assert "rocksmq:///" in capsys.readouterr().err
 
 
 def test_a_directory_is_no_configuration_file(tmp_path: Any) -> None:
-    """``connect(Path("./mq"))`` says how to open a store there."""
+    """``connect(Path("./mq"))`` raises an error that says how to open a store there."""
     with pytest.raises(mqplug.ConfigError, match=r"is a directory.*connect\('rocksmq', path="):
         mqplug.connect(tmp_path)
 
 
 def test_an_ampersand_at_the_end() -> None:
-    """An ``&`` at the end of a query, as one from a template, changes nothing."""
+    """A trailing ``&`` in a query, as templates produce, changes nothing."""
     with mqplug.connect("memory://ampersand?like=kafka&") as client:
-        assert client.capabilities.acked_ranges_max  # those of Kafka
+        assert client.capabilities.acked_ranges_max  # Kafka's capabilities

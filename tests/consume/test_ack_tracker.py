@@ -1,4 +1,4 @@
-"""Where a group stands, against a model of lists."""
+"""A group's position, against a model of lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def a_batch(offsets: list[int], next_offset: int) -> Batch:
 
 
 def batches_of(gaps: list[list[int]]) -> list[Batch]:
-    """Consecutive batches whose offsets have these gaps between them."""
+    """Return consecutive batches whose offsets have these gaps between them."""
     offset, made = 0, []
     for sizes in gaps:
         offsets = []
@@ -35,7 +35,7 @@ def batches_of(gaps: list[list[int]]) -> list[Batch]:
 
 
 def acked_by(state: GroupPosition, offsets: list[int]) -> set[int]:
-    """Those offsets that a group at this position has acked."""
+    """Return the offsets that a group at this position has acked."""
     return {
         offset
         for offset in offsets
@@ -44,7 +44,7 @@ def acked_by(state: GroupPosition, offsets: list[int]) -> set[int]:
 
 
 def handed_out(tracker: Tracker, batches: list[Batch]) -> list[tuple[Delivery, int]]:
-    """Deliver whole batches; each message as (delivery, row)."""
+    """Deliver whole batches, with each message as (delivery, row)."""
     rows = []
     for batch in batches:
         delivery = tracker.deliver(batch)
@@ -59,7 +59,7 @@ def handed_out(tracker: Tracker, batches: list[Batch]) -> list[tuple[Delivery, i
     folds=st.booleans(),
 )
 def test_the_state_is_exactly_what_was_acked(gaps: list[list[int]], chosen: set[int], asked: bool, folds: bool) -> None:
-    """Whatever is acked in whatever order: the position and the ranges cover just that, also when asked before."""
+    """Whatever is acked in any order, the position and the ranges cover exactly that, also when queried in between."""
     batches = batches_of(gaps)
     offsets = [coordinates[0] for batch in batches for coordinates in batch.coordinates]
     tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
@@ -80,7 +80,7 @@ def test_the_state_is_exactly_what_was_acked(gaps: list[list[int]], chosen: set[
     gaps=st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=5), chosen=st.sets(st.integers(0, 29))
 )
 def test_a_restored_state_hands_out_just_the_rest(gaps: list[list[int]], chosen: set[int]) -> None:
-    """A new tracker that begins at a stored state hands out exactly what was not acked, and ends where all is."""
+    """A new tracker that begins at a stored state delivers exactly the unacked messages, and ends with all acked."""
     batches = batches_of(gaps)
     offsets = [coordinates[0] for batch in batches for coordinates in batch.coordinates]
     tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
@@ -103,7 +103,7 @@ def test_a_restored_state_hands_out_just_the_rest(gaps: list[list[int]], chosen:
 
 
 def test_a_split_delivery_keeps_what_was_handed_out() -> None:
-    """What an iteration left of its batch becomes a batch again, with the right positions on both sides."""
+    """The rest of a batch after an iteration becomes a batch again, with correct positions on both sides."""
     tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
     delivery = tracker.deliver(a_batch([0, 2, 4, 6], 9))
     first = next(delivery.messages)
@@ -117,7 +117,7 @@ def test_a_split_delivery_keeps_what_was_handed_out() -> None:
 
 
 def test_a_dropped_delivery_hands_out_nothing_more() -> None:
-    """After a seek or a hand-over the rest of a batch is not delivered, also not by an iterator already made."""
+    """After a seek or a hand-over the rest of a batch is not delivered, even by an existing iterator."""
     tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
     delivery = tracker.deliver(a_batch([0, 1, 2], 3))
     messages = delivery.messages
@@ -128,7 +128,7 @@ def test_a_dropped_delivery_hands_out_nothing_more() -> None:
 
 
 def test_without_a_group_nothing_is_kept() -> None:
-    """Batches that were handed out are forgotten when there is nobody to ack them."""
+    """Without a group, delivered batches are forgotten."""
     tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=False)
     for start in range(0, 3000, 3):
         list(tracker.deliver(a_batch([start, start + 1, start + 2], start + 3)).messages)
@@ -137,7 +137,7 @@ def test_without_a_group_nothing_is_kept() -> None:
 
 
 def test_runs_of_acks_go_on_from_batch_to_batch() -> None:
-    """One message that is not acked leaves one range behind it, however many batches follow."""
+    """One unacked message leaves one acked range after it, however many batches follow."""
     tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
     rows = handed_out(tracker, [a_batch([start, start + 1, start + 2], start + 3) for start in range(0, 300, 3)])
     for delivery, index in rows[1:]:
