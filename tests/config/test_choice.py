@@ -115,7 +115,7 @@ def test_a_url_configures_its_backend(fakes: Fakes) -> None:
 
 
 def test_configured_looks_where_connect_looks(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """configured reads the environment, the file in the working directory, and a file that is named."""
+    """The environment, the file in the working directory, and a named file are searched by configured()."""
     assert not mqplug.configured("kafka")
     Path("mqplug.toml").write_text("[kafka]\nservers = ['host']\n")
     assert mqplug.configured("kafka")
@@ -175,6 +175,6 @@ def _watch(loaded: list[str]) -> Any:
 
 
 def test_configured_checks_what_it_reads(fakes: Fakes) -> None:
-    """configured reports a wrong key above the sections, too."""
+    """A wrong key above the sections is an error of configured(), too."""
     with pytest.raises(mqplug.ConfigError, match="'url': expected str, not list"):
         mqplug.configured("kafka", {"url": ["kafka://host"]})

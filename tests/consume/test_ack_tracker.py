@@ -149,7 +149,7 @@ def test_runs_of_acks_go_on_from_batch_to_batch() -> None:
 
 
 def test_messages_that_are_acked_behind_an_unacked_one_are_let_go_of() -> None:
-    """Where that is wanted, acked neighbours become one delivery of two rows, and repeated acks are late."""
+    """A folding tracker releases acked batches after an unacked message, and still knows that they are acked."""
     tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
     tracker.folds = True
     rows = handed_out(tracker, [a_batch(list(range(start, start + 10)), start + 10) for start in range(0, 1000, 10)])

@@ -1,4 +1,4 @@
-"""Auto-ack: what the caller has seen through is acked, and nothing else."""
+"""Auto-ack: messages that the caller has finished are acked, and no others."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def test_a_finished_loop_has_acked_all(mq: mqplug.Client) -> None:
-    """When iteration ends by itself, every message counts as done."""
+    """When iteration reaches its end, every message counts as done."""
     with mq.consumer("orders", group="g", auto_ack=True, until=LATEST) as orders:
         assert len(list(orders)) == 100
     assert mq.lag("orders", group="g") == {0: 0}
 
 
 def test_the_message_in_hand_is_never_acked(mq: mqplug.Client) -> None:
-    """A caller that breaks off gets the message that it had in hand again."""
+    """A caller that breaks out of the loop gets the message in hand again."""
     with mq.consumer("orders", group="g", auto_ack=True) as orders:
         for message in orders:
             if message.value == b"41":
@@ -38,7 +38,7 @@ def test_the_message_in_hand_is_never_acked(mq: mqplug.Client) -> None:
 
 
 def test_the_keeper_stores_what_was_seen_through(mq: mqplug.Client) -> None:
-    """While the caller works on a message, those before it are stored, and it is not."""
+    """While the caller works on a message, the background thread stores the acks of the earlier ones only."""
     with mq.consumer("orders", group="g", auto_ack=True) as orders:
         for _ in range(10):
             orders.receive(timeout=5)
@@ -47,7 +47,7 @@ def test_the_keeper_stores_what_was_seen_through(mq: mqplug.Client) -> None:
 
 
 def test_a_batch_is_acked_when_the_next_one_is_asked_for(mq: mqplug.Client) -> None:
-    """What receive_many returned counts as done with the next call, not before."""
+    """The messages of receive_many count as done at the next call, and not earlier."""
     with mq.consumer("orders", group="g", auto_ack=True) as orders:
         orders.receive_many(30, timeout=5)
         orders.commit()
@@ -58,7 +58,7 @@ def test_a_batch_is_acked_when_the_next_one_is_asked_for(mq: mqplug.Client) -> N
 
 
 def test_a_message_can_still_be_given_back(mq: mqplug.Client) -> None:
-    """A nack wins over the ack that asking for more would be."""
+    """A nack overrides the ack that the next receive would imply."""
     seen = []
     with mq.consumer("orders", group="g", auto_ack=True, until=LATEST) as orders:
         for message in orders:
@@ -70,7 +70,7 @@ def test_a_message_can_still_be_given_back(mq: mqplug.Client) -> None:
 
 
 def test_it_is_refused_where_it_has_no_meaning(mq: mqplug.Client) -> None:
-    """Without a group there is nothing to ack, and run() acks by itself what its handlers have done."""
+    """Without a group auto_ack is refused, and so is run() with it, which acks handled messages itself."""
     with pytest.raises(TypeError, match="auto_ack"):
         mq.consumer("orders", start=LATEST, auto_ack=True)
     with mq.consumer("orders", group="g", auto_ack=True) as orders, pytest.raises(TypeError, match="auto_ack"):

@@ -1,4 +1,4 @@
-"""The consumer's states: assigned, at a position, lost or unpositioned, revoked; its keeper; its end."""
+"""The consumer's states: assigned, at a position, lost or unpositioned, revoked; its background thread; its end."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def fill(mq: mqplug.Client, count: int, partitions: int = 4) -> list[mqplug.MessageId]:
-    """Send so many messages, in turn to each partition."""
+    """Send this many messages, to each partition in turn."""
     with mq.producer("orders") as out:
         return out.send_many([mqplug.Record(b"%d" % n, partition=n % partitions) for n in range(count)])
 
 
 def test_acks_are_stored_within_seconds_without_a_commit(mq: mqplug.Client) -> None:
-    """The keeper stores acks that nobody committed."""
+    """The background thread stores acks without a commit."""
     fill(mq, 8)
     with mq.consumer("orders", group="g") as orders:
         for message in iter(lambda: orders.receive(timeout=1), None):
@@ -46,7 +46,7 @@ def test_acks_are_stored_within_seconds_without_a_commit(mq: mqplug.Client) -> N
 
 
 def test_a_slow_handler_does_not_hold_up_a_hand_over(mq: mqplug.Client) -> None:
-    """While one member is busy with a message, the keeper hands partitions over to a new one."""
+    """While one member is busy with a message, the background thread hands partitions over to a new one."""
     fill(mq, 4)
     with mq.consumer("orders", group="g") as busy:
         assert busy.receive(timeout=5) is not None
@@ -76,7 +76,7 @@ def test_partitions_are_told_of_as_they_come_and_go(mq: mqplug.Client) -> None:
 
 
 def test_an_ack_after_a_hand_over_is_counted_and_changes_nothing(mq: mqplug.Client) -> None:
-    """An ack of a message whose partition went to another member is a counted no-op."""
+    """An ack of a message whose partition went to another member changes nothing and is counted."""
     fill(mq, 8)
     with mq.consumer("orders", group="g") as a:
         received = [a.receive(timeout=5) for _ in range(8)]
@@ -91,7 +91,7 @@ def test_an_ack_after_a_hand_over_is_counted_and_changes_nothing(mq: mqplug.Clie
 
 
 def test_two_threads_in_one_receive_are_refused(mq: mqplug.Client) -> None:
-    """The second thread that receives gets ConcurrentUse, and the first goes on."""
+    """The second thread that calls receive gets ConcurrentUse, and the first continues."""
     with mq.consumer("orders", start=LATEST) as orders, ThreadPoolExecutor(1) as pool:
         first = pool.submit(orders.receive, 20)
         wait_until(lambda: orders._session.driver_session.lock.busy)
@@ -102,7 +102,7 @@ def test_two_threads_in_one_receive_are_refused(mq: mqplug.Client) -> None:
 
 
 def test_retention_that_overtakes_a_reader_is_told_until_it_seeks(mq: mqplug.Client) -> None:
-    """Every receive raises PositionLost with the new low, and a seek mends it."""
+    """Every receive raises PositionLost with the new low, until a seek."""
     ids = fill(mq, 10, partitions=1)
     with mq.consumer("orders", start=mqplug.before(ids[0]), partitions=[0]) as orders:
         low = mqplug.Position(ids[6].log, ids[6].coordinates)
@@ -135,7 +135,7 @@ def test_a_timed_out_seek_leaves_the_partition_unpositioned(mq: mqplug.Client, m
 
 
 def test_stop_in_the_loop_ends_it_after_the_message_in_hand(mq: mqplug.Client) -> None:
-    """After stop the iteration ends, acks still count, and what was not handed out comes back."""
+    """After stop the iteration ends, acks still count, and undelivered messages come again."""
     fill(mq, 12, partitions=1)
     with mq.consumer("orders", group="g") as orders:
         seen = []
@@ -150,7 +150,7 @@ def test_stop_in_the_loop_ends_it_after_the_message_in_hand(mq: mqplug.Client) -
 
 
 def test_a_seek_inside_an_iteration_takes_effect_at_once(mq: mqplug.Client) -> None:
-    """A loop that seeks gets the message it sought next, not the rest of its batch."""
+    """A loop that seeks gets the sought message next instead of the rest of its batch."""
     ids = fill(mq, 10, partitions=1)
     with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders:
         seen = []
@@ -177,7 +177,7 @@ def test_receive_many_takes_what_an_iteration_left(mq: mqplug.Client) -> None:
 
 
 def test_batches_end_at_until(mq: mqplug.Client) -> None:
-    """Iteration by batches ends at until=, with every message once."""
+    """Iteration by batches ends at until=, and returns every message once."""
     ids = fill(mq, 4000)
     with mq.consumer("orders", start=EARLIEST, until=LATEST) as orders:
         fill(mq, 4)
@@ -187,7 +187,7 @@ def test_batches_end_at_until(mq: mqplug.Client) -> None:
 
 
 def test_a_read_that_cannot_reach_its_end_raises_timeout(mq: mqplug.Client) -> None:
-    """A read whose end is not reached raises Timeout when no message came for its timeout, and says how far it came."""
+    """A read that gets no message for its timeout before its end raises Timeout, which says how far it came."""
     mq.create_topic("single")
     with mq.producer("single") as out:
         ids = out.send_many([b"0", b"1", b"2"])
@@ -212,7 +212,7 @@ def child_uses(mq: mqplug.Client, answers: multiprocessing.Queue[str]) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_client_does_not_cross_a_fork(mq: mqplug.Client) -> None:
-    """A client used in a forked child raises ForkedClient, and the parent's still works."""
+    """A client that is used in a forked child raises ForkedClient, and the parent's still works."""
     context = multiprocessing.get_context("fork")
     answers: multiprocessing.Queue[str] = context.Queue()
     child = context.Process(target=child_uses, args=(mq, answers))
@@ -237,7 +237,7 @@ mq.close()
 
 
 def test_ctrl_c_ends_a_waiting_receive() -> None:
-    """SIGINT reaches a receive that waits for ever as KeyboardInterrupt, and close works after it."""
+    """SIGINT reaches a receive without a timeout as KeyboardInterrupt, and close works after it."""
     child = subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "waiting\n"
@@ -247,14 +247,14 @@ def test_ctrl_c_ends_a_waiting_receive() -> None:
 
 
 def test_what_was_not_closed_warns(mq: mqplug.Client) -> None:
-    """A client that is forgotten says so with a ResourceWarning."""
+    """A client that is dropped without close gives a ResourceWarning."""
     forgotten = mqplug.connect("memory")
     with pytest.warns(ResourceWarning, match="<Client memory> was not closed"):
         del forgotten
 
 
 def test_reprs_name_backend_and_topic(mq: mqplug.Client) -> None:
-    """The repr of client, producer, consumer, message and ids says what they belong to."""
+    """The repr of client, producer, consumer, message and ids names their backend and topic."""
     placed = fill(mq, 1)[0]
     with mq.consumer("orders", group="g") as orders:
         message = orders.receive(timeout=5)
@@ -268,7 +268,7 @@ def test_reprs_name_backend_and_topic(mq: mqplug.Client) -> None:
 def test_a_driver_that_breaks_in_the_background_stops_nobody_else(
     mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When the keeper meets a driver's stray exception, it says so, and stores the acks of the other consumers."""
+    """A driver's stray exception in the background is logged, and the acks of the other consumers are stored."""
     fill(mq, 4)
     with mq.consumer("orders", group="broken") as broken, mq.consumer("orders", group="sound") as sound:
         assert broken.receive(timeout=5) is not None
@@ -288,7 +288,7 @@ def test_a_driver_that_breaks_in_the_background_stops_nobody_else(
 def test_closing_the_client_waits_for_a_child_that_is_being_closed(
     mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connection goes when the last driver is gone, also where another thread closes that one."""
+    """The connection closes after the last driver, even if another thread closes that driver."""
     closing, go_on, told = threading.Event(), threading.Event(), list[str]()
     other = mqplug.connect("memory")
     other.create_topic("orders")
@@ -315,7 +315,7 @@ def test_closing_the_client_waits_for_a_child_that_is_being_closed(
 
 
 def test_a_batch_that_is_taken_back_is_not_returned_too(mq: mqplug.Client) -> None:
-    """What a pause takes back at the moment when receive_many has it is delivered once, after resume."""
+    """A batch that a pause takes back just as receive_many has it is delivered once, after resume."""
     ids = fill(mq, 5, partitions=1)
     with mq.consumer("orders", group="g", partitions=None) as orders:
         orders.receive(timeout=5)
@@ -341,7 +341,7 @@ def test_a_batch_that_is_taken_back_is_not_returned_too(mq: mqplug.Client) -> No
 
 
 def test_what_was_read_is_freed_at_once(mq: mqplug.Client) -> None:
-    """A batch that was handed out, and settled, does not wait for the garbage collector."""
+    """A delivered and settled batch is freed without the garbage collector."""
     fill(mq, 8, partitions=1)
     gc.collect()
     gc.disable()
@@ -360,7 +360,7 @@ def test_what_was_read_is_freed_at_once(mq: mqplug.Client) -> None:
 
 
 def test_what_was_read_is_freed_before_more_is_fetched(mq: mqplug.Client) -> None:
-    """An acked batch does not wait for the commit, and one read without a group not for the next that is delivered."""
+    """An acked batch is freed before the commit, and one read without a group before the next is delivered."""
     ids = fill(mq, 8, partitions=1)
     gc.collect()
     gc.disable()
@@ -383,7 +383,7 @@ def test_what_was_read_is_freed_before_more_is_fetched(mq: mqplug.Client) -> Non
 
 
 def test_an_ack_of_what_is_long_settled_is_counted(mq: mqplug.Client) -> None:
-    """A message whose whole batch was acked and stored may be acked, nacked or acked through once more: counted."""
+    """A second ack, nack or ack_through of a message whose whole batch was acked and stored is counted."""
     fill(mq, 2, partitions=1)
     with mq.consumer("orders", group="g") as orders:
         batch = orders.receive_many(2, timeout=5)

@@ -12,7 +12,7 @@ partitions = st.integers(0, PARTITIONS - 1)
 
 
 class Partition:
-    """What one partition of the group must look like."""
+    """The expected state of one partition of the group."""
 
     def __init__(self) -> None:
         self.ids: list[mqplug.MessageId] = []
@@ -21,14 +21,14 @@ class Partition:
         self.paused = False
 
     def begin_epoch(self, first: int) -> None:
-        """Read from here on, with nothing in hand."""
+        """Read from here on, with no message in hand."""
         self.next = first
         self.hand: dict[int, mqplug.Message] = {}
         self.attempts: dict[int, int] = {}
-        self.returned: set[int] = set()  # to come again, or come again and not acked yet
+        self.returned: set[int] = set()  # to come again, or delivered again and not acked yet
 
     def deliverable(self, max_unacked: int | None) -> int | None:
-        """The one message that may come next, if any may."""
+        """Return the one message that may come next, or None."""
         if self.paused:
             return None
         if self.returned:
@@ -39,12 +39,12 @@ class Partition:
         return next((number for number in range(self.next, len(self.ids)) if number not in self.acked), None)
 
     def first_unacked(self) -> int:
-        """Where the group stands."""
+        """Return the group's position."""
         return next((number for number in range(len(self.ids)) if number not in self.acked), len(self.ids))
 
 
 class ConsumerMachine(RuleBasedStateMachine):
-    """One member of a group, in order."""
+    """One member of a group in ordered mode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.mq.create_topic("t", partitions=PARTITIONS)
         self.out = self.mq.producer("t")
         self.model = [Partition() for _ in range(PARTITIONS)]
-        self.old: list[mqplug.Message] = []  # of older epochs
+        self.old: list[mqplug.Message] = []  # of earlier epochs
         self.late = 0
 
     @initialize(max_unacked=st.sampled_from([None, 1, 3]))

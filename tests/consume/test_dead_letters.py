@@ -1,4 +1,4 @@
-"""Where dead letters may go, and messages that have been dead letters before."""
+"""Valid topics for dead letters, and messages that have been dead letters before."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def sent(mq: mqplug.Client, *headers: tuple[str, bytes | None]) -> None:
-    """Send one message that came round before."""
+    """Send one message with the headers of a former dead letter."""
     with mq.producer("jobs") as out:
         out.send(b"poison", headers=headers)
 
 
 def failing(stop: Callable[[], None]) -> Callable[[Message], None]:
-    """A handler that fails, and stops what calls it at its third message."""
+    """Return a handler that always fails, and calls ``stop`` at its third message."""
     seen: list[Message] = []
 
     def handle(message: Message) -> None:
@@ -46,7 +46,7 @@ def failing(stop: Callable[[], None]) -> Callable[[Message], None]:
 
 
 def check_kept(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """It went nowhere, nothing is acked, and the log says what is wrong."""
+    """Check that no dead letter was sent, nothing is acked, and the log names the problem."""
     assert list(mq.read("jobs.dead")) == []
     assert mq.lag("jobs", group="g") == {0: 1}
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
@@ -56,7 +56,7 @@ def check_kept(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_run_keeps_what_went_round(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """With run(), a message that was a dead letter too often comes again, and the log tells the operator."""
+    """With run(), a message that was a dead letter too often comes again, and the log reports it to the operator."""
     sent(mq, (HOPS, b"%d" % MAX_HOPS))
     with mq.consumer("jobs", group="g", retry=OFTEN, dead_letter="jobs.dead") as jobs:
         jobs.run(failing(jobs.stop))
@@ -65,7 +65,7 @@ def test_run_keeps_what_went_round(mq: mqplug.Client, caplog: pytest.LogCaptureF
 
 
 def test_an_asyncio_run_keeps_what_went_round(caplog: pytest.LogCaptureFixture) -> None:
-    """The same with await; and what is refused is refused there."""
+    """The asyncio run keeps such a message as well, and the asyncio consumer refuses the same arguments."""
 
     async def story() -> None:
         async with mqplug.aio.connect("memory") as mq:
@@ -105,7 +105,7 @@ def test_an_asyncio_run_keeps_what_went_round(caplog: pytest.LogCaptureFixture) 
     ],
 )
 def test_hops_are_counted(mq: mqplug.Client, headers: list[tuple[str, bytes | None]], hops: bytes | None) -> None:
-    """A dead letter says how often it was one, from the second time on; what is no number counts for nothing."""
+    """A dead letter has the number of times it was one, from the second time on; an invalid number is ignored."""
     sent(mq, *headers)
     with mq.consumer("jobs", group="g", retry=OFTEN, dead_letter="jobs.dead") as jobs:
         jobs.nack(received(jobs))
@@ -115,7 +115,7 @@ def test_hops_are_counted(mq: mqplug.Client, headers: list[tuple[str, bytes | No
 
 @pytest.mark.parametrize("moment", [0, 1_700_000_000_123])
 def test_a_dead_letter_keeps_its_time(mq: mqplug.Client, moment: int) -> None:
-    """A dead letter has the timestamp of its message, the first moment of 1970 included."""
+    """A dead letter has the timestamp of its message, including the first moment of 1970."""
     with mq.producer("jobs") as out:
         out.send(b"x", timestamp=moment)
     with mq.consumer("jobs", group="g", retry=OFTEN, dead_letter="jobs.dead") as jobs:
@@ -126,7 +126,7 @@ def test_a_dead_letter_keeps_its_time(mq: mqplug.Client, moment: int) -> None:
 
 
 def test_what_is_kept_waits(mq: mqplug.Client) -> None:
-    """Nack says that a message is kept; it comes again when the longest delay of the Retry is over."""
+    """Nack raises for a message that is kept, which comes again after the longest delay of the Retry."""
     sent(mq, (HOPS, b"%d" % MAX_HOPS))
     with mq.consumer("jobs", group="g", retry=Retry(1, delay=0, longest=3600), dead_letter="jobs.dead") as jobs:
         message = received(jobs)
@@ -139,7 +139,7 @@ def test_what_is_kept_waits(mq: mqplug.Client) -> None:
 
 
 def received(jobs: Consumer) -> Message:
-    """The next message."""
+    """Return the next message."""
     message = jobs.receive(timeout=5)
     assert message is not None
     return message
@@ -147,7 +147,7 @@ def received(jobs: Consumer) -> Message:
 
 @pytest.mark.parametrize("topics", ["jobs", ["jobs.dead", "jobs"]])
 def test_the_own_topic_is_refused_before_anything(mq: mqplug.Client, topics: str | list[str]) -> None:
-    """A dead-letter topic that the consumer reads is refused, and no group is made."""
+    """A dead-letter topic that the consumer reads is refused, and no group is created."""
     with pytest.raises(ValueError, match=r"would come again forever. Pass another topic, such as .*'jobs\.dead'"):
         mq.consumer(topics, group="g", retry=Retry(2), dead_letter="jobs")
     assert mq.groups() == []
@@ -155,7 +155,7 @@ def test_the_own_topic_is_refused_before_anything(mq: mqplug.Client, topics: str
 
 @pytest.mark.parametrize(("topic", "error"), [(5, TypeError), ("", mqplug.InvalidName), (["a"], TypeError)])
 def test_a_dead_letter_topic_is_a_topic(mq: mqplug.Client, topic: object, error: type[Exception]) -> None:
-    """What is no name of a topic is refused before anything is opened."""
+    """An invalid name of a dead-letter topic is refused before anything is opened."""
     with pytest.raises(error):
         mq.consumer("jobs", group="g", retry=Retry(2), dead_letter=topic)  # type: ignore[arg-type]
     assert mq.groups() == []

@@ -1,4 +1,4 @@
-"""Closing a consumer whose topic is gone."""
+"""Closing a consumer whose topic was deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import mqplug
 
 
 def test_close_after_the_topic_was_deleted() -> None:
-    """A close is clean, and promises no message again that was deleted; a commit says that the topic is gone."""
+    """Close succeeds, and reports no deleted message as coming again; a commit says that the topic is gone."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:

@@ -1,4 +1,4 @@
-"""What a consumer has let go of is freed at once, not when the garbage collector comes round."""
+"""Messages that a consumer has released are freed at once, without the garbage collector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(params=KINDS)
 def orders(request: pytest.FixtureRequest) -> Iterator[mqplug.Consumer]:
-    """A consumer of three messages, while nothing collects garbage."""
+    """A consumer of three messages, with the garbage collector off."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:
@@ -39,26 +39,26 @@ def orders(request: pytest.FixtureRequest) -> Iterator[mqplug.Consumer]:
 
 
 def take(orders: mqplug.Consumer) -> mqplug.Message:
-    """The next message, which there is."""
+    """Return the next message, which must exist."""
     message = orders.receive(timeout=5)
     assert message is not None
     return message
 
 
 def kept(orders: mqplug.Consumer, message: mqplug.Message) -> list[weakref.ref[object]]:
-    """What there is of a message: the batch, and the tracker of its partition."""
+    """Return weak references to a message's batch, and to the tracker of its partition."""
     batch: Any = message._batch
     [held] = session_of(orders).assignment.all
     return [weakref.ref(batch), weakref.ref(held.tracker)]
 
 
 def alive(refs: list[weakref.ref[object]]) -> list[object]:
-    """Those that are still there."""
+    """Return the objects that still exist."""
     return [each() for each in refs if each() is not None]
 
 
 def test_a_seek_frees_what_was_read(orders: mqplug.Consumer) -> None:
-    """Once the next message is received, nothing of those before the seek is left, acked or not."""
+    """Once the next message is received, messages from before the seek are freed, acked or not."""
     refs = []
     for _ in range(3):
         for ack in (False, True):
@@ -75,7 +75,7 @@ def test_a_seek_frees_what_was_read(orders: mqplug.Consumer) -> None:
 
 @pytest.mark.parametrize("orders", ["ordered", "exclusive", "shared", "key_shared"], indirect=True)
 def test_an_old_message_is_late(orders: mqplug.Consumer) -> None:
-    """A message from before a seek can be kept: its ack and its nack are late."""
+    """The caller may keep a message from before a seek: its ack and its nack count as late."""
     old = take(orders)
     orders.seek(EARLIEST)
     assert take(orders).value == b"0"
@@ -85,7 +85,7 @@ def test_an_old_message_is_late(orders: mqplug.Consumer) -> None:
 
 
 def test_a_close_frees_what_was_read(orders: mqplug.Consumer) -> None:
-    """A consumer that is closed keeps no message, though it is kept itself, and counts what it had received."""
+    """A closed consumer that is still referenced keeps no message, but still counts the received ones."""
     message = take(orders)
     refs = kept(orders, message)
     del message
@@ -97,7 +97,7 @@ def test_a_close_frees_what_was_read(orders: mqplug.Consumer) -> None:
 @pytest.mark.parametrize("settle", ["ack", "nack", "seek", "close"])
 @pytest.mark.parametrize("orders", ["ordered", "shared"], indirect=True)
 def test_a_message_that_came_again_is_freed(orders: mqplug.Consumer, settle: str) -> None:
-    """Each delivery of a nacked message is freed when it is acked, nacked again, or given up."""
+    """Each delivery of a nacked message is freed when it is acked, nacked again, or discarded."""
     refs = []
     orders.nack(take(orders), 0)
     for _ in range(3):

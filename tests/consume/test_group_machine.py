@@ -14,7 +14,7 @@ MEMBERS = 3
 
 
 class Member:
-    """One consumer, and what it was given since each partition came to it."""
+    """One consumer, and the messages that it got since each partition was assigned."""
 
     def __init__(self, mq: mqplug.Client) -> None:
         self.hand: dict[int, list[mqplug.Message]] = {}

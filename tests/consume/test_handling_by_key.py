@@ -1,4 +1,4 @@
-"""``Consumer.run(order="key")``: keys side by side, each in its order, and what becomes of the gaps."""
+"""``Consumer.run(order="key")``: keys run concurrently, each in its order, and gaps in the acks are stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def send(mq: mqplug.Client, keys: Sequence[bytes | None]) -> None:
-    """Send a message for each key; its value is its number."""
+    """Send a message for each key, with its number as value."""
     with mq.producer("jobs") as out:
         out.send_many([mqplug.Record(b"%d" % number, key=key) for number, key in enumerate(keys)])
 
@@ -70,7 +70,7 @@ def test_messages_without_a_key_have_no_order(mq: mqplug.Client) -> None:
 
 
 def test_a_failed_message_holds_back_its_own_key_alone(mq: mqplug.Client) -> None:
-    """While a message of one key waits for its next attempt, the other keys are finished, and its own waits."""
+    """While a failed message waits for its next attempt, its key waits too, and the other keys are finished."""
     others = {number for number in range(100) if number % 4}
     seen: list[tuple[int, int]] = []
     rest_done = threading.Event()
@@ -93,7 +93,7 @@ def test_a_failed_message_holds_back_its_own_key_alone(mq: mqplug.Client) -> Non
 
 
 def test_what_is_done_behind_a_slow_key_is_stored_and_not_repeated(mq: mqplug.Client) -> None:
-    """The acked messages behind one that takes its time are stored as ranges: a crash repeats only the others."""
+    """Messages that are acked after a slow one are stored as ranges: a crash repeats only the others."""
     release = threading.Event()
     done: list[int] = []
 
@@ -119,7 +119,7 @@ def test_what_is_done_behind_a_slow_key_is_stored_and_not_repeated(mq: mqplug.Cl
 
 
 def test_poison_goes_to_the_dead_letters_and_its_key_goes_on(mq: mqplug.Client) -> None:
-    """A message that always fails leaves for the dead letters, and those of its key come behind it."""
+    """A message that always fails becomes a dead letter, and the later ones of its key follow."""
     mq.create_topic("jobs.dead")
     seen: list[int] = []
 
@@ -137,7 +137,7 @@ def test_poison_goes_to_the_dead_letters_and_its_key_goes_on(mq: mqplug.Client) 
 
 
 def test_stop_leaves_what_no_handler_had_to_the_next_receive(mq: mqplug.Client) -> None:
-    """After stop no handler begins; what waited for its key comes to the same consumer again, as a first attempt."""
+    """After stop no handler begins; messages that waited for their key come again as first attempts."""
     done: list[int] = []
     with mq.consumer("jobs", group="g", until=LATEST) as jobs:
 
@@ -155,7 +155,7 @@ def test_stop_leaves_what_no_handler_had_to_the_next_receive(mq: mqplug.Client) 
 
 
 def test_a_key_with_more_messages_than_may_be_in_hand_is_finished(mq: mqplug.Client) -> None:
-    """Where the messages behind one that failed fill all that may be in hand, it comes again nevertheless."""
+    """A failed message comes again even if later messages of its key fill the limit of messages in hand."""
     send(mq, [b"hot"] * (LANE_MESSAGES + 200))
     seen: list[int] = []
 
@@ -172,7 +172,7 @@ def test_a_key_with_more_messages_than_may_be_in_hand_is_finished(mq: mqplug.Cli
 
 
 def test_max_unacked_bounds_what_is_in_hand(mq: mqplug.Client) -> None:
-    """With ``max_unacked=3`` a fourth message of the partition is not handed out before one is acked."""
+    """With ``max_unacked=3`` a fourth message of the partition is delivered only after an ack."""
     send(mq, [None] * 20)
     at_work, most = 0, 0
     counting = threading.Lock()
@@ -195,7 +195,7 @@ def test_max_unacked_bounds_what_is_in_hand(mq: mqplug.Client) -> None:
 
 
 def test_what_waits_for_its_key_is_not_handled_after_a_hand_over(mq: mqplug.Client) -> None:
-    """When the partition goes to another member, messages that no handler had yet are left to that member."""
+    """When the partition goes to another member, messages without a handler are left to that member."""
     mq.create_topic("two", partitions=2)
     with mq.producer("two") as out:
         out.send_many([mqplug.Record(b"%d" % n, key=b"k", partition=n % 2) for n in range(20)])
@@ -231,7 +231,7 @@ def test_what_waits_for_its_key_is_not_handled_after_a_hand_over(mq: mqplug.Clie
 
 
 def test_a_member_joins_while_all_threads_are_busy(mq: mqplug.Client) -> None:
-    """Handlers that take long in all threads do not hold up a hand-over to a new member."""
+    """Busy handlers in all threads do not delay a hand-over to a new member."""
     mq.create_topic("two", partitions=2)
     with mq.producer("two") as out:
         out.send_many([mqplug.Record(b"%d" % n, partition=n % 2) for n in range(200)])
@@ -250,7 +250,7 @@ def test_a_member_joins_while_all_threads_are_busy(mq: mqplug.Client) -> None:
 
 
 def test_random_failures_keep_the_order_of_each_key(mq: mqplug.Client) -> None:
-    """Whatever fails and however often, each key is done in its order, each message once, and nothing is left."""
+    """Whatever fails and however often, each key is handled in its order, and each message once."""
     chance = random.Random(7)
     keys = [chance.choice([b"x", b"y", b"z", None]) for _ in range(400)]
     mq.delete_topic("jobs")
@@ -277,13 +277,13 @@ def test_random_failures_keep_the_order_of_each_key(mq: mqplug.Client) -> None:
     ("ordered", "none"), ("key_shared", "partition"), ("shared", "key"), ("shared", "partition"),
 ])  # fmt: skip
 def test_an_order_that_the_mode_lacks_is_refused(mq: mqplug.Client, mode: str, order: str) -> None:
-    """An unknown order, and one that members in this mode cannot keep, is a ValueError before anything is handled."""
+    """An unknown order, and one that the mode cannot keep, raises ValueError before anything is handled."""
     with mq.consumer("jobs", group="g", mode=mode) as jobs, pytest.raises(ValueError, match=f"order.*{order}"):  # type: ignore[arg-type]
         jobs.run(print, order=order)  # type: ignore[arg-type]
 
 
 def test_async_handlers_go_by_key() -> None:
-    """In asyncio, too: keys side by side, a failed message holds back its key alone, and all is done once."""
+    """In asyncio, too, keys run concurrently, a failed message delays only its key, and all are done once."""
     seen: list[tuple[int, int]] = []
 
     async def story() -> dict[int, int]:
@@ -311,7 +311,7 @@ def test_async_handlers_go_by_key() -> None:
 
 
 def test_async_stop_leaves_what_no_handler_had() -> None:
-    """In asyncio, stop leaves the messages that waited for their key to the next receive, as first attempts."""
+    """In asyncio, stop leaves messages that waited for their key to the next receive, as first attempts."""
     done: list[int] = []
 
     async def story() -> list[tuple[int, int]]:

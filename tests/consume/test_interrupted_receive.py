@@ -1,4 +1,4 @@
-"""Ctrl-C at any step of a receive: nothing is lost, nothing comes twice, and the consumer goes on."""
+"""Ctrl-C at any step of a receive: nothing is lost, nothing comes twice, and the consumer continues."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Receive = Callable[[Consumer], Iterable[Message]]
 
 
 def receive(orders: Consumer) -> list[Message]:
-    """One message, or none."""
+    """Return one message, or none, in a list."""
     message = orders.receive(timeout=0)
     return [] if message is None else [message]
 
 
 def receive_many(orders: Consumer) -> Iterable[Message]:
-    """A batch, which may be empty."""
+    """Return a batch, which may be empty."""
     return orders.receive_many(2, timeout=0)
 
 
 def drained(orders: Consumer, fetch: Receive) -> list[Message]:
-    """All that comes, until nothing came twice."""
+    """Receive until nothing came twice in a row."""
     found: list[Message] = []
     idle = 0
     while idle < 2:
@@ -41,7 +41,7 @@ def drained(orders: Consumer, fetch: Receive) -> list[Message]:
 
 
 def by_partition(messages: Iterable[Message]) -> dict[int, list[bytes | None]]:
-    """The values of each partition, in the order in which they came."""
+    """Return the values of each partition, in the order in which they came."""
     found: dict[int, list[bytes | None]] = {0: [], 1: []}
     for message in messages:
         found[message.partition].append(message.value)
@@ -49,7 +49,7 @@ def by_partition(messages: Iterable[Message]) -> dict[int, list[bytes | None]]:
 
 
 def call_in_thread(call: Callable[[], object]) -> None:
-    """Call in a thread of its own, which must return."""
+    """Call a function in its own thread, which must return."""
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -72,7 +72,7 @@ def fill(mq: Client, values: Sequence[bytes]) -> None:
 
 
 def each_step() -> Iterator[tuple[Client, Interrupt]]:
-    """A client with a topic of four messages, and an interrupt one step later each time, until it comes too late."""
+    """Yield a client with a topic of four messages, and an interrupt one step later each time."""
     for number in count(1, STRIDE):
         interrupt = Interrupt(number, PACKAGES)
         with mqplug.connect("memory") as mq:
@@ -97,7 +97,7 @@ KINDS = {
 @pytest.mark.parametrize("fetch", [receive, receive_many])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupted_receive_loses_nothing(kind: str, fetch: Receive) -> None:
-    """Whichever step Ctrl-C ends, each message comes in order and once; members that share may get it again."""
+    """Whichever step Ctrl-C interrupts, each message comes in order and once; in shared mode it may come again."""
     for mq, interrupt in each_step():
         fill(mq, [b"a2", b"b2"]) if kind == "until" else None
         with mq.consumer("orders", **KINDS[kind]) as orders:
@@ -123,7 +123,7 @@ def test_an_interrupted_receive_loses_nothing(kind: str, fetch: Receive) -> None
 
 @pytest.mark.parametrize("fetch", [receive, receive_many])
 def test_a_nacked_message_comes_again_after_an_interrupt(fetch: Receive) -> None:
-    """Whichever step Ctrl-C ends, a nacked message comes once more, and before those that follow it."""
+    """Whichever step Ctrl-C interrupts, a nacked message comes once more, and before the messages after it."""
     for mq, interrupt in each_step():
         with mq.consumer("orders", group="g") as orders:
             received = [fetch(orders)]

@@ -1,4 +1,4 @@
-"""Drivers that know without a poll that others may have a member's logs: then it hands out nothing more."""
+"""A member that loses its logs delivers nothing more, if its driver detects the loss without a poll."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqplug.spi.proxies import ConsumerProxy
 
 
 class Shaken(ConsumerProxy):
-    """A member of which somebody else decides whether it still holds its logs."""
+    """A member whose hold on its logs the test controls."""
 
     def __init__(self, inner: Any, membership: Membership) -> None:
         super().__init__(inner)
@@ -34,14 +34,14 @@ class Shaken(ConsumerProxy):
 
 
 class Membership:
-    """Has every member's driver ask it. ``asked`` is set when a driver was polled after all was lost."""
+    """An extension that makes every member's driver query it. ``asked`` is set by a poll after the loss."""
 
     def __init__(self) -> None:
         self.holds = True
         self.asked = threading.Event()
 
     def stop_when_asked(self, orders: mqplug.Consumer) -> None:
-        """End the iteration of a consumer as soon as it has nothing in hand that it would hand out."""
+        """End the iteration of a consumer as soon as it has no deliverable message in hand."""
         threading.Thread(target=lambda: self.asked.wait(30) and orders.stop()).start()
 
     @hookimpl(wrapper=True)
@@ -58,7 +58,7 @@ WAYS: dict[str, Receive] = {
 
 @pytest.fixture
 def membership() -> Membership:
-    """Holds until a test says otherwise."""
+    """A membership that holds until a test ends it."""
     return Membership()
 
 
@@ -73,7 +73,7 @@ def mq(membership: Membership) -> Any:
 
 
 def left(mq: mqplug.Client) -> list[bytes | None]:
-    """What the group's next member gets."""
+    """Return the messages that the group's next member gets."""
     with mq.consumer("orders", group="g") as heir:
         return [message.value for message in heir.receive_many(10, 5)]
 
@@ -81,7 +81,7 @@ def left(mq: mqplug.Client) -> list[bytes | None]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("auto_ack", [False, True])
 def test_what_is_in_hand_stays_there(mq: mqplug.Client, membership: Membership, way: str, auto_ack: bool) -> None:
-    """Once its logs are lost a member hands out nothing of what it was given, and acks nothing of that either."""
+    """Once its logs are lost a member delivers none of the messages in hand, and acks none of them."""
     with mq.consumer("orders", group="g", auto_ack=auto_ack) as orders:
         assert orders.receive(5).value == b"0"  # type: ignore[union-attr]
         membership.holds = False
@@ -92,7 +92,7 @@ def test_what_is_in_hand_stays_there(mq: mqplug.Client, membership: Membership, 
 
 
 def test_iteration_ends_in_the_midst_of_a_batch(mq: mqplug.Client, membership: Membership) -> None:
-    """An iteration asks before each message, not once for all that it was given."""
+    """An iteration checks its membership before each message, and not once for the whole batch."""
     with mq.consumer("orders", group="g", auto_ack=True) as orders:
         membership.stop_when_asked(orders)
         seen = []
@@ -105,7 +105,7 @@ def test_iteration_ends_in_the_midst_of_a_batch(mq: mqplug.Client, membership: M
 
 
 def test_what_was_given_back(mq: mqplug.Client, membership: Membership) -> None:
-    """A message that is due again is handed out no more either."""
+    """A nacked message that is due again is not delivered either."""
     with mq.consumer("orders", group="g") as orders:
         first = orders.receive(5)
         assert first is not None
@@ -116,7 +116,7 @@ def test_what_was_given_back(mq: mqplug.Client, membership: Membership) -> None:
 
 
 def test_run_asks_before_each_message(mq: mqplug.Client, membership: Membership) -> None:
-    """A handler gets nothing more of the messages that a thread has taken together."""
+    """A handler gets no more of the messages that a thread has taken together."""
     seen: list[bytes | None] = []
 
     def handle(message: mqplug.Message) -> None:
@@ -132,7 +132,7 @@ def test_run_asks_before_each_message(mq: mqplug.Client, membership: Membership)
 
 
 def test_with_asyncio() -> None:
-    """The asyncio consumer asks as well."""
+    """The asyncio consumer checks its membership as well."""
     membership = Membership()
 
     async def story() -> None:

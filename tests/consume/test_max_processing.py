@@ -1,4 +1,4 @@
-"""``max_processing``: a member whose caller is gone loses its work to the others."""
+"""``max_processing``: a member whose caller is gone loses its work to the other members."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def test_the_work_of_a_caller_that_is_gone_goes_to_another_member(mq: mqplug.Client) -> None:
-    """After max_processing the other member gets what was not acked, and the late ack changes nothing."""
+    """After max_processing the other member gets the unacked messages, and the late ack changes nothing."""
     revoked: list[mqplug.Log] = []
     with mq.consumer("orders", group="g", max_processing=1.2, on_revoked=revoked.extend) as slow:
         done, stuck = slow.receive(timeout=5), slow.receive(timeout=5)
@@ -39,7 +39,7 @@ def test_the_work_of_a_caller_that_is_gone_goes_to_another_member(mq: mqplug.Cli
 
 
 def test_a_caller_that_comes_back_joins_again(mq: mqplug.Client) -> None:
-    """The next receive after the work was lost joins the group again and goes on with what is not acked."""
+    """The next receive after the loss joins the group again, and continues with the unacked messages."""
     with mq.consumer("orders", group="g", max_processing=1.2) as slow:
         first = slow.receive(timeout=5)
         assert first is not None
@@ -51,7 +51,7 @@ def test_a_caller_that_comes_back_joins_again(mq: mqplug.Client) -> None:
 
 
 def test_a_slow_but_steady_caller_keeps_its_work(mq: mqplug.Client) -> None:
-    """What counts is the time since the last message was taken, not since the last batch was fetched."""
+    """The limit counts from the last message taken, and not from the last batch fetched."""
     from threading import Event
 
     with mq.consumer("orders", group="g", max_processing=1.2) as steady:

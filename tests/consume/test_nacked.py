@@ -1,4 +1,4 @@
-"""Messages that are given back: they come again, in order, and go to the dead letters in the end."""
+"""Nacked messages: they come again, in order, and finally become dead letters."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def fill(mq: mqplug.Client, count: int, partition: int = 0) -> list[mqplug.MessageId]:
-    """Send so many messages to one partition."""
+    """Send this many messages to one partition."""
     with mq.producer("jobs") as out:
         return list(out.send_many([mqplug.Record(b"%d" % number, partition=partition) for number in range(count)]))
 
 
 def test_a_message_that_was_given_back_comes_next_and_counts_its_attempts(mq: mqplug.Client) -> None:
-    """In order, nothing else of the partition comes before it is acked, and each delivery is one attempt more."""
+    """In ordered mode, a nacked message comes next in its partition, as one more attempt each time."""
     fill(mq, 4)
     seen = []
     with mq.consumer("jobs", group="g", until=LATEST) as jobs:
@@ -43,7 +43,7 @@ def test_a_message_that_was_given_back_comes_next_and_counts_its_attempts(mq: mq
 
 
 def test_the_other_partitions_go_on(mq: mqplug.Client) -> None:
-    """A message that waits for its next attempt holds back its own partition only."""
+    """A message that waits for its next attempt delays only its own partition."""
     first, _ = fill(mq, 2, partition=0)
     others = fill(mq, 3, partition=1)
     with mq.consumer("jobs", group="g") as jobs:
@@ -64,7 +64,7 @@ def test_the_other_partitions_go_on(mq: mqplug.Client) -> None:
 
 
 def test_what_comes_after_a_delay_does_not_come_before(mq: mqplug.Client) -> None:
-    """The delay is kept, and ends without anybody asking for it."""
+    """The message comes after its delay and no earlier, without a further call."""
     fill(mq, 1)
     with mq.consumer("jobs", group="g") as jobs:
         message = jobs.receive(timeout=5)
@@ -79,7 +79,7 @@ def test_what_comes_after_a_delay_does_not_come_before(mq: mqplug.Client) -> Non
 
 
 def test_two_that_were_given_back_come_in_their_order(mq: mqplug.Client) -> None:
-    """Whatever is given back first, the earlier message comes first, and the later one only after its ack."""
+    """The earlier of two nacked messages comes first, whichever was nacked first, and the later one after its ack."""
     fill(mq, 4)
     with mq.consumer("jobs", group="g") as jobs:
         batch = jobs.receive_many(4, timeout=5)
@@ -96,7 +96,7 @@ def test_two_that_were_given_back_come_in_their_order(mq: mqplug.Client) -> None
 
 
 def test_the_first_word_on_a_message_counts(mq: mqplug.Client) -> None:
-    """Ack after nack and nack after ack change nothing, and are counted."""
+    """An ack after a nack and a nack after an ack change nothing, and are counted."""
     fill(mq, 2)
     with mq.consumer("jobs", group="g") as jobs:
         batch = jobs.receive_many(2, timeout=5)
@@ -111,7 +111,7 @@ def test_the_first_word_on_a_message_counts(mq: mqplug.Client) -> None:
 
 
 def test_a_nack_is_not_an_ack(mq: mqplug.Client) -> None:
-    """What was given back and never acked comes to the next member, with the acks around it kept."""
+    """A message that was nacked and never acked comes to the next member, with the acks around it kept."""
     fill(mq, 4)
     with mq.consumer("jobs", group="g") as jobs:
         batch = jobs.receive_many(4, timeout=5)
@@ -131,7 +131,7 @@ def test_a_nack_is_not_an_ack(mq: mqplug.Client) -> None:
 
 
 def test_the_ack_of_a_second_attempt_is_stored(mq: mqplug.Client) -> None:
-    """When the message that was given back is acked, the group's position moves over it."""
+    """Once the nacked message is acked, the group's position moves past it."""
     ids = fill(mq, 3)
     with mq.consumer("jobs", group="g") as jobs:
         batch = jobs.receive_many(3, timeout=5)
@@ -148,7 +148,7 @@ def test_the_ack_of_a_second_attempt_is_stored(mq: mqplug.Client) -> None:
 
 
 def test_a_seek_forgets_what_was_given_back(mq: mqplug.Client) -> None:
-    """After a seek nothing waits any more, and attempts begin anew."""
+    """After a seek no message waits any more, and attempts begin anew."""
     ids = fill(mq, 3)
     with mq.consumer("jobs", group="g") as jobs:
         message = jobs.receive(timeout=5)
@@ -161,7 +161,7 @@ def test_a_seek_forgets_what_was_given_back(mq: mqplug.Client) -> None:
 
 
 def test_dead_letters_carry_content_and_reason(mq: mqplug.Client) -> None:
-    """After the last attempt a message goes to the dead-letter topic, is acked, and the partition goes on."""
+    """After its last attempt a message goes to the dead-letter topic, is acked, and the partition continues."""
     mq.create_topic("jobs.dead")
     with mq.producer("jobs") as out:
         source = out.send(b"poison", key=b"k", headers=[("a", b"b")], partition=0, timestamp=1_700_000_000_000)
@@ -188,7 +188,7 @@ def test_dead_letters_carry_content_and_reason(mq: mqplug.Client) -> None:
 
 
 def test_a_dead_letter_that_cannot_be_stored_stays_a_live_message(mq: mqplug.Client) -> None:
-    """When the dead-letter topic is gone, the message comes again instead of being lost."""
+    """If the dead-letter topic is gone, the message comes again instead of being lost."""
     mq.create_topic("jobs.dead")
     fill(mq, 1)
     with mq.consumer("jobs", group="g", retry=Retry(1, delay=0), dead_letter="jobs.dead") as jobs:
@@ -202,7 +202,7 @@ def test_a_dead_letter_that_cannot_be_stored_stays_a_live_message(mq: mqplug.Cli
 
 
 def test_close_waits_for_dead_letters(mq: mqplug.Client) -> None:
-    """A message that is on its way to the dead letters at close is stored there, and acked here."""
+    """A dead letter that is being sent at close is stored, and its message is acked."""
     mq.create_topic("jobs.dead")
     fill(mq, 1)
     with mq.consumer("jobs", group="g", retry=Retry(1), dead_letter="jobs.dead") as jobs:
@@ -214,7 +214,7 @@ def test_close_waits_for_dead_letters(mq: mqplug.Client) -> None:
 
 
 def test_attempts_without_a_place_to_go_are_refused(mq: mqplug.Client) -> None:
-    """A Retry that gives up needs dead_letter=, and is refused before anything is opened."""
+    """A Retry with a last attempt and no dead_letter= is refused before anything is opened."""
     with pytest.raises(ValueError, match="dead_letter="):
         mq.consumer("jobs", group="g", retry=Retry(3))
     with pytest.raises(mqplug.TopicNotFound, match=r"jobs\.dead"):
@@ -225,7 +225,7 @@ def test_attempts_without_a_place_to_go_are_refused(mq: mqplug.Client) -> None:
 
 @pytest.mark.parametrize(("delay", "error"), [(-1, ValueError), (float("nan"), ValueError), ("1", TypeError)])
 def test_a_wrong_delay_is_refused(mq: mqplug.Client, delay: object, error: type[Exception]) -> None:
-    """A delay is a number of seconds from 0 on, and a refused nack changes nothing."""
+    """A delay must be a number of seconds from 0 on; a refused nack changes nothing."""
     fill(mq, 1)
     with mq.consumer("jobs", group="g") as jobs:
         message = jobs.receive(timeout=5)
@@ -237,7 +237,7 @@ def test_a_wrong_delay_is_refused(mq: mqplug.Client, delay: object, error: type[
 
 
 def test_without_a_group_nothing_can_be_given_back(mq: mqplug.Client) -> None:
-    """A consumer without a group cannot nack: Unsupported names what is missing."""
+    """A consumer without a group cannot nack: Unsupported names the missing capability."""
     fill(mq, 1)
     with mq.consumer("jobs", start=EARLIEST) as jobs:
         message = jobs.receive(timeout=5)
@@ -247,7 +247,7 @@ def test_without_a_group_nothing_can_be_given_back(mq: mqplug.Client) -> None:
 
 
 def test_the_delays_of_a_retry_grow_to_their_longest() -> None:
-    """Each attempt waits ``backoff`` times as long as the one before, ``longest`` at most."""
+    """Each attempt waits ``backoff`` times as long as the previous one, and at most ``longest``."""
     retry = Retry(attempts=None, delay=1, backoff=2, longest=10)
     assert [retry.delay_after(attempt) for attempt in (1, 2, 3, 4, 5, 5000)] == [1, 2, 4, 8, 10, 10]
     assert not retry.exhausted(10**6)
@@ -256,13 +256,13 @@ def test_the_delays_of_a_retry_grow_to_their_longest() -> None:
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"delay": -1}, {"backoff": 0.5}, {"longest": 0}])
 def test_a_retry_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
-    """Attempts below 1, negative delays and shrinking backoffs are ValueErrors."""
+    """Attempts below 1, negative delays and shrinking backoffs raise ValueError."""
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Retry(**wrong)  # type: ignore[arg-type]
 
 
 def test_handling_acks_at_the_end_and_gives_back_on_an_error(mq: mqplug.Client) -> None:
-    """The block's error goes on to the caller, and the message comes again."""
+    """An error in the block reaches the caller, and the message comes again."""
     fill(mq, 2)
     with mq.consumer("jobs", group="g", retry=Retry(None, delay=0)) as jobs:
         for attempt in (1, 2):
@@ -280,7 +280,7 @@ def test_handling_acks_at_the_end_and_gives_back_on_an_error(mq: mqplug.Client) 
 
 
 def test_nacks_from_another_thread_lose_nothing(mq: mqplug.Client) -> None:
-    """While one thread iterates, another gives messages back: each is acked once in the end, in order."""
+    """While one thread iterates, another nacks messages: each is acked once in the end, in order."""
     from queue import SimpleQueue
     from threading import Thread
 
@@ -315,12 +315,12 @@ def test_nacks_from_another_thread_lose_nothing(mq: mqplug.Client) -> None:
 
 
 def test_a_nack_as_a_receive_finds_none_comes_again(mq: mqplug.Client) -> None:
-    """A nack by another thread, just after a receive found that no nacked one is left, comes again."""
+    """A nack by another thread, just after a receive found no nacked message left, comes again."""
     fill(mq, 2)
     waiting: list[mqplug.Message] = []
 
     class WithNacked(set[HeldPartition]):
-        """The partitions with nacked messages. A nack comes just before one is taken out."""
+        """The partitions with nacked messages. A nack comes just before one is removed."""
 
         def discard(self, held: HeldPartition) -> None:
             if waiting:

@@ -1,4 +1,4 @@
-"""Pausing, and what else keeps a partition from being handed out."""
+"""Pausing, and other reasons for a partition not to deliver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def values(orders: mqplug.Consumer, count: int) -> list[tuple[int, int]]:
-    """Receive so many messages, as (partition, number)."""
+    """Receive this many messages, as (partition, number)."""
     got = []
     for _ in range(count):
         message = orders.receive(timeout=5)
@@ -32,7 +32,7 @@ def values(orders: mqplug.Consumer, count: int) -> list[tuple[int, int]]:
 
 
 def test_a_paused_partition_delivers_nothing_and_goes_on_where_it_was(mq: mqplug.Client) -> None:
-    """While one partition is paused the other delivers all it has; resumed, it goes on without a gap or a repeat."""
+    """While one partition is paused the other delivers everything; resumed, it continues without a gap or a repeat."""
     with mq.consumer("orders", start=EARLIEST) as orders:
         first = values(orders, 3)
         assert {partition for partition, _ in first} == {first[0][0]}
@@ -47,7 +47,7 @@ def test_a_paused_partition_delivers_nothing_and_goes_on_where_it_was(mq: mqplug
 
 
 def test_pause_without_a_name_pauses_all(mq: mqplug.Client) -> None:
-    """pause() and resume() speak of every partition that is held."""
+    """pause() and resume() without a name apply to every held partition."""
     with mq.consumer("orders", group="g") as orders:
         values(orders, 1)
         orders.pause()
@@ -58,7 +58,7 @@ def test_pause_without_a_name_pauses_all(mq: mqplug.Client) -> None:
 
 
 def test_a_seek_keeps_the_pause(mq: mqplug.Client) -> None:
-    """A paused partition that is moved stays paused, and goes on at its new place."""
+    """A paused partition that is moved stays paused, and continues at its new place."""
     with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders:
         values(orders, 30)
         orders.pause(0)
@@ -69,7 +69,7 @@ def test_a_seek_keeps_the_pause(mq: mqplug.Client) -> None:
 
 
 def test_what_is_not_held_cannot_be_paused(mq: mqplug.Client) -> None:
-    """A partition that this consumer does not hold is NotAssigned."""
+    """Pausing a partition that this consumer does not hold raises NotAssigned."""
     with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders, pytest.raises(mqplug.NotAssigned):
         orders.pause(1)
 
@@ -92,7 +92,7 @@ def test_max_unacked_waits_for_an_ack(mq: mqplug.Client) -> None:
 
 
 def test_a_waiting_receive_goes_on_at_the_ack_of_another_thread(mq: mqplug.Client) -> None:
-    """A receive that waits for an ack returns when it comes, not at the end of its timeout."""
+    """A receive that waits for an ack returns at the ack of another thread, before its timeout."""
     from concurrent.futures import ThreadPoolExecutor
 
     with mq.consumer("orders", group="g", max_unacked=1) as orders, ThreadPoolExecutor(1) as pool:
@@ -105,7 +105,7 @@ def test_a_waiting_receive_goes_on_at_the_ack_of_another_thread(mq: mqplug.Clien
 
 
 def test_gaps_that_would_not_fit_hold_a_partition_back() -> None:
-    """Where the backend stores few acked ranges, a partition waits for the message that makes the gaps."""
+    """If the backend stores few acked ranges, a partition waits for the unacked message that causes the gaps."""
     with mqplug.connect("memory://gaps?like=kafka") as mq:
         mq.create_topic("orders")
         most = mq.capabilities.acked_ranges_max
@@ -119,7 +119,7 @@ def test_gaps_that_would_not_fit_hold_a_partition_back() -> None:
                     left.append(message)
                 else:
                     orders.ack(message)
-            assert most < taken <= 2 * most + 1000  # what came as one batch may still be handed out
+            assert most < taken <= 2 * most + 1000  # the rest of a batch may still be delivered
             [state] = orders.state()
             assert (state.waits_for, state.blocked_by) == ("unacked", left[0].id)
             for message in left:
@@ -129,7 +129,7 @@ def test_gaps_that_would_not_fit_hold_a_partition_back() -> None:
 
 
 def test_messages_acked_together_later_hold_nothing_back() -> None:
-    """Where there are no gaps, as many messages as one likes may be in hand, also if few ranges can be stored."""
+    """Without gaps any number of messages may be in hand, even if few ranges can be stored."""
     with mqplug.connect("memory://together?like=kafka") as mq:
         mq.create_topic("orders")
         most = mq.capabilities.acked_ranges_max

@@ -1,4 +1,4 @@
-"""Handlers that fail: ``Reject``, and what is logged of each attempt."""
+"""Handlers that fail: ``Reject``, and the log lines of each attempt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def work(handle: Handle, mq: mqplug.Client, *, mode: mqplug.Mode = "ordered", retry: Retry = RETRY) -> None:
-    """Handle the two jobs on a thread."""
+    """Handle the two jobs in a thread."""
     with mq.consumer("jobs", group="g", mode=mode, retry=retry, dead_letter="jobs.dead") as jobs:
 
         def until_good(message: mqplug.Message) -> None:
@@ -65,7 +65,7 @@ both = pytest.mark.parametrize("work", [work, work_in_loop])
 
 
 def dead(mq: mqplug.Client) -> list[tuple[bytes | None, str]]:
-    """The dead letters, each with its reason."""
+    """Return the dead letters, each with its reason."""
     return [
         (letter.value, (dict(letter.headers)["mqplug-dead-reason"] or b"").decode()) for letter in mq.read("jobs.dead")
     ]
@@ -77,7 +77,7 @@ def dead(mq: mqplug.Client) -> list[tuple[bytes | None, str]]:
 def test_a_rejected_message_is_not_retried(
     mq: mqplug.Client, work: Callable[..., None], mode: str, retry: Retry
 ) -> None:
-    """A handler that raises ``Reject`` sends its message to the dead letters at once, with the reason."""
+    """A handler that raises ``Reject`` makes its message a dead letter at once, with the reason."""
     attempts: list[tuple[bytes | None, int]] = []
 
     def handle(message: mqplug.Message) -> None:
@@ -101,7 +101,7 @@ def test_a_block_and_a_nack_reject_too(mq: mqplug.Client) -> None:
 
 
 def test_without_a_dead_letter_topic_it_comes_again(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """No message is dropped: where there is no topic for it, a rejected message comes again, and a line says why."""
+    """Without a dead-letter topic a rejected message comes again instead of being dropped, and a log line says why."""
     seen: list[int] = []
 
     def handle(message: mqplug.Message) -> None:
@@ -119,7 +119,7 @@ def test_without_a_dead_letter_topic_it_comes_again(mq: mqplug.Client, caplog: p
 def test_the_last_attempt_logs_the_traceback(
     mq: mqplug.Client, work: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An attempt that is retried is one line, and the last one has the traceback."""
+    """A retried attempt is logged as one line, and the last one with its traceback."""
 
     def handle(message: mqplug.Message) -> None:
         if message.value == b"bad":
@@ -138,7 +138,7 @@ def test_the_last_attempt_logs_the_traceback(
 def test_without_a_last_attempt_the_first_logs_it(
     mq: mqplug.Client, work: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where retries never end, the first attempt has the traceback, and the others are one line each."""
+    """If retries never end, the first attempt is logged with its traceback, and the others as one line each."""
 
     def handle(message: mqplug.Message) -> None:
         if message.value == b"bad" and message.attempt < 4:
@@ -153,7 +153,7 @@ def test_without_a_last_attempt_the_first_logs_it(
 def test_a_rejected_message_is_one_line(
     mq: mqplug.Client, caplog: pytest.LogCaptureFixture, cause: Exception | None
 ) -> None:
-    """A rejection is no defect of the handler: it has a traceback only if another error caused it."""
+    """A rejection is logged without a traceback, unless another error caused it."""
 
     def handle(message: mqplug.Message) -> None:
         if message.value == b"bad":

@@ -28,7 +28,7 @@ def mq() -> Iterator[mqplug.Client]:
 
 @pytest.mark.parametrize("threads", [1, 3, 8])
 def test_each_partition_is_handled_in_order(mq: mqplug.Client, threads: int) -> None:
-    """On however many threads, each message is handled once, and those of one partition one after the other."""
+    """With any number of threads, each message is handled once, and those of one partition one after the other."""
     seen: dict[int, list[int]] = defaultdict(list)
     busy: set[int] = set()
 
@@ -58,7 +58,7 @@ def test_partitions_are_handled_side_by_side(mq: mqplug.Client) -> None:
 
 
 def test_a_handler_that_fails_gets_the_message_again(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """What a handler raises is logged, the message comes again before the rest of its partition, and all get done."""
+    """A handler's error is logged, and its message comes again before the rest of its partition; all get done."""
     seen: list[tuple[int, int]] = []
 
     def handle(message: mqplug.Message) -> None:
@@ -75,7 +75,7 @@ def test_a_handler_that_fails_gets_the_message_again(mq: mqplug.Client, caplog: 
 
 
 def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on(mq: mqplug.Client) -> None:
-    """A message that always fails leaves for the dead letters after its attempts."""
+    """A message that always fails becomes a dead letter after its attempts."""
     mq.create_topic("jobs.dead")
 
     def handle(message: mqplug.Message) -> None:
@@ -89,7 +89,7 @@ def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on(mq: mqplug.Client)
 
 
 def test_stop_finishes_what_is_in_hand(mq: mqplug.Client) -> None:
-    """After stop no handler begins, those that run finish, their acks are stored, and the rest comes back."""
+    """After stop no handler begins, running ones finish, their acks are stored, and the rest comes again."""
     handled: list[bytes | None] = []
     with mq.consumer("jobs", group="g") as jobs:
 
@@ -108,7 +108,7 @@ def test_stop_finishes_what_is_in_hand(mq: mqplug.Client) -> None:
 
 
 def test_sigterm_drains(mq: mqplug.Client) -> None:
-    """SIGTERM ends run after the messages in hand, and the handler that was there before is back afterwards."""
+    """SIGTERM ends run after the messages in hand, and the previous signal handler is restored."""
     before = signal.getsignal(signal.SIGTERM)
     handled: list[bytes | None] = []
 
@@ -136,7 +136,7 @@ def test_ctrl_c_in_run_ends_it_and_goes_on_to_the_caller(mq: mqplug.Client) -> N
 
 
 def test_what_is_no_exception_ends_run(mq: mqplug.Client) -> None:
-    """A SystemExit in a handler is neither swallowed nor taken for a failed message: run raises it."""
+    """A SystemExit in a handler is neither swallowed nor counted as a failed message: run raises it."""
 
     def handle(message: mqplug.Message) -> None:
         raise SystemExit(3)
@@ -148,7 +148,7 @@ def test_what_is_no_exception_ends_run(mq: mqplug.Client) -> None:
 
 
 def test_close_from_another_thread_ends_run(mq: mqplug.Client) -> None:
-    """A close of the consumer ends run without an error."""
+    """A close of the consumer in another thread ends run without an error."""
     jobs = mq.consumer("jobs", group="g", start=LATEST)
     running = threading.Thread(target=jobs.run, args=(lambda message: None,))
     running.start()
@@ -164,17 +164,17 @@ def test_close_from_another_thread_ends_run(mq: mqplug.Client) -> None:
 def test_wrong_arguments_are_refused(
     mq: mqplug.Client, handler: object, threads: object, error: type[Exception]
 ) -> None:
-    """A handler can be called, and there is at least one thread."""
+    """The handler must be callable, and the number of threads at least one."""
     with mq.consumer("jobs", group="g") as jobs, pytest.raises(error):
         jobs.run(handler, threads=threads)  # type: ignore[arg-type]
 
 
 def test_threads_that_swap_their_tasks_keep_the_order_of_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In key_shared the messages of a key are handled in their order, whichever thread begins first."""
+    """In key_shared the messages of a key are handled in order, whichever thread begins first."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     class Swapping(ThreadPoolExecutor):
-        """Begins every second task only after the one behind it."""
+        """An executor that begins every second task after the following one."""
 
         held: ClassVar[list[tuple[object, ...]]] = []
 

@@ -1,4 +1,4 @@
-"""``serve``: several consumers, which end together."""
+"""``serve``: several consumers, which stop together."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ both = pytest.mark.parametrize("serve", [serve, serve_in_loop])
 
 
 class Counting:
-    """A handler that counts, and calls ``then`` at its tenth message."""
+    """A handler that counts its messages, and calls ``then`` at the tenth."""
 
     def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         self.count = 0
@@ -82,19 +82,19 @@ class Counting:
             self.then()
 
     def interrupt(self, number: signal.Signals) -> None:
-        """Get a signal, and wait until it has an effect."""
+        """Raise a signal in this process, and wait until it takes effect."""
         os.kill(os.getpid(), number)
         wait_until(lambda: self.fetcher is None or self.fetcher.stopping)
 
 
 def left(mq: mqplug.Client, topic: str) -> int:
-    """The number of messages that are not acked."""
+    """Return the number of messages that are not acked."""
     return sum(mq.lag(topic, group="g").values())
 
 
 @both
 def test_all_that_is_there_is_handled(mq: mqplug.Client, serve: Callable[..., None]) -> None:
-    """A consumer that reaches its end leaves the others at work, and serve returns after the last one."""
+    """A consumer that reaches its end leaves the others running, and serve returns after the last one."""
     with mq.producer("orders") as out:
         out.send_many([b"x"] * 500)
     handlers = {topic: Counting() for topic in TOPICS}
@@ -105,7 +105,7 @@ def test_all_that_is_there_is_handled(mq: mqplug.Client, serve: Callable[..., No
 
 @both
 def test_sigterm_ends_all(mq: mqplug.Client, serve: Callable[..., None]) -> None:
-    """After SIGTERM each message in hand is finished and acked, no other is begun, and serve returns."""
+    """After SIGTERM each message in hand is finished and acked, no other begins, and serve returns."""
     before = signal.getsignal(signal.SIGTERM)
     mq.create_topic("quiet")
     handlers = {"orders": Counting(), "mails": Counting()}
@@ -119,7 +119,7 @@ def test_sigterm_ends_all(mq: mqplug.Client, serve: Callable[..., None]) -> None
 
 @both
 def test_ctrl_c_ends_all(mq: mqplug.Client, serve: Callable[..., None]) -> None:
-    """Ctrl-C does the same, and is raised at the end."""
+    """After Ctrl-C each message in hand is finished and acked, and KeyboardInterrupt is raised at the end."""
     before = signal.getsignal(signal.SIGINT)
     handlers = {"orders": Counting(), "mails": Counting()}
     handlers["orders"].then = lambda: handlers["orders"].interrupt(signal.SIGINT)
@@ -133,7 +133,7 @@ def test_ctrl_c_ends_all(mq: mqplug.Client, serve: Callable[..., None]) -> None:
 
 @both
 def test_the_first_failure_ends_all(mq: mqplug.Client, serve: Callable[..., None]) -> None:
-    """Where one cannot go on, the others finish what they have in hand, and its error is raised."""
+    """If one consumer fails, the others finish the messages in hand, and its error is raised."""
     mails = Counting()
     handlers = {"orders": Counting(lambda: mq.delete_topic("orders")), "mails": mails}
     with pytest.raises(mqplug.TopicNotFound, match="orders"):
@@ -142,7 +142,7 @@ def test_the_first_failure_ends_all(mq: mqplug.Client, serve: Callable[..., None
 
 
 def test_what_is_no_exception_ends_all(mq: mqplug.Client) -> None:
-    """A SystemExit in a handler ends the service, and is raised."""
+    """A SystemExit in a handler ends serve, and is raised."""
 
     def leave() -> None:
         raise SystemExit(3)
@@ -155,7 +155,7 @@ def test_what_is_no_exception_ends_all(mq: mqplug.Client) -> None:
 
 
 def test_a_cancelled_serve_cancels_its_handlers(mq: mqplug.Client) -> None:
-    """Cancelled, it leaves no handler behind, and their messages come again."""
+    """A cancelled serve leaves no handler running, and their messages come again."""
 
     async def story() -> None:
         begun = asyncio.Event()
@@ -177,7 +177,7 @@ def test_a_cancelled_serve_cancels_its_handlers(mq: mqplug.Client) -> None:
 
 
 def test_runs_that_overlap_in_a_loop_all_end_at_sigterm(mq: mqplug.Client) -> None:
-    """Of two runs in one loop, the one that began last ends at SIGTERM although the other ended before."""
+    """Of two runs in one loop, the later one ends at SIGTERM although the other ended before."""
 
     async def story() -> None:
         first_ended = asyncio.Event()
@@ -213,7 +213,7 @@ def test_runs_that_overlap_in_a_loop_all_end_at_sigterm(mq: mqplug.Client) -> No
     ],
 )
 def test_what_cannot_be_served_is_refused(mq: mqplug.Client, services: Any, error: type[Exception], says: str) -> None:
-    """Wrong arguments are refused before any consumer runs."""
+    """Invalid arguments are refused before any consumer runs."""
     consumers = [mq.consumer(topic, group="g", until=LATEST) for topic in TOPICS]
     with pytest.raises(error, match=says):
         mqplug.serve(services(*consumers))

@@ -31,20 +31,20 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def fill(mq: mqplug.Client, count: int, **fields: object) -> list[mqplug.MessageId]:
-    """Send so many messages."""
+    """Send this many messages."""
     with mq.producer("jobs") as out:
         return list(out.send_many([mqplug.Record(b"%d" % number, **fields) for number in range(count)]))  # type: ignore[arg-type]
 
 
 def take(jobs: mqplug.Consumer) -> mqplug.Message:
-    """The next message, which there is."""
+    """Return the next message, which must exist."""
     message = jobs.receive(timeout=5)
     assert message is not None
     return message
 
 
 def test_members_split_the_messages_of_one_partition(mq: mqplug.Client) -> None:
-    """Each message goes to one member, whoever asks, and a slow one holds nobody up."""
+    """Each message goes to one member, whichever asks, and a slow member delays no other."""
     ids = fill(mq, 6)
     with mq.consumer("jobs", group="g", mode="shared") as a, mq.consumer("jobs", group="g", mode="shared") as b:
         got = [take(a), take(b), take(b), take(b), take(a), take(b)]
@@ -55,7 +55,7 @@ def test_members_split_the_messages_of_one_partition(mq: mqplug.Client) -> None:
 
 
 def test_what_nobody_settled_goes_to_the_dead_letters(mq: mqplug.Client) -> None:
-    """A message that was tried often enough, by members that left it behind, is not handed out once more."""
+    """A message that members tried often enough and left unsettled becomes a dead letter instead of coming again."""
     mq.create_topic("jobs.dead")
     [left, after] = fill(mq, 2)
     options = {"group": "g", "mode": "shared", "retry": Retry(2, delay=0), "dead_letter": "jobs.dead"}
@@ -77,7 +77,7 @@ def test_what_nobody_settled_goes_to_the_dead_letters(mq: mqplug.Client) -> None
 
 
 def test_a_message_given_back_goes_to_anybody_and_counts(mq: mqplug.Client) -> None:
-    """The others go on meanwhile, and the next delivery is one attempt more."""
+    """While the nacked message waits the others continue, and its next delivery has one more attempt."""
     fill(mq, 3)
     with mq.consumer("jobs", group="g", mode="shared") as a, mq.consumer("jobs", group="g", mode="shared") as b:
         message = take(a)
@@ -90,7 +90,7 @@ def test_a_message_given_back_goes_to_anybody_and_counts(mq: mqplug.Client) -> N
 
 
 def test_acks_are_stored_and_only_the_rest_comes_back(mq: mqplug.Client) -> None:
-    """After a clean close what was acked stays away, in whatever order; the rest comes again."""
+    """After a clean close acked messages, in whatever order, stay acked; the rest comes again."""
     ids = fill(mq, 6)
     with mq.consumer("jobs", group="g", mode="shared") as jobs:
         got = [take(jobs) for _ in ids]
@@ -102,7 +102,7 @@ def test_acks_are_stored_and_only_the_rest_comes_back(mq: mqplug.Client) -> None
 
 
 def test_a_member_that_leaves_frees_what_it_had(mq: mqplug.Client) -> None:
-    """What a closed member did not ack is at once free for the others."""
+    """The unacked messages of a closed member are free for the others at once."""
     [only] = fill(mq, 1)
     with mq.consumer("jobs", group="g", mode="shared") as stays:
         with mq.consumer("jobs", group="g", mode="shared") as leaves:
@@ -113,7 +113,7 @@ def test_a_member_that_leaves_frees_what_it_had(mq: mqplug.Client) -> None:
 
 
 def test_a_message_that_takes_too_long_goes_to_another(mq: mqplug.Client) -> None:
-    """After max_processing another member gets it, and the late ack changes nothing."""
+    """After max_processing another member gets the message, and the late ack changes nothing."""
     [only] = fill(mq, 1)
     clock = mq.unwrap(Clock)
     assert clock is not None
@@ -132,7 +132,7 @@ def test_a_message_that_takes_too_long_goes_to_another(mq: mqplug.Client) -> Non
 
 
 def test_max_unacked_bounds_what_a_member_has(mq: mqplug.Client) -> None:
-    """A member takes no more than max_unacked; the rest is for the others."""
+    """A member takes at most max_unacked messages, and leaves the rest to the others."""
     fill(mq, 5)
     with (
         mq.consumer("jobs", group="g", mode="shared", max_unacked=2) as a,
@@ -148,7 +148,7 @@ def test_max_unacked_bounds_what_a_member_has(mq: mqplug.Client) -> None:
 
 
 def test_a_pool_of_workers_does_each_job_once(mq: mqplug.Client) -> None:
-    """run() with eight threads on two members handles every message once, with failures tried again."""
+    """run() with eight threads on two members handles every message once, and retries failures."""
     mq.create_topic("jobs.dead")
     ids = fill(mq, 300)
     done: list[mqplug.MessageId] = []
@@ -210,7 +210,7 @@ def test_a_key_is_with_one_member_at_a_time(mq: mqplug.Client) -> None:
 
 
 def test_a_seek_frees_everything_for_all(mq: mqplug.Client) -> None:
-    """A seek of one member moves the group: what anybody had is to be delivered again, and old acks are late."""
+    """A seek of one member moves the group: every message in hand comes again, and old acks are late."""
     ids = fill(mq, 4)
     with mq.consumer("jobs", group="g", mode="shared") as a, mq.consumer("jobs", group="g", mode="shared") as b:
         mine, other = take(a), take(b)
@@ -223,7 +223,7 @@ def test_a_seek_frees_everything_for_all(mq: mqplug.Client) -> None:
 
 
 def test_what_needs_an_order_is_unsupported(mq: mqplug.Client) -> None:
-    """There is no position of a member, and no ack of all before a message."""
+    """In shared mode, the position of a member and ack_through are unsupported."""
     fill(mq, 1)
     with mq.consumer("jobs", group="g", mode="shared") as jobs:
         message = take(jobs)
@@ -236,7 +236,7 @@ def test_what_needs_an_order_is_unsupported(mq: mqplug.Client) -> None:
 
 
 def test_an_exclusive_group_has_one_member(mq: mqplug.Client) -> None:
-    """A second member is ConsumerBusy, and the name is free as soon as the first is closed."""
+    """A second member raises ConsumerBusy, and the name is free as soon as the first is closed."""
     fill(mq, 1)
     with mq.consumer("jobs", group="g", mode="exclusive") as only:
         assert take(only).value == b"0"
@@ -247,7 +247,7 @@ def test_an_exclusive_group_has_one_member(mq: mqplug.Client) -> None:
 
 
 def split(handed_out: int) -> tuple[SharedTracker, Delivery]:
-    """A delivery of three messages that is cut short after so many, as by a pause."""
+    """Return a delivery of three messages that was split after this many, as by a pause."""
     log = mqplug.Log("memory", "", "jobs", 0)
     places = [(number,) for number in range(3)]
     columns = ListColumns(places, [b""] * 3, [None] * 3, [()] * 3, [0] * 3, [0] * 3)
@@ -261,14 +261,14 @@ def split(handed_out: int) -> tuple[SharedTracker, Delivery]:
 
 @pytest.mark.parametrize("handed_out", range(4))
 def test_what_was_taken_back_is_not_settled(handed_out: int) -> None:
-    """Of a delivery that was cut short, only what was handed out and acked is settled, be it all of that."""
+    """Of a split delivery, exactly the messages that were delivered and acked are settled."""
     tracker, delivery = split(handed_out)
     delivery.flags[:] = bytes([ACKED]) * handed_out
     assert tracker.take_change().acked == tuple((number,) for number in range(handed_out))
 
 
 def test_a_pause_just_before_the_first_message_is_taken_settles_nothing(mq: mqplug.Client) -> None:
-    """A pause as a receive has its message, and has not returned it yet, takes it back: it is not acked."""
+    """A pause between fetching a message and returning it takes the message back: it is not acked."""
     [first, second] = fill(mq, 2)
     with mq.consumer("jobs", group="g", mode="shared") as jobs:
         session = session_of(jobs)
@@ -284,14 +284,14 @@ def test_a_pause_just_before_the_first_message_is_taken_settles_nothing(mq: mqpl
 
 
 def take_back(session: ConsumerSession) -> list[mqplug.Message]:
-    """Have the next receive put back what a pause took."""
+    """Make the next receive put back the messages that a pause took, and return what it delivers."""
     delivery = session.fetcher.next_delivery(Deadline(0), 1)
     return list(delivery.messages) if delivery is not None else []
 
 
 @pytest.fixture
 def settling(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Settlements with acks set the first event, wait for the second, and call two of their acks late."""
+    """Make settlements with acks set the first event, wait for the second, and report two of their acks as late."""
     began, go = threading.Event(), threading.Event()
     settle = MemorySharedConsumer.settle
 
@@ -309,7 +309,7 @@ def settling(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event,
 
 
 def test_a_nack_waits_for_no_commit(mq: mqplug.Client, settling: tuple[threading.Event, threading.Event]) -> None:
-    """A nack returns while a commit is under way, and its message comes again as soon as that ends."""
+    """A nack returns while a commit is under way, and its message comes again as soon as the commit ends."""
     ids = fill(mq, 2)
     began, go = settling
     with mq.consumer("jobs", group="g", mode="shared") as jobs:
@@ -318,7 +318,7 @@ def test_a_nack_waits_for_no_commit(mq: mqplug.Client, settling: tuple[threading
         commit = threading.Thread(target=jobs.commit)
         commit.start()
         assert began.wait(20)
-        jobs.nack(failed, delay=0)  # or it would wait for ever
+        jobs.nack(failed, delay=0)  # without a delay of 0 it would wait forever
         assert commit.is_alive()
         go.set()
         commit.join()
@@ -332,7 +332,7 @@ def test_the_background_waits_for_no_commit(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """While a commit of the caller takes long, the background thread does not wait for it, and logs nothing."""
+    """While a caller's commit is slow, the background thread does not wait for it, and logs nothing."""
     monkeypatch.setattr(consumer_session, "BACKGROUND_COMMIT_S", 0.05)
     monkeypatch.setattr(consumer_session, "COMMIT_INTERVAL_S", 0.05)
     fill(mq, 2)
@@ -357,7 +357,7 @@ def test_the_background_waits_for_no_commit(
 def test_late_acks_of_the_driver_are_counted(
     mq: mqplug.Client, settling: tuple[threading.Event, threading.Event]
 ) -> None:
-    """Acks that a driver calls late when it settles them are counted with the others."""
+    """Acks that a driver reports as late are counted with the others."""
     fill(mq, 3)
     settling[1].set()
     with mq.consumer("jobs", group="g", mode="shared") as jobs:

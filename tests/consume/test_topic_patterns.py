@@ -1,4 +1,4 @@
-"""Consumers whose topics a pattern chooses."""
+"""Consumers whose topics are chosen by a pattern."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDERS = matching(r"orders\..*")
 
 @pytest.fixture
 def mq() -> Iterator[mqplug.Client]:
-    """A client of a store of its own, which looks for topics often."""
+    """A client of its own store, with a short interval between searches for topics."""
     with patch.object(topic_following, "LOOK_EVERY_S", 0.1), mqplug.connect("memory://") as client:
         yield client
 
@@ -58,7 +58,7 @@ def test_members_share_new_topics(mq: mqplug.Client) -> None:
 
 
 def test_a_topic_made_again_is_read_from_its_first_message(mq: mqplug.Client) -> None:
-    """A topic that is deleted and made again leaves and joins: its new messages come, and no error does."""
+    """A topic that is deleted and created again leaves and joins: its new messages come, without an error."""
     mq.create_topic("orders.eu")
     send(mq, "orders.eu", b"old")
     with mq.consumer(ORDERS, group="g") as orders, mq.consumer(ORDERS, start=EARLIEST) as reader:
@@ -74,7 +74,7 @@ def test_a_topic_made_again_is_read_from_its_first_message(mq: mqplug.Client) ->
 
 
 def test_a_read_to_the_end_takes_the_topics_there_are(mq: mqplug.Client) -> None:
-    """``read`` of a pattern ends at what was stored when it began; where nothing matches, that is TopicNotFound."""
+    """``read`` of a pattern ends at the messages stored when it began; with no match it raises TopicNotFound."""
     with pytest.raises(mqplug.TopicNotFound, match=re.escape("orders")):
         list(mq.read(ORDERS))
     mq.create_topic("orders.eu")
@@ -95,7 +95,7 @@ def test_a_slow_handler_does_not_keep_topics_from_joining(mq: mqplug.Client) -> 
 
 
 def test_an_outage_while_looking_is_no_end(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """Where a look for topics fails, the consumer reads on, and a later look finds them."""
+    """If a search for topics fails, the consumer continues, and a later search finds them."""
     mq.create_topic("orders.eu")
     with mq.consumer(ORDERS, group="g") as orders:
         follower = orders._session._follower
@@ -113,7 +113,7 @@ def test_an_outage_while_looking_is_no_end(mq: mqplug.Client, caplog: pytest.Log
 
 @pytest.mark.parametrize("group", [None, "g"])
 def test_a_driver_that_cannot_follow_yet_is_asked_again(mq: mqplug.Client, group: str | None) -> None:
-    """Where the driver fails to read a new topic, a later look finds it again, and nothing of it is missed."""
+    """If the driver fails to read a new topic, a later search finds it again, and no message of it is missed."""
     mq.create_topic("orders.eu")
     with mq.consumer(ORDERS, group=group, start=EARLIEST) as orders:
         driver = orders._session.driver_session.driver
@@ -135,14 +135,14 @@ def test_a_driver_that_cannot_follow_yet_is_asked_again(mq: mqplug.Client, group
 def test_what_needs_names_is_refused(
     mq: mqplug.Client, options: dict[str, object], error: type[Exception], says: str
 ) -> None:
-    """partitions= and create= need names, and a dead letter topic must not match: each is refused before any I/O."""
+    """partitions= and create= need names, and a dead-letter topic must not match: each is refused before any I/O."""
     with pytest.raises(error, match=says):
         mq.consumer(ORDERS, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("pattern", "error"), [("orders.(", ValueError), (b"orders", TypeError), (None, TypeError)])
 def test_a_pattern_is_a_regular_expression(pattern: object, error: type[Exception]) -> None:
-    """What is no regular expression is refused by matching() itself, and so is what is no str."""
+    """An invalid regular expression, or a value that is not a str, is refused by matching() itself."""
     with pytest.raises(error):
         matching(pattern)  # type: ignore[arg-type]
 

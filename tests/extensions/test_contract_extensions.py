@@ -1,4 +1,4 @@
-"""The contract, with both extensions of the house around the memory backend: what wraps changes nothing.
+"""The contract over the memory backend with both of our extensions around it, which must change nothing.
 
 The brief contract by day, all of it at night.
 """
@@ -20,7 +20,7 @@ BY_DAY = BRIEF
 
 @pytest.fixture(scope="module")
 def harness():
-    """Clients that are recorded, and whose driver rules are enforced; no fault ever strikes."""
+    """Clients that are recorded, and whose driver rules are enforced; no fault is injected."""
     name = uuid.uuid4().hex
     extensions = [Recorder(), Faults()]
 

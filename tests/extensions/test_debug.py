@@ -1,4 +1,4 @@
-"""Debug mode: a driver of any backend that breaks one of its promises gets an error that names the rule."""
+"""Debug mode: a driver of any backend that breaks a rule gets an error that names the rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mqplug_testing.debug._rules import DRIVER_RULES
 
 
 class Broken:
-    """An extension that makes something else of what the memory backend opens and answers."""
+    """An extension that replaces the drivers and answers of the memory backend."""
 
     def __init__(self, **made: Callable[..., Any]) -> None:
         self.made = made
@@ -87,7 +87,7 @@ class StoredBackwards(SendingProxy):
 
 
 def settling(kind: type[SendingProxy]) -> type[ProducerProxy]:
-    """A producer that settles in this way."""
+    """Return a producer proxy that settles in this way."""
 
     class Settling(ProducerProxy):
         def send(self, sendings):
@@ -110,7 +110,7 @@ class RunTwice(ProducerProxy):
 
 
 def polling(change: Callable[[Batch], Batch]) -> type[ConsumerProxy]:
-    """A consumer whose batches are something else."""
+    """Return a consumer proxy that changes its batches in this way."""
 
     class Polling(ConsumerProxy):
         def poll(self, most, timeout):
@@ -164,12 +164,12 @@ class Late(ConsumerProxy):
 
 class ForgetsRecords(TransactionProxy):
     def send(self, sendings):
-        """Drop them."""
+        """Drop the records."""
 
 
 class Silent(ListenerProxy):
     def assigned(self, positions):
-        """Say nothing."""
+        """Drop the assignment."""
 
 
 class Repeating(ListenerProxy):
@@ -213,7 +213,7 @@ class LessThanNone(ConnectionProxy):
         return start.coordinates[0] - until.coordinates[0]
 
 
-# what the user does ----------------------------------------------------------------------------------------
+# calls of the user -----------------------------------------------------------------------------------------
 
 
 def sends(mq):
@@ -258,14 +258,14 @@ def pauses(mq):
 
 
 def seeks(mq):
-    """Go to the last message, and receive it."""
+    """Seek to the last message, and receive it."""
     with mq.consumer("orders", start=mqplug.EARLIEST) as orders:
         orders.seek(mqplug.last(1))
         orders.receive(5)
 
 
 def seeks_behind(mq):
-    """Go behind a message that was received."""
+    """Seek past a received message."""
     with mq.consumer("orders", start=mqplug.EARLIEST) as orders:
         orders.seek(mqplug.after(orders.receive(5).id))
 
@@ -280,20 +280,20 @@ def steps(mq):
 
 
 def looks(mq):
-    """Ask where the topic begins and ends."""
+    """Read the topic's watermarks and bounds."""
     mq.watermarks("orders")
     mq.bounds("orders")
 
 
 def advances(mq):
-    """Move a position, and count between."""
+    """Move a position, and count between positions."""
     high = mq.watermarks("orders")[0].high
     mq.advance(high, 0)
     mq.distance(high, mq.advance(high, 2))
 
 
 def swapped(found):
-    """Put the end before the beginning."""
+    """Swap low and high."""
     return {log: attrs.evolve(each, low=each.high, high=each.low) for log, each in found.items()}
 
 
@@ -353,7 +353,7 @@ def test_a_driver_that_breaks_a_rule_is_told_which(stored, rule, story, made):
 
 
 def test_every_promise_of_a_driver_is_proven():
-    """Each rule that the watcher knows of drivers is broken once here."""
+    """Each driver rule that the watcher knows is broken once here."""
     assert {rule for rule, _, _ in BREACHES} == DRIVER_RULES
 
 
@@ -361,7 +361,7 @@ def test_every_promise_of_a_driver_is_proven():
     "story", [sends, sends_many, steps, reads, joins, shares, pauses, seeks, seeks_behind, looks, advances]
 )
 def test_a_sound_driver_is_told_nothing(stored, story):
-    """The same stories over the memory backend as it is break no rule."""
+    """The same calls over the unchanged memory backend break no rule."""
     with mqplug.connect("memory", name=stored, extensions=[Debug(), Broken()]) as mq:
         rules = mq.unwrap(Rules)
         story(mq)
@@ -369,7 +369,7 @@ def test_a_sound_driver_is_told_nothing(stored, story):
 
 
 def chain(error: BaseException | None) -> list[BaseException]:
-    """An error and what it came from."""
+    """Return an error and its causes."""
     found = []
     while error is not None:
         found.append(error)
@@ -377,7 +377,7 @@ def chain(error: BaseException | None) -> list[BaseException]:
     return found
 
 
-# how it is asked for ---------------------------------------------------------------------------------------
+# how debug mode is turned on ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def chain(error: BaseException | None) -> list[BaseException]:
     ],
 )
 def test_any_connection_can_be_watched(target, settings):
-    """``debug`` stands in the URL, among the keywords, or in the section of a backend."""
+    """``debug`` may stand in the URL, among the keywords, or in the section of a backend."""
     with mqplug.connect(target, **settings) as mq:
         assert mq.unwrap(Rules).broken == []
 
@@ -402,13 +402,13 @@ def test_nothing_is_watched_unless_it_is_asked_for(target):
 
 
 def test_debug_is_yes_or_no():
-    """Another value is a ConfigError that names the setting."""
+    """Another value raises a ConfigError that names the setting."""
     with pytest.raises(mqplug.ConfigError, match="debug"):
         mqplug.connect("memory://?debug=loud")
 
 
 def test_the_error_names_the_backend(stored):
-    """What a driver breaks is told as the backend's, and not as an extension's."""
+    """A broken rule is reported as the backend's, and not as an extension's."""
     with mqplug.connect("memory", name=stored, extensions=[Debug(), Broken(consumer=LostSomewhere)]) as mq:
         orders = mq.consumer("orders", start=mqplug.EARLIEST)
         with pytest.raises(PluginError) as caught:
@@ -416,7 +416,7 @@ def test_the_error_names_the_backend(stored):
         assert (caught.value.backend, caught.value.operation) == ("memory", "receive")
 
 
-# what a driver has beside ----------------------------------------------------------------------------------
+# optional members of a driver -------------------------------------------------------------------------------
 
 
 class Storing(ProducerProxy):
@@ -425,14 +425,14 @@ class Storing(ProducerProxy):
     stores_at_once = True
 
     def __init__(self) -> None:
-        """Have nothing inside."""
+        """Set no inner driver."""
 
     def store(self, sending):
         sending.stored(Log("memory", "c", "orders", 0), (0,))
 
 
 class Offering(ConsumerProxy):
-    """A driver that knows whether its logs are still its own."""
+    """A driver that knows whether it still holds its logs."""
 
     @property
     def still_holds(self):
@@ -440,7 +440,7 @@ class Offering(ConsumerProxy):
 
 
 def test_what_a_driver_has_beside_is_kept():
-    """A watched driver stores at once and knows its losses if the driver does, and only then."""
+    """A watched driver stores at once and detects its losses exactly if the driver does."""
     seam, sent = Seam(debug=True), Sent("orders", 0, b"x")
     watched: Any = WatchedProducer(Storing(), seam.rules)
     watched.store(sent)

@@ -1,4 +1,4 @@
-"""``mqplug_testing.faults``: what each rule does to which event, the same way for the same seed."""
+"""``mqplug_testing.faults``: the effect of each rule on each event, which is the same for the same seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mqplug_testing.recording import Recorder
 
 @pytest.fixture
 def troubled(request):
-    """Opens a client with faults, on a store of the test's own with a topic ``t``."""
+    """A function that opens a client with faults, on the test's own store with a topic ``t``."""
     clients = []
 
     def opened(*rules, seed=0, partitions=1):
@@ -38,13 +38,13 @@ def troubled(request):
 
 
 def stored(client, faults):
-    """What is in the topic, with all faults switched off."""
+    """Return the messages in the topic, with all faults switched off."""
     faults.active = False
     return [message.value for message in client.read("t")]
 
 
 def test_a_dropped_send_is_unknown_and_not_stored(troubled):
-    """The message is lost on its way, and its sender cannot know."""
+    """The message is lost on its way, and its outcome is unknown."""
     mq, faults = troubled(Rule("send", "drop", nth=2))
     with mq.producer("t") as out:
         out.send(b"1")
@@ -55,7 +55,7 @@ def test_a_dropped_send_is_unknown_and_not_stored(troubled):
 
 
 def test_a_lost_answer_is_unknown_and_stored(troubled):
-    """The message is there, and its sender cannot know."""
+    """The message is stored, and its outcome is unknown."""
     mq, faults = troubled(Rule("send", "lose_ack", nth=2))
     with mq.producer("t") as out:
         out.send(b"1")
@@ -65,7 +65,7 @@ def test_a_lost_answer_is_unknown_and_stored(troubled):
 
 
 def test_a_send_is_stored_twice(troubled):
-    """A duplicated message is there twice, one behind the other, under two ids; the sender gets the first."""
+    """A duplicated message is stored twice in a row, under two ids; the sender gets the first."""
     mq, faults = troubled(Rule("send", "duplicate", nth=1))
     with mq.producer("t") as out:
         ids = out.send_many([b"1", b"2"])
@@ -74,7 +74,7 @@ def test_a_send_is_stored_twice(troubled):
 
 
 def test_a_failed_send_has_the_error_of_its_rule(troubled):
-    """A failure is proven: the message is not stored, and the error is the one that was asked for."""
+    """A failed message is not stored, and its error is the one that the rule names."""
     mq, faults = troubled(Rule("send", "fail", error=mqplug.StorageFull, count=1))
     with mq.producer("t") as out:
         with pytest.raises(mqplug.StorageFull, match=r"injected by mqplug_testing.faults"):
@@ -98,7 +98,7 @@ def test_a_delayed_answer_comes_late(troubled):
 
 
 def test_close_waits_for_no_delayed_answer(troubled):
-    """A producer that is closed while answers are held back gets them in its flush, or at once."""
+    """A producer that is closed while answers are delayed gets them in its flush, or at once."""
     mq, _ = troubled(Rule("send", "delay", delay=0.3))
     out = mq.producer("t")
     handles = [out.submit(b"x") for _ in range(3)]
@@ -107,7 +107,7 @@ def test_close_waits_for_no_delayed_answer(troubled):
 
 
 def test_dropped_and_repeated_messages_of_a_poll(troubled):
-    """Of what is read, one message is passed over and another comes twice; reading goes on behind them."""
+    """A poll skips one message and repeats another; reading continues after them."""
     mq, faults = troubled(Rule("poll", "drop", nth=2), Rule("poll", "duplicate", nth=4))
     with mq.producer("t") as out:
         out.send_many([b"1", b"2", b"3", b"4", b"5"])
@@ -122,7 +122,7 @@ def test_dropped_and_repeated_messages_of_a_poll(troubled):
 
 
 def test_a_poll_fails_and_loses_nothing(troubled):
-    """A poll that raises is over; the next one delivers what is there."""
+    """A poll that raises loses nothing; the next one delivers the messages."""
     mq, _ = troubled(Rule("poll", "fail", nth=1))
     with mq.producer("t") as out:
         out.send(b"1")
@@ -133,7 +133,7 @@ def test_a_poll_fails_and_loses_nothing(troubled):
 
 
 def test_a_delayed_poll_is_silent_for_a_while(troubled):
-    """Nothing comes for the time of the rule, then all of it does; a seek does not have to wait for that."""
+    """Nothing comes for the rule's delay, then everything does; a seek does not wait for it."""
     mq, _ = troubled(Rule("poll", "delay", delay=0.3, count=1))
     with mq.producer("t") as out:
         out.send(b"1")
@@ -150,7 +150,7 @@ def test_a_delayed_poll_is_silent_for_a_while(troubled):
     [("fail", mqplug.ConnectError, False), ("lose_ack", mqplug.Timeout, True), ("drop", None, False)],
 )
 def test_what_happens_to_a_commit(troubled, action, raised, kept):
-    """A commit fails, is made and not answered, or is passed over in silence."""
+    """A commit fails, is made without an answer, or is skipped silently."""
     mq, faults = troubled(Rule("commit", action, count=1))
     with mq.producer("t") as out:
         out.send(b"1")
@@ -195,7 +195,7 @@ def test_each_call_fails_when_it_shall(troubled, operation):
 
 
 def test_a_lost_answer_of_a_call(troubled):
-    """A call whose answer is lost was carried out, and its caller gets a timeout."""
+    """A call whose answer is lost takes effect, and its caller gets a timeout."""
     mq, _ = troubled(Rule("administer", "lose_ack", topic="u", count=1))
     with pytest.raises(mqplug.Timeout, match="lost the answer"):
         mq.create_topic("u")
@@ -203,16 +203,16 @@ def test_a_lost_answer_of_a_call(troubled):
 
 
 def test_a_delay_keeps_within_the_timeout(troubled):
-    """A call that is delayed longer than it has time ends as a timeout, in time."""
+    """A call that is delayed longer than its timeout times out in time."""
     mq, _ = troubled(Rule("watermarks", "delay", delay=60))
     began = time.monotonic()
     with pytest.raises(mqplug.Timeout, match="delayed"):
         mq.watermarks("t", timeout=0.2)
-    assert 0.2 <= time.monotonic() - began < 40  # and not the 60 of the rule
+    assert 0.2 <= time.monotonic() - began < 40  # instead of the 60 of the rule
 
 
 def test_a_close_that_fails_has_let_go(troubled):
-    """A consumer whose close fails has left its group all the same."""
+    """A consumer whose close fails has left its group nevertheless."""
     mq, _ = troubled(Rule("close", "fail", count=1))
     one = mq.consumer("t", group="g")
     one.receive(timeout=0)
@@ -237,7 +237,7 @@ def test_a_close_that_fails_has_let_go(troubled):
     ids=str,
 )
 def test_a_rule_strikes_where_it_matches(rule, struck):
-    """A rule chooses by topic, partition, number, count and probability."""
+    """A rule matches by topic, partition, number, count and probability."""
     faults = Faults([rule])
     with mqplug.connect("memory", extensions=[faults]) as mq, mq.producer() as out:
         for topic in ("orders", "other", "more"):
@@ -250,7 +250,7 @@ def test_a_rule_strikes_where_it_matches(rule, struck):
 
 
 def test_the_first_rule_that_strikes_wins():
-    """One event suffers one action, the one of the first rule that strikes it; the log names the rule."""
+    """Each event gets one action, from the first matching rule; the log names the rule."""
     faults = Faults([Rule("send", "drop", nth=2), Rule("send", "lose_ack")])
     with mqplug.connect("memory", extensions=[faults]) as mq, mq.producer("t", create=True) as out:
         for _ in range(3):
@@ -260,7 +260,7 @@ def test_the_first_rule_that_strikes_wins():
 
 
 def numbers_struck(seed, *more):
-    """Which of 200 sends a rule of one half strikes."""
+    """Return which of 200 sends a rule with a probability of one half matches."""
     faults = Faults([Rule("send", "drop", probability=0.5), *more], seed)
     with mqplug.connect("memory", extensions=[faults]) as mq, mq.producer("t", create=True) as out:
         handles = [out.submit(b"x") for _ in range(200)]
@@ -270,7 +270,7 @@ def numbers_struck(seed, *more):
 
 
 def test_the_same_seed_decides_the_same_way():
-    """Chance repeats with the seed, differs with another, and does not depend on the other rules."""
+    """The same seed repeats the same choices, another seed differs, and other rules have no influence."""
     first = numbers_struck(1)
     assert 60 < len(first) < 140
     assert numbers_struck(1) == first
@@ -292,7 +292,7 @@ def test_the_same_seed_decides_the_same_way():
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(rule, reason):
-    """What a rule cannot mean is a ValueError in code, and a ConfigError in a configuration."""
+    """An invalid rule raises ValueError in code, and ConfigError in a configuration."""
     with pytest.raises(ValueError, match=reason):
         Rule(**rule)
     with mqplug.register("faults", Faults, kind="extension"), pytest.raises(mqplug.ConfigError, match=reason):
@@ -300,7 +300,7 @@ def test_a_rule_that_makes_no_sense_is_refused(rule, reason):
 
 
 def test_faults_are_configured_by_name():
-    """Rules can stand in a configuration, in the order of their tables."""
+    """A configuration may contain rules, which apply in the order of their tables."""
     rules = [{"operation": "send", "action": "fail", "error": "Fenced"}]
     with mqplug.register("faults", Faults, kind="extension"):
         made = load_extension("faults", {"rules": rules, "seed": 7}).plugin
@@ -309,13 +309,13 @@ def test_faults_are_configured_by_name():
 
 
 def test_every_hook_can_be_struck():
-    """Each hook that opens or asks something is an operation of its own."""
+    """Each hook that opens or queries something is an operation of its own."""
     hooks = {name.removeprefix("mqplug_") for name in HOOK_NAMES} - {"describe", "commands"}
     assert hooks <= set(EFFECTS_OF_OPERATIONS)
 
 
 def test_operations_and_actions_are_documented():
-    """The page on extensions names every operation, but for the single actions of administration, and each action."""
+    """The page on extensions names every action and every operation, except the single actions of administration."""
     page = (Path(__file__).parents[2] / "docs/extensions.md").read_text()
     administered = {action_name(kind) for kind in get_args(spi.Action)} - {"create_topic"}
     words = {*EFFECTS_OF_OPERATIONS, *get_args(Effect)} - administered
@@ -323,7 +323,7 @@ def test_operations_and_actions_are_documented():
 
 
 def test_faults_inside_a_recorder_are_recorded():
-    """A recorder that is named before the faults sees what they did."""
+    """A recorder that is named before the faults records their effects."""
     recorder = Recorder()
     faults = Faults([Rule("send", "lose_ack")])
     with mqplug.connect("memory", extensions=[recorder, faults]) as mq:

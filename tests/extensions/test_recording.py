@@ -1,4 +1,4 @@
-"""``mqplug_testing.recording``: every call is there, with what it was about and how it ended, also after a kill."""
+"""``mqplug_testing.recording`` records every call with its subject and its outcome, even after a kill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def recorder(request, tmp_path):
 
 
 class Letter:
-    """A record on its way that does not care what becomes of it."""
+    """A record on its way that ignores its outcome."""
 
     topic, key, value, headers, timestamp = "t", None, b"x", (), None
 
@@ -32,11 +32,11 @@ class Letter:
         self.partition = partition
 
     def stored(self, log, coordinates, detail=()):
-        """It does not care."""
+        """Ignore the outcome."""
 
 
 class Storing:
-    """A driver that stores all it gets under the same id."""
+    """A driver that stores every record under the same id."""
 
     def __init__(self, log):
         self.log = log
@@ -47,7 +47,7 @@ class Storing:
 
 
 def of(recorder, *operations):
-    """The recorded calls of these operations."""
+    """Return the recorded calls of these operations."""
     return [call for call in recorder.calls() if call.operation in operations]
 
 
@@ -71,7 +71,7 @@ def test_what_was_sent_is_recorded_in_columns(recorder):
 
 
 def test_messages_of_one_call_keep_their_order():
-    """Messages of one call to several partitions are grouped, with their places in the call."""
+    """Messages of one call to several partitions are grouped, and keep their places in the call."""
     recorder = Recorder()
     log = mqplug.Log("b", "c", "t", 0)
     producer = RecordedProducer(Storing(log), recorder._recording, "me")
@@ -81,7 +81,7 @@ def test_messages_of_one_call_keep_their_order():
 
 
 def test_outcomes_are_told_apart():
-    """A proven failure, an unknown outcome and a mixture are recorded as what they are, with the error."""
+    """A proven failure, an unknown outcome and a mixture are recorded as such, with the error."""
     recorder = Recorder()
     rules = [Rule("send", "fail", nth=1), Rule("send", "drop", nth=2), Rule("send", "fail", nth=4)]
     with mqplug.connect("memory", extensions=[recorder, Faults(rules)]) as mq:
@@ -100,7 +100,7 @@ def test_outcomes_are_told_apart():
 
 
 def test_what_was_received_is_recorded(recorder):
-    """A poll that brought something is a call with its batches; one that brought nothing is none."""
+    """A poll that returned messages is a call with its batches; an empty one is not recorded."""
     with mqplug.connect("memory", extensions=[recorder]) as mq:
         mq.create_topic("t")
         with mq.producer("t") as out:
@@ -118,7 +118,7 @@ def test_what_was_received_is_recorded(recorder):
 
 
 def test_where_a_group_stands_is_recorded(recorder):
-    """Assignments, seeks and commits are calls with the position, and the acked ranges behind it, of each log."""
+    """Assignments, seeks and commits are calls with the position, and the later acked ranges, of each log."""
     with mqplug.connect("memory", extensions=[recorder]) as mq:
         mq.create_topic("t")
         with mq.producer("t") as out:
@@ -139,7 +139,7 @@ def test_where_a_group_stands_is_recorded(recorder):
 
 
 def test_a_hand_over_is_recorded():
-    """What one member gives up, and where it stands, comes before what the other is given."""
+    """The partitions that one member gives up, with their positions, come before the other's assignment."""
     recorder = Recorder()
     with mqplug.connect("memory", extensions=[recorder]) as mq:
         mq.create_topic("t", partitions=2)
@@ -155,7 +155,7 @@ def test_a_hand_over_is_recorded():
 
 
 def test_what_a_shared_group_settles_is_recorded():
-    """Settling is a call with what was acked and what was given back of each log."""
+    """Settling is a call with the acked and nacked messages of each log."""
 
     class Driver:
         def settle(self, settled, timeout):
@@ -171,7 +171,7 @@ def test_what_a_shared_group_settles_is_recorded():
 
 
 def test_questions_and_administration_are_recorded(recorder):
-    """Topics that come and go, trims, watermarks and closes are calls, with the logs and positions they are about."""
+    """Creations, deletions, trims, watermarks and closes are calls with their logs and positions."""
     with mqplug.connect("memory", extensions=[recorder]) as mq:
         mq.create_topic("t")
         with mq.producer("t") as out:
@@ -199,7 +199,7 @@ def test_questions_and_administration_are_recorded(recorder):
     [("lose_ack", "x", "unknown"), ("fail", "ConnectError", "unknown"), ("fail", "AccessDenied", "failed")],
 )
 def test_a_change_that_was_not_answered_is_unknown(action, error, outcome):
-    """A change that ends without an answer may have been made; an error that refuses it proves that it was not."""
+    """A change without an answer may have been made; an error that refuses it proves that it was not."""
     recorder = Recorder()
     rule = Rule("create_topic", action, error="Timeout" if error == "x" else error)
     with mqplug.connect("memory", extensions=[recorder, Faults([rule])]) as mq, pytest.raises(mqplug.Error):
@@ -217,7 +217,7 @@ def test_payloads_are_recorded_by_choice(tmp_path, payloads, recorded):
 
 
 def test_several_clients_share_a_recorder_and_a_file(tmp_path):
-    """Members have names of their own, and of a file each recorder gives back its own calls."""
+    """Members have names of their own, and from a shared file each recorder returns its own calls."""
     path = tmp_path / "history.jsonl"
     first, second = Recorder(path), Recorder(path)
     for recorder in (first, first, second):
@@ -229,7 +229,7 @@ def test_several_clients_share_a_recorder_and_a_file(tmp_path):
 
 
 def test_a_full_recording_says_so():
-    """What goes beyond the limit is not kept, and the last call says that there was more."""
+    """Calls beyond the limit are not kept, and the last kept call says that there were more."""
     recorder = Recorder(limit=10)
     with mqplug.connect("memory", extensions=[recorder]) as mq, mq.producer("t", create=True) as out:
         for _ in range(20):
@@ -242,7 +242,7 @@ def test_a_full_recording_says_so():
 
 
 def test_calls_come_back_from_a_file_as_they_were(tmp_path):
-    """What is read from a file equals what a recorder in memory has of the same calls."""
+    """Calls that are read from a file equal those that a recorder in memory has."""
     kept, written = Recorder(), Recorder(tmp_path / "history.jsonl")
     with mqplug.connect("memory", extensions=[kept, written]) as mq:
         mq.create_topic("t", partitions=2)
@@ -276,7 +276,7 @@ CHILD = """
 
 
 def test_a_killed_process_leaves_its_recording(tmp_path):
-    """After kill -9 the file has every send that was acknowledged, and the call that was under way as unknown."""
+    """After kill -9 the file has every acknowledged send, and the call that was under way as unknown."""
     path = tmp_path / "history.jsonl"
     command = [sys.executable, "-c", dedent(CHILD), str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
@@ -296,7 +296,7 @@ def test_a_killed_process_leaves_its_recording(tmp_path):
 
 
 def test_a_line_that_was_cut_off_is_passed_over_and_a_damaged_one_is_not(tmp_path):
-    """A file that ends in the middle of a line is read up to there; any other damage is Corrupt."""
+    """A file that ends within a line is read up to that line; any other damage raises Corrupt."""
     path = tmp_path / "history.jsonl"
     mqplug.connect("memory", extensions=[Recorder(path)]).close()
     whole = path.read_bytes()
@@ -308,7 +308,7 @@ def test_a_line_that_was_cut_off_is_passed_over_and_a_damaged_one_is_not(tmp_pat
 
 
 def test_wrong_settings_of_a_recorder_are_refused():
-    """An unknown kind of payloads and a limit of nothing are ValueErrors."""
+    """An unknown kind of payloads and a limit of 0 raise ValueError."""
     with pytest.raises(ValueError, match="payloads"):
         Recorder(payloads="everything")
     with pytest.raises(ValueError, match="limit"):

@@ -1,4 +1,4 @@
-"""The brief contract: as few cases as find all mutants out, and the cases that no mutant proves."""
+"""The brief contract: as few cases as kill all mutants, and the cases that no mutant proves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mqplug_testing import CASES
 
-MATRIX = Path(__file__).parents[1] / "mutants" / "matrix.json"  # read as it is: importing the mutants takes longer
+MATRIX = Path(__file__).parents[1] / "mutants" / "matrix.json"  # read from the file: importing the mutants takes longer
 
 
 def _killed() -> dict[str, set[str]]:
@@ -21,7 +21,7 @@ def _killed() -> dict[str, set[str]]:
 
 
 def _brief() -> tuple[str, ...]:
-    """Choose, again and again, the case that kills most of the mutants that are left."""
+    """Choose repeatedly the case that kills most of the remaining mutants."""
     killed = _killed()
     chosen = [case.id for case in CASES if case.id not in killed]
     left = set().union(*killed.values())

@@ -1,4 +1,4 @@
-"""A stream that sends, reads, acks and seeks without a break, whatever happens to the broker, and its verdict."""
+"""A stream that keeps sending, reading, acking and seeking whatever happens to the broker, and its verdict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLACK = 4.0  # seconds that a call may take longer on a busy machine
 
 
 class Stream:
-    """One producer, one reader, one member of a group, and one reader that seeks to and fro."""
+    """One producer, one reader, one member of a group, and one reader that seeks back and forth."""
 
     def __init__(self, mq, topic, group):
         self.mq, self.topic, self.group = mq, topic, group
@@ -26,7 +26,7 @@ class Stream:
         self._out = mq.producer(topic)
         self._reader = mq.consumer(topic, start=mqplug.EARLIEST)
         self._seeker = mq.consumer(topic, start=mqplug.EARLIEST)
-        # What was acked and not committed when a partition goes may be stored, or come again.
+        # Messages that were acked and not committed when a partition is revoked may be stored, or come again.
         self._member = mq.consumer(topic, group=group, on_revoked=lambda _: self._acked.clear())
         self._sender = Thread(target=self._send, daemon=True)
 
@@ -38,7 +38,7 @@ class Stream:
         self._enough.set()
         self._sender.join(30)
         for each in (self._reader, self._seeker, self._member, self._out):
-            with suppress(mqplug.CloseIncomplete, mqplug.OutcomeUnknown):  # a test that failed says why itself
+            with suppress(mqplug.CloseIncomplete, mqplug.OutcomeUnknown):  # a failed test has its own error
                 each.close(10)
 
     def _send(self):
@@ -50,19 +50,19 @@ class Stream:
 
     @property
     def stored(self):
-        """What is known to be stored: ids and values."""
+        """Return the values of the messages known to be stored, by id."""
         handles = list(self.handles)
         return {each.result(0): b"%d" % n for n, each in enumerate(handles) if each.done and each.error is None}
 
     def turn(self):
-        """Do each thing once; it ends in its time, and fails only with what can be tried again."""
+        """Run each step once; each ends in time, and raises only errors that can be retried."""
         in_time(self._read)
         in_time(self._take)
         in_time(self._commit)
         in_time(self._seek)
 
     def turns(self, more, seconds=90):
-        """Go on until so many more are read, taken, durable and sought."""
+        """Continue until this many more messages are stored, read, taken and durable, and the seeks keep pace."""
         wanted = [count + more for count in self._counts()]
         end = time.monotonic() + seconds
         while any(count < want for count, want in zip(self._counts(), wanted, strict=True)):
@@ -106,7 +106,7 @@ class Stream:
             self.sought += 1
 
     def settle(self, seconds=60):
-        """Stop sending, and wait until all that is stored was read and taken."""
+        """Stop sending, and wait until every stored message was read and taken."""
         self._enough.set()
         self._sender.join(30)
         end = time.monotonic() + seconds
@@ -120,7 +120,7 @@ class Stream:
         return done and stored <= {each.id for each in self.read} and stored <= set(self.taken)
 
     def check(self, *, once):
-        """Nothing was lost, reordered or invented; ``once`` where a broker promises that nothing is stored twice."""
+        """Check that nothing was lost, reordered or invented; ``once`` if the broker stores nothing twice."""
         found = {each.id: each.value for each in self.read}
         assert len(found) == len(self.read), "the reader got a message twice"
         assert {each: found.get(each) for each in self.stored} == self.stored
@@ -133,12 +133,12 @@ class Stream:
 
 
 def in_time(step):
-    """A step ends in its time; what it raises can be tried again."""
+    """Run a step, which must end in time; an error must be one that can be retried."""
     began = time.monotonic()
     try:
         step()
     except mqplug.NotAssigned:
-        pass  # a commit of what was lost meanwhile: it comes again
+        pass  # a commit for a partition that was lost in between: its messages come again
     except mqplug.Error as error:
         if not error.retryable:
             raise

@@ -1,4 +1,4 @@
-"""What the tests of `mqplug.aio` share: a loop in which nothing may hang, stay behind, or go wrong unseen."""
+"""Helpers of the tests of `mqplug.aio`: a loop in which no task may hang, outlive the test, or fail unseen."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import mqplug.aio
 
 
 def run(story: Coroutine[Any, Any, None], *, seconds: float = 60) -> None:
-    """Run a coroutine in asyncio's debug mode; no task and no thread may be left."""
+    """Run a coroutine in asyncio's debug mode, and check that no task and no thread is left."""
     asyncio.run(_watched(story, seconds), debug=True)
     wait_until(lambda: not aio_threads())
 
 
 async def _watched(story: Coroutine[Any, Any, None], seconds: float) -> None:
     loop = asyncio.get_running_loop()
-    loop.slow_callback_duration = 5  # how long the loop is held is measured by tests of its own
+    loop.slow_callback_duration = 5  # other tests measure how long the loop is blocked
     troubles: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, trouble: troubles.append(trouble))
     async with asyncio.timeout(seconds):
@@ -29,12 +29,12 @@ async def _watched(story: Coroutine[Any, Any, None], seconds: float) -> None:
 
 
 def aio_threads() -> list[threading.Thread]:
-    """The threads that wait for a loop."""
+    """Return the threads that wait for a loop."""
     return [thread for thread in threading.enumerate() if thread.name == "mqplug-aio"]
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Wait for something, outside of a loop."""
+    """Wait for a condition, outside of a loop."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "this did not come about in time"
@@ -42,14 +42,14 @@ def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
 
 
 async def until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Wait for something, inside a loop."""
+    """Wait for a condition, inside a loop."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - it may be changed by any thread
             await asyncio.sleep(0.005)
 
 
 async def at_once(condition: Callable[[], object]) -> None:
-    """Wait for something, and miss no iteration of the loop."""
+    """Wait for a condition, and check it in every iteration of the loop."""
     while not condition():  # noqa: ASYNC110 - it may be changed by any thread
         await asyncio.sleep(0)
 
@@ -60,7 +60,7 @@ def connected() -> mqplug.aio.Opening[mqplug.aio.AsyncClient]:
 
 
 async def values(consumer: mqplug.aio.AsyncConsumer, count: int) -> list[bytes | None]:
-    """The payloads of the next messages."""
+    """Return the payloads of the next messages."""
     found: list[bytes | None] = []
     while len(found) < count:
         message = await consumer.receive(timeout=10)
@@ -70,7 +70,7 @@ async def values(consumer: mqplug.aio.AsyncConsumer, count: int) -> list[bytes |
 
 
 async def filled(mq: mqplug.aio.AsyncClient, count: int, *, partitions: int = 1) -> list[mqplug.MessageId]:
-    """A topic ``orders`` with so many messages, numbered, in turn over the partitions."""
+    """Create a topic ``orders`` with this many numbered messages, in turn over the partitions."""
     await mq.create_topic("orders", partitions=partitions)
     async with mq.producer("orders") as out:
         records = [mqplug.Record(b"%d" % number, partition=number % partitions) for number in range(count)]

@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 
 class Cluster:
-    """One backend, and the command line on it."""
+    """One backend, and the command line for it."""
 
     def __init__(self, backend, url, folder, server=None):
         self.backend = backend
@@ -30,13 +30,13 @@ class Cluster:
         return self.backend
 
     def found(self, verb, *arguments):
-        """What a verb prints as JSON; it has to succeed."""
+        """Return what a verb prints as JSON; it must succeed."""
         done = self.run(verb, *arguments, "-o", "json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def run(self, verb, *arguments, given="", **environment):
-        """The finished process of a verb on this backend, with what it printed."""
+        """Return the finished process of a verb on this backend, with its output."""
         return subprocess.run(
             self.command(verb, *arguments),
             input=given, capture_output=True, text=isinstance(given, str), check=False, timeout=PATIENCE_S,
@@ -44,23 +44,23 @@ class Cluster:
         )  # fmt: skip
 
     def start(self, verb, *arguments, url=None, **streams):
-        """A process of a verb on this backend. Its output is a pipe, as far as ``streams`` say nothing else."""
+        """Start a verb on this backend. Its output is a pipe, unless ``streams`` says otherwise."""
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = self.command(verb, *arguments, url=url)
         return subprocess.Popen(command, cwd=self.folder, env=self.environment(), **(pipes | streams))
 
     def command(self, verb, *arguments, url=None):
-        """The words of a command line on this backend."""
+        """Return the words of a command line on this backend."""
         return [*MQPLUG, verb, url or self.url, *arguments]
 
     def environment(self, **more):
-        """The variables of a process: those of this one, without colours."""
+        """Return the variables of a process: those of this one, without colours."""
         return {**os.environ, **ENVIRONMENT, "XDG_CONFIG_HOME": str(self.folder), **more}
 
     def connect(self):
-        """A client of this process."""
+        """Connect a client in this process."""
         return mqplug.connect(self.url)
 
     def new_name(self):
-        """A name of a topic or group that no other test has."""
+        """Return a unique name for a topic or group."""
         return f"cli-{os.getpid()}-{next(_numbers)}"

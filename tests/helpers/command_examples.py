@@ -1,7 +1,7 @@
 """The examples in the help of verbs, and a place where they run.
 
 An example is a line `$ mqplug …` after the line `Examples:`, or a pipeline. Its commands run in this process, over
-stores in memory, for which their URLs stand. A comment after two spaces says how else than with 0 an example ends.
+stores in memory, for which their URLs stand. A comment after two spaces has the exit code, if it is not 0.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ UNTIL_CTRL_C_S = 1.5
 
 
 def examples_of(name):
-    """The examples of a verb, each as one line."""
+    """Return the examples of a verb, each as one line."""
     text = (verb_named(name).help or "").partition("Examples:\n")[2].replace("\\\n", " ")
     return [line.strip().removeprefix("$ ") for line in text.splitlines() if line.strip().startswith("$ ")]
 
 
 def expected_end(example):
-    """The exit code that an example says that it has."""
+    """Return the exit code that an example states."""
     comment = example.partition("  #")[2]
     return next((code for words, code in OTHER_ENDS.items() if words in comment), 0)
 
@@ -65,7 +65,7 @@ def _prepare(mq):
 
 
 def run_example(example):
-    """The exit code of the last command of an example, and what it printed."""
+    """Return the exit code of the last command of an example, and its output."""
     line = example.partition("  #")[0].rstrip()
     code, printed = 0, b""
     for part in line.split(" | "):
@@ -79,7 +79,7 @@ def run_example(example):
 
 
 def _redirected(words, sign, default):
-    """The file that a redirection at the end of a command names. It is removed from the words."""
+    """Remove a redirection at the end of a command from its words, and return its file."""
     if sign not in words:
         return Path(default)
     at = words.index(sign)
@@ -89,7 +89,7 @@ def _redirected(words, sign, default):
 
 
 def _run(words, part, reader, writer, *, until_ctrl_c):
-    """The exit code of one command of a pipeline."""
+    """Run one command of a pipeline, and return its exit code."""
     if words[0] != "mqplug":
         return subprocess.run(part, shell=True, stdin=reader, stdout=writer, check=False, timeout=30).returncode
     arguments = [_in_memory(word) for word in words[1:]]
@@ -104,7 +104,7 @@ def _in_memory(word):
 
 
 def _interrupted(arguments):
-    """The exit code of a command that Ctrl-C ends."""
+    """Run a command that Ctrl-C ends, and return its exit code."""
     timer = threading.Timer(UNTIL_CTRL_C_S, _thread.interrupt_main)
     timer.start()
     try:
@@ -116,7 +116,7 @@ def _interrupted(arguments):
 
 @contextmanager
 def _standard_streams(reader, writer):
-    """Have these files as standard streams, also for those who use the numbers 0 and 1."""
+    """Use these files as standard streams, including the file descriptors 0 and 1."""
     before = sys.stdin, sys.stdout
     before[1].flush()
     saved = os.dup(0), os.dup(1)

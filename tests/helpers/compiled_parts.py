@@ -10,7 +10,7 @@ import pytest
 
 
 def compiled_part(name: str) -> ModuleType:
-    """Return a compiled part. Where it was not built, the tests of the module are skipped, or fail if CI is true."""
+    """Return a compiled part. If it was not built, skip the module's tests, or fail them if CI is true."""
     try:
         return import_module(name)
     except ImportError as error:

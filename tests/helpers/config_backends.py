@@ -1,4 +1,4 @@
-"""Backends that take what real ones take, and keep their messages in memory: for tests of the configuration."""
+"""Backends with the settings of real ones that keep their messages in memory, for tests of the configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mqplug.spi import Capabilities, Descriptor, Url, hookimpl
 
 @attrs.frozen(kw_only=True)
 class Sasl:
-    """``username`` and ``password`` belong together."""
+    """Settings in which ``username`` and ``password`` belong together."""
 
     username: str | None = None
     password: str | None = attrs.field(default=None, repr=False)
@@ -25,7 +25,7 @@ class Sasl:
 
 @attrs.frozen(kw_only=True)
 class RocksMQ:
-    """``path`` is the directory. ``sync`` says when a send is done."""
+    """Settings in which ``path`` is the directory. ``sync`` says when a send is done."""
 
     path: str = attrs.field(validator=attrs.validators.min_len(1), metadata={"address": True})
     sync: Literal["always", "interval", "os"] = "always"
@@ -36,7 +36,7 @@ class RocksMQ:
 
 @attrs.frozen(kw_only=True)
 class Pulsar:
-    """``service_url`` is where the broker is. ``token`` is secret."""
+    """Settings in which ``service_url`` is the broker's address. ``token`` is secret."""
 
     service_url: str = attrs.field(default="pulsar://127.0.0.1:6650", metadata={"address": True})
     admin_url: str | None = None
@@ -54,7 +54,7 @@ class Pulsar:
 
 @attrs.frozen(kw_only=True)
 class Kafka:
-    """``servers`` lists brokers. ``librdkafka`` is for options of the client; ``sasl`` for credentials."""
+    """Settings in which ``servers`` lists brokers, ``librdkafka`` has client options, and ``sasl`` credentials."""
 
     servers: list[str] = attrs.field(metadata={"address": True})
     username: str | None = None
@@ -119,7 +119,7 @@ Fakes = Mapping[str, Fake]
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Fakes]:
-    """The fakes, registered by name, and no configuration but what the test makes."""
+    """The fakes, registered by name, without any configuration except the test's."""
     for variable in os.environ:
         if variable.startswith(("MQPLUG_", "KAFKA", "PULSAR", "ROCKSMQ", "MQ_")):
             monkeypatch.delenv(variable)

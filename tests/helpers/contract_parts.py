@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqplug_testing import CASES, DISTURBING_HOOKS, Case
 
-OF_A_TOPIC = {"unload"}  # it disturbs one topic, not what others do beside it
+OF_A_TOPIC = {"unload"}  # it disturbs only its own topic
 OF_A_SERVER_OF_ONES_OWN = {*DISTURBING_HOOKS, "outage", "intruder"} - OF_A_TOPIC
 
 

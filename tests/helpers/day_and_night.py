@@ -1,4 +1,4 @@
-"""A pytest plugin: marks that follow from what a test uses, and what the tests of a run cost.
+"""A pytest plugin: marks that follow from a test's fixtures, and the cost of the tests of a run.
 
 The marks are explained in CONTRIBUTING.md. A test gets the mark of each server that it uses (``kafka``, ``pulsar``,
 ``spark``); a case of the contract that its module does not name in ``BY_DAY`` gets ``night``. Tests that share a
@@ -23,19 +23,19 @@ GROUPS = {
     "disturbed_pulsar": "pulsar-disturbed",
     "secured_pulsar": "pulsar-secured",
 }
-"""The fixtures that start something which one worker uses. A test that uses several is in the group of the first."""
+"""The fixtures that start a server which one worker uses. A test with several is in the group of the first."""
 DEAREST = 10
 COST = "seconds of processor, and on the clock"
 BEGUN = pytest.StashKey[tuple[float, float]]()
 
 
 def pytest_configure() -> None:
-    """Let tests send Ctrl-C also in a run that was started in the background, where a shell has it ignored."""
+    """Let tests send Ctrl-C even in a run in the background, for which a shell ignores the signal."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest looks at -m
+@pytest.hookimpl(tryfirst=True)  # before pytest evaluates -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test."""
     in_groups = getattr(config.option, "loadgroup", False)  # pytest-xdist sets it in its workers
@@ -49,12 +49,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if in_groups:
             for group in [group for fixture, group in GROUPS.items() if fixture in used][:1]:
                 item.add_marker(pytest.mark.xdist_group(group))
-                if hasattr(item, "_id"):  # since pytest 9.2, which does not see what pytest-xdist 3.8 appends
+                if hasattr(item, "_id"):  # since pytest 9.2, which ignores what pytest-xdist 3.8 appends
                     item._id = type(item._id).parse(f"{item.nodeid}@{group}")
 
 
 def _fixtures(item: pytest.Item) -> Iterator[str]:
-    """Yield the fixtures that a test uses, also those that it chooses by a parameter or by the mark ``disturbs``."""
+    """Yield the fixtures that a test uses, including those chosen by a parameter or by the mark ``disturbs``."""
     chosen = getattr(getattr(item, "callspec", None), "params", {}).get("cluster")
     disturbs = item.get_closest_marker("disturbs") is not None
     for name in (*getattr(item, "fixturenames", ()), f"{chosen}_server"):
@@ -70,14 +70,14 @@ def _by_day(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Note when a test begins."""
+    """Record when a test begins."""
     item.stash[BEGUN] = (_processor_seconds(), time.perf_counter())
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the cost to the last report of a test: that of this worker, and of the processes that ended meanwhile."""
+    """Attach the cost to the last report of a test: of this worker, and of processes that ended during the test."""
     report = yield
     if report.when == "teardown":
         processor, clock = item.stash[BEGUN]
@@ -86,7 +86,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the dearest tests."""
+    """Print the most expensive tests."""
     reports = [each for each in terminalreporter.stats.get("", []) if isinstance(each, pytest.TestReport)]
     costs = [(cost, each.nodeid) for each in reports for name, cost in each.user_properties if name == COST]
     if costs:

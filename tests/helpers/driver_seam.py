@@ -9,7 +9,7 @@ from mqplug import spi
 
 
 class Seam:
-    """A consumer at the driver's seam, with the logs it holds and the messages it got."""
+    """A consumer at the driver's seam, with its logs and the messages that it got."""
 
     def __init__(self, plugin, mq, topic, group=None, start=mqplug.EARLIEST, mode="ordered", *, prefetch_bytes):
         self.held, self.got = set(), {}

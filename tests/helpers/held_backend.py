@@ -1,4 +1,4 @@
-"""A memory backend whose producer keeps records until it is told what becomes of them."""
+"""A memory backend whose producer keeps records until the test settles them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqplug.spi import Descriptor, ProducerDriver, Run, Sending, hookimpl
 
 
 class HeldProducer(ProducerDriver):
-    """Settles nothing by itself."""
+    """A producer driver that settles nothing by itself."""
 
     def __init__(self) -> None:
         self.changed = Condition()
@@ -32,7 +32,7 @@ class HeldProducer(ProducerDriver):
             self.changed.wait_for(lambda: self.settled > before, timeout)
 
     def store_all(self, log: mqplug.Log) -> None:
-        """Settle everything as stored."""
+        """Settle all records as stored."""
         with self.changed:
             for number, sending in enumerate(self.taken):
                 sending.stored(log, (number,))
@@ -41,7 +41,7 @@ class HeldProducer(ProducerDriver):
             self.changed.notify_all()
 
     def fail_all(self, error: mqplug.Error) -> None:
-        """Settle everything as failed."""
+        """Settle all records as failed."""
         with self.changed:
             for sending in self.taken:
                 sending.failed(error)
@@ -51,7 +51,7 @@ class HeldProducer(ProducerDriver):
 
 
 class HeldRuns(HeldProducer):
-    """Takes batches as they are, too."""
+    """A producer driver that takes runs as they are, too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,11 +64,11 @@ class HeldRuns(HeldProducer):
         self.units.append(run)
 
     def pump(self, timeout: float) -> None:
-        """Whoever settles does so between the calls."""
+        """Do nothing: the test settles between the calls."""
 
 
 class HeldBackend:
-    """The hooks of memory, but for the producer."""
+    """The hooks of memory, except for the producer."""
 
     def __init__(self, producer: ProducerDriver) -> None:
         self.producer = producer
@@ -88,7 +88,7 @@ class HeldBackend:
 
 @contextmanager
 def held_client(driver: Any = None) -> Iterator[tuple[mqplug.Client, Any]]:
-    """A client of a held backend with a topic ``orders``, and its producer driver."""
+    """Open a client of a held backend with a topic ``orders``, and its producer driver."""
     backend = HeldBackend(driver or HeldProducer())
     mqplug.register("held", backend)
     mq = mqplug.connect("held")

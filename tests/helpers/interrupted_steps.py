@@ -1,4 +1,4 @@
-"""Ctrl-C at a chosen step of the code of mqplug: at each place where Python may raise it, one after the other."""
+"""Ctrl-C at a chosen step of mqplug's code: at each place where Python may raise it, one after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import mqplug
 
-FORGIVEN = {"__del__", "<genexpr>"}  # Python drops what is raised where these are freed
+FORGIVEN = {"__del__", "<genexpr>"}  # Python drops exceptions that are raised while these are freed
 ROOT = Path(mqplug.__file__).parent
 
 
@@ -25,7 +25,7 @@ def _steps(code: CodeType) -> dict[int, str]:
 class Interrupt:
     """Raises ``KeyboardInterrupt`` once, in this thread, at step number ``number`` of the chosen packages.
 
-    A step is what CPython looks for signals at: the beginning of a function, the return of one in C, and a jump
+    A step is a place where CPython checks for signals: the start of a function, the return of one in C, and a jump
     backwards.
     """
 
@@ -60,7 +60,7 @@ class Interrupt:
 
 @contextmanager
 def interrupted(interrupt: Interrupt) -> Iterator[None]:
-    """Interrupt what is in the block. The ``KeyboardInterrupt`` ends here."""
+    """Interrupt the block, and suppress the ``KeyboardInterrupt``."""
     before = sys.gettrace()
     sys.settrace(interrupt)
     try:

@@ -11,7 +11,7 @@ BACKENDS = ["kafka", "memory", "pulsar", "rocksmq"]
 
 
 def complaints(schema: Any, value: Any, path: str = "$") -> list[str]:
-    """What a validator says: as much of JSON Schema as ours uses."""
+    """Return a validator's complaints, for the part of JSON Schema that ours uses."""
     if "anyOf" in schema:
         found = [complaints(each, value, path) for each in schema["anyOf"]]
         return [] if [] in found else found[0]
@@ -45,7 +45,7 @@ def _is(kind: str | None, value: Any) -> bool:
 
 
 def settings_of(name: str) -> type[Any]:
-    """The settings class of an installed backend."""
+    """Return the settings class of an installed backend."""
     plugin: Any = load(name)
     kind: type[Any] = plugin.mqplug_describe().settings
     return kind

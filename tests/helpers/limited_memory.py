@@ -1,4 +1,4 @@
-"""Memory as a backend that can do what a test says, and notes the actions that it is asked for."""
+"""Memory as a backend with the capabilities that a test chooses, which records the actions it receives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STAGED = Staged("narrowed", "", "orders", 0, 0, "")
 
 
 class NarrowedBackend:
-    """The hooks of memory, but for what it declares, and the actions that it does not know."""
+    """The hooks of memory, with other capabilities and without some actions."""
 
     def __init__(self, changes: dict[str, bool | int], unknown: tuple[type, ...]) -> None:
         self.changes = changes
@@ -41,7 +41,7 @@ class NarrowedBackend:
         self.asked.append(action)
         if isinstance(action, self.unknown):
             raise unsupported(action)
-        if isinstance(action, Ingest):  # STAGED was staged nowhere
+        if isinstance(action, Ingest):  # STAGED was never staged
             return Ingested(0, {})
         return memory.mqplug_administer(connection, action)
 
@@ -57,7 +57,7 @@ class NarrowedBackend:
 
 @contextmanager
 def narrowed(*unknown: type, **changes: bool | int) -> Iterator[tuple[mqplug.Client, list[Action]]]:
-    """A client of memory that declares these capabilities otherwise; and the actions that it was asked for."""
+    """Open a client of memory with these capabilities changed, and the list of the actions that it receives."""
     backend = NarrowedBackend(changes, unknown)
     with mqplug.register("narrowed", backend), mqplug.connect("narrowed") as mq:
         yield mq, backend.asked

@@ -35,7 +35,7 @@ Plant = Callable[..., None]
 
 @contextmanager
 def field(folder: Path) -> Iterator[Plant]:
-    """A function that plants a distribution; at the end all that were planted are gone."""
+    """Yield a function that plants a distribution; at the end all planted ones are removed."""
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
     try:
@@ -60,6 +60,6 @@ def plant(folder: Path, distribution: str, entry_points: str, version: str = "1.
 
 
 def plant_backend(plant: Plant, name: str, source: str | None = None, api_version: int = 1) -> None:
-    """A distribution ``acme-NAME`` with a backend NAME in a module ``acme_NAME``; a working one by default."""
+    """Make a distribution ``acme-NAME`` with a backend NAME in a module ``acme_NAME``; a working one by default."""
     source = source if source is not None else BACKEND.format(name=name, version=api_version)
     plant(f"acme-{name}", f"[mqplug.backends]\n{name} = acme_{name}\n", **{f"acme_{name}": source})

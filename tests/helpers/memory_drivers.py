@@ -17,7 +17,7 @@ from mqplug_testing.debug._producer import WatchedProducer
 
 @attrs.define
 class Sent:
-    """A record on its way, which keeps what became of it."""
+    """A record on its way, which keeps its outcome."""
 
     topic: str
     partition: int
@@ -37,7 +37,7 @@ class Sent:
 
 
 class Heard:
-    """A listener that keeps what it hears."""
+    """A listener that keeps its assignments."""
 
     def __init__(self):
         self.held: dict[Log, GroupPosition] = {}
@@ -54,7 +54,7 @@ class Heard:
 
 
 class Seam:
-    """A connection with a topic ``orders``, its producer, and as many consumers as are opened."""
+    """A connection with a topic ``orders``, its producer, and any number of consumers."""
 
     def __init__(self, partitions: int = 1, *, debug: bool = False, **settings: Any) -> None:
         self.connection: Any = memory.mqplug_connect(memory.MemorySettings(**settings))
@@ -72,12 +72,12 @@ class Seam:
         return memory.mqplug_administer(self.connection, action)
 
     def trim(self, coordinates: tuple[int, ...], partition: int = 0) -> None:
-        """Remove what lies before."""
+        """Remove the messages before these coordinates."""
         log = self.logs[partition]
         self.do(Trim({log: Position(log, coordinates)}))
 
     def send(self, *values: bytes, partition: int = 0, keys: Iterable[bytes | None] | None = None) -> list[Any]:
-        """Send these together; their coordinates."""
+        """Send these values together, and return their outcomes."""
         sent = [
             Sent("orders", partition, value, key)
             for value, key in zip(values, keys or [None] * len(values), strict=True)
@@ -86,12 +86,12 @@ class Seam:
         return [each.outcome for each in sent]
 
     def member(self, mode: Any = "ordered", group: str = "billing", listener: Any = None, **options: Any) -> Any:
-        """A member of a group."""
+        """Open a member of a group."""
         wanted = ConsumerOptions(logs=self.logs, group=group, start=Earliest(), mode=mode, **options)
         return self._open(wanted, listener or Heard())
 
     def reader(self) -> Any:
-        """A consumer without a group, from the beginning."""
+        """Open a consumer without a group, from the beginning."""
         start = {log: Position(log, self.store.partition(log).low) for log in self.logs}
         return self._open(ConsumerOptions(logs=self.logs, group=None, start=start), Heard())
 
@@ -103,5 +103,5 @@ class Seam:
 
 
 def values(batches: Iterable[Any]) -> list[Any]:
-    """The values of all messages."""
+    """Return the values of all messages."""
     return [value for batch in batches for value in batch.values]

@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal: what it draws, what is typed, and the modes in which it leaves the terminal."""
+"""A program in a pseudo-terminal: what it draws, the keys it gets, and the modes in which it leaves the terminal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SHOWN = 4000  # characters
 
 
 def _take_terminal() -> None:
-    """Make standard input the terminal of the session, so that the process is hung up when it closes."""
+    """Make standard input the session's terminal, so that the process is hung up when it closes."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class TerminalProgram:
-    """A process whose terminal is ours."""
+    """A process on our terminal."""
 
     def __init__(self, command: list[str], *, controls: bool = True, **environment: str) -> None:
         self._ours, self._its = pty.openpty()
@@ -49,14 +49,14 @@ class TerminalProgram:
             self.hang_up()
 
     def hang_up(self) -> None:
-        """Close the terminal, as a window does, or a lost connection."""
+        """Close the terminal, as closing a window or losing a connection does."""
         self._hung_up = True
         os.close(self._ours)
         os.close(self._its)
 
     @property
     def modes(self) -> list[object]:
-        """The modes of the terminal now."""
+        """Return the current modes of the terminal."""
         return termios.tcgetattr(self._its)
 
     def type(self, keys: str) -> None:
@@ -64,7 +64,7 @@ class TerminalProgram:
         os.write(self._ours, keys.encode())
 
     def read_until(self, *texts: str, seconds: float = 30) -> str:
-        """Wait until the program has written one of these texts since the last call. Return what it wrote till then."""
+        """Wait until one of these texts was written since the last call, and return the output until then."""
         deadline = time.monotonic() + seconds
         while not any(text in self.output for text in texts):
             assert time.monotonic() < deadline, f"{texts!r} is not in {self.output[-SHOWN:]!r}"
@@ -76,7 +76,7 @@ class TerminalProgram:
         return seen + text
 
     def wait(self, seconds: float = 20) -> int:
-        """Wait for its end, while reading what it writes. Return its exit code."""
+        """Wait for the program's end while reading its output. Return its exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"it goes on: {self.output[-SHOWN:]!r}"

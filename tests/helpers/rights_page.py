@@ -1,4 +1,4 @@
-"""The tables of docs/rights.md: which rights each call needs."""
+"""The tables of docs/rights.md: the rights that each call needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs/rights.md"
 
 
 def rights_on(backend: str) -> dict[str, dict[str, list[str]]]:
-    """Return for each call on the page the rights that it needs on each kind of thing that the table has."""
+    """Return for each call on the page the rights that it needs on each kind of resource in the table."""
     section = re.search(rf"^## {backend}$(.+?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert section, f"docs/rights.md has no section {backend}"
     head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")]
@@ -25,6 +25,6 @@ def rights_on(backend: str) -> dict[str, dict[str, list[str]]]:
 
 
 def client_calls() -> set[str]:
-    """Return the calls of a client that ask the server."""
+    """Return the calls of a client that contact the server."""
     local = {"backend", "capabilities", "support", "unwrap", "advance", "distance", "close"}
     return {name for name in vars(mqplug.Client) if not name.startswith("_")} - local

@@ -1,6 +1,6 @@
 """The real servers of a test run, each started once, on demand.
 
-``shared_kafka`` and ``shared_pulsar`` serve all workers, and refuse to be disturbed. Of the others each has a worker of
+``shared_kafka`` and ``shared_pulsar`` serve all workers, and refuse to be disturbed. Each of the others has a worker of
 its own: its tests are a group, see day_and_night.py. ``kafka_server`` and ``pulsar_server`` are the shared ones, or
 those to disturb, in a test that is marked with ``disturbs``.
 """
@@ -58,8 +58,8 @@ def disturbed_kafka() -> Iterator[KafkaServer]:
     """A Kafka for tests that stop, kill, freeze or reconfigure it; each leaves it running.
 
     It admits no groups of the consumer protocol.
-    ``login`` is the address that wants the user bob. ``front`` is a port that the broker advertises to those who come
-    through it, for a test to listen at, and to pass on to the port ``behind``.
+    ``login`` is the address that requires the user bob. ``front`` is a port that the broker advertises to clients
+    that come through it, for a test to listen at, and to forward to the port ``behind``.
     """
     login, behind, front = (free_port() for _ in range(3))
     with started(lambda: KafkaServer(settings=_listeners(login, behind, front))) as server:
@@ -89,7 +89,7 @@ def disturbed_pulsar() -> Iterator[PulsarServer]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A Kafka of three nodes; a test that ends one starts it again. It takes much, so it ends with its last test."""
+    """A Kafka of three nodes; a test that ends one starts it again. It is expensive, so it ends with its last test."""
     with started(KafkaCluster) as cluster:
         request.config.stash[CLUSTER] = cluster
         yield cluster
@@ -97,7 +97,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Stop the cluster after the last test that uses it: they are a group, and so follow each other."""
+    """Stop the cluster after the last test that uses it: these tests are a group, and so run in sequence."""
     cluster = item.config.stash.get(CLUSTER, None)
     groups = {mark.args[0] for mark in nextitem.iter_markers("xdist_group")} if nextitem is not None else set()
     if cluster is not None and GROUPS["kafka_cluster"] not in groups and item.get_closest_marker("xdist_group"):
@@ -107,7 +107,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="session")
 def secured_kafka() -> Iterator[KafkaServer]:
-    """A Kafka on which alice may do everything, and nobody else anything."""
+    """A Kafka on which only alice may do anything, and may do everything."""
     try:
         made = KafkaServer(security=KafkaSecurity(users=KAFKA_USERS, authorize=True))
     except ValueError as error:  # MQPLUG_DEVBROKERS_KAFKA names a version without users
@@ -119,7 +119,7 @@ def secured_kafka() -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="session")
 def secured_pulsar() -> Iterator[PulsarServer]:
-    """A Pulsar where each role may do only what it was allowed.
+    """A Pulsar where each role may do only what it was granted.
 
     It checks every second whether the tokens of its clients have expired, and takes messages of up to 2 MiB.
     """

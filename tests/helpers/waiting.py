@@ -1,4 +1,4 @@
-"""Waiting for the thing itself, with a deadline."""
+"""Waiting for a condition, with a deadline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def wait_until(true: Callable[[], object], seconds: float = 15) -> None:
-    """Wait for something to become true, with a deadline."""
+    """Wait until a condition becomes true, with a deadline."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen in time"

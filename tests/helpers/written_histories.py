@@ -6,24 +6,24 @@ from collections import Counter
 
 from mqplug_testing.history import Event, Guarantee, History, _events as did
 
-STEP = 10  # microseconds from one call to the next; each takes one
+STEP = 10  # microseconds between the beginnings of two calls, each of which takes one
 
 EARLIEST = did.SeekTarget("earliest")
 LATEST = did.SeekTarget("latest")
 
 
 def before(place: int) -> did.SeekTarget:
-    """At a message."""
+    """Return the target at a message."""
     return did.SeekTarget("before", 0, (place,))
 
 
 def after(place: int) -> did.SeekTarget:
-    """Behind a message."""
+    """Return the target right after a message."""
     return did.SeekTarget("after", 0, (place,))
 
 
 class Story:
-    """Writes down one call after the other. Places are single numbers, of partition 0 unless another is said."""
+    """A history that is written one call after the other. Places are numbers, of partition 0 by default."""
 
     def __init__(self, **guarantee) -> None:
         self._guarantee = Guarantee(**guarantee)
@@ -39,7 +39,7 @@ class Story:
         return len(self._events) * STEP
 
     def do(self, action, *, outcome="ok", since=None, until=None):
-        """One call. ``since`` and ``until`` say when it began and ended, where it overlapped others."""
+        """Add one call. ``since`` and ``until`` are its beginning and end, if it overlapped others."""
         began = self.now if since is None else since
         ended = self.now + 1 if until is None else until
         self._events.append(Event(len(self._events), "somebody", began, ended, action, outcome))
@@ -91,21 +91,21 @@ class Story:
         return self.do(did.LagRead(group, ((0, count),)))
 
     def final(self, **places):
-        """Everything is read, and this is there."""
+        """Read the whole topic, which has these messages."""
         self.open("final")
         for value, place in places.items():
             self.get("final", value, place)
         return self.do(did.AllMessagesRead("final"))
 
     def drain(self, group, **places):
-        """The group is drained, and this comes."""
+        """Drain the group, which gets these messages."""
         self.open("drain", group).assign("drain")
         for value, place in places.items():
             self.get("drain", value, place)
         return self.do(did.GroupDrained("drain", group))
 
     def sent(self, **places):
-        """All of these are sent, one after the other, and stored there."""
+        """Send all of these, one after the other, to these places."""
         for value, place in places.items():
             self.send(value, place)
         return self

@@ -1,4 +1,4 @@
-"""Memory backends that the kit's failures are shown of: each seeks wrongly in another way."""
+"""Memory backends for the kit's failure reports: each seeks wrongly in another way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mqplug
 
 
 class TooEarly(Mutant):
-    """Goes one message too far back."""
+    """Seeks one message too far back."""
 
     class Consumer(Proxy):
         def seek(self, positions, timeout):
@@ -20,7 +20,7 @@ class TooEarly(Mutant):
 
 
 class Defective(Mutant):
-    """Has a defect, with a cause."""
+    """Raises because of a defect, with a cause."""
 
     class Consumer(Proxy):
         def seek(self, positions, timeout):
@@ -39,7 +39,7 @@ class Raising(Mutant):
 
 
 class Hanging(Mutant):
-    """Takes a minute."""
+    """Takes a minute to seek."""
 
     class Consumer(Proxy):
         def seek(self, positions, timeout):
@@ -47,7 +47,7 @@ class Hanging(Mutant):
 
 
 class LeavesATask(Mutant):
-    """Begins a task, and closes its loop before that has ended."""
+    """Starts a task, and closes its loop before the task has ended."""
 
     class Consumer(Proxy):
         def seek(self, positions, timeout):
@@ -60,7 +60,7 @@ class LeavesATask(Mutant):
 
 
 class LeavesACoroutine(Mutant):
-    """Forgets to await."""
+    """Forgets to await a coroutine."""
 
     class Consumer(Proxy):
         def seek(self, positions, timeout):
@@ -69,4 +69,4 @@ class LeavesACoroutine(Mutant):
 
 
 class Sound(Mutant):
-    """Seeks as it should."""
+    """Seeks correctly."""

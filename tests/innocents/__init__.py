@@ -1,4 +1,4 @@
-"""Memory backends that are odd in a way that nothing forbids: the contract has to let them pass."""
+"""Memory backends that are odd in a legal way: the contract must let them pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends that can do all that memory can, but for one thing."""
+"""Backends with all capabilities of memory except one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mqplug.memory._personality import FULL
 SHARING = ("shared", "key_shared")
 WITHOUT_GROUPS = ("durable_groups", "ordered", "exclusive", *SHARING, "nack", "ack_timeout", "assignment_events")
 GO_WITH = {"groups": WITHOUT_GROUPS, "nack": SHARING, "partitions": ("add_partitions",), "retention": ("alter_topic",)}
-"""What cannot be without something else."""
+"""The capabilities that each of these implies."""
 
 
 class Lacking(Mutant):
-    """Memory that does not declare one capability, nor what makes no sense without it."""
+    """Memory that does not declare one capability, nor those that are meaningless without it."""
 
     without: str
 
@@ -30,6 +30,6 @@ LACKING = [_lacking(name) for name, able in attrs.asdict(FULL.capabilities).item
 
 
 def concerned(kind, reached, cases):
-    """The cases that name what is lacking, or execute a function that does and that only some execute."""
+    """Return the cases that name the lacking capability, or that execute one of the few functions that look it up."""
     asked = {case for case, needs in cases.items() if kind.without in needs}
     return asked | reached.looking_up(kind.without)

@@ -1,4 +1,4 @@
-"""Backends with odd ids, odd batches, odd times, or little haste."""
+"""Backends with odd ids, odd batches, odd times, or slow delivery."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def _leave_gaps(numbering, count):
 
 
 def _like(**peculiarities):
-    """A patch: memory stores that are as usual, but for this."""
+    """Return a patch: memory stores as usual, with these peculiarities."""
     return (memory, "PERSONALITIES", {"full": attrs.evolve(FULL, **peculiarities)})
 
 
 class SparseIds(Mutant):
-    """Six of seven ids do not exist."""
+    """Leaves out six of seven ids."""
 
     patches = ((Dense, "place", _leave_gaps),)
 
 
 class IdsOfThreeNumbers(Mutant):
-    """Ids as Pulsar has them; what can be removed are whole ledgers."""
+    """Has ids like Pulsar's, and removes only whole ledgers."""
 
     patches = (_like(numbering=Entries),)
 
@@ -46,7 +46,7 @@ class IdsOfThreeNumbers(Mutant):
 
 
 class Slow(Mutant):
-    """What is stored is delivered after a while, and little of it at a time."""
+    """Delivers stored messages after a while, and few of them at a time."""
 
     class Consumer(Proxy):
         calls = 0
@@ -61,7 +61,7 @@ class Slow(Mutant):
 
 
 class BatchesOfAnySize(Mutant):
-    """How much comes at a time is a matter of luck."""
+    """Delivers random numbers of messages at a time."""
 
     class Consumer(Proxy):
         luck = random.Random(7)
@@ -71,14 +71,14 @@ class BatchesOfAnySize(Mutant):
 
 
 class LittleAtATime(Mutant):
-    """Next to nothing is fetched ahead."""
+    """Fetches next to nothing ahead."""
 
     def open(self, connection, options, listener):
         return super().open(connection, attrs.evolve(options, prefetch_bytes=1), listener)
 
 
 class TimesOfTheBroker(Mutant):
-    """Time is when a message was stored, whatever its producer says."""
+    """Dates a message by when it was stored, whatever timestamp its producer gave."""
 
     patches = (_like(publish_time=True),)
 
@@ -87,7 +87,7 @@ class TimesOfTheBroker(Mutant):
 
 
 class TellsNothing(Mutant):
-    """Counts are a guess, and groups are neither described nor are their members counted."""
+    """Estimates counts, describes no groups, and counts no members."""
 
     def capabilities(self, sound):
         return attrs.evolve(sound, count_exact=False)
@@ -103,7 +103,7 @@ class TellsNothing(Mutant):
 
 
 class TakesAgain(Mutant):
-    """A member gives up what it holds when nothing comes, also when it is alone, and takes it again; then it rests."""
+    """Makes even an only member give up its partitions when nothing comes, and take them again, twice."""
 
     class Consumer(TakingAgain):
         left = 2

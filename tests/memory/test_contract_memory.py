@@ -1,6 +1,6 @@
 """KIT-01: the contract in its quick profile, over the memory backend, with the driver rules enforced.
 
-At night the part ``core`` runs it in full, and in each of the personalities of memory.
+At night the part ``core`` runs it in full, and in each personality of memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.python
     params=["full", *(pytest.param(name, marks=pytest.mark.night) for name in ("kafka", "pulsar"))],
 )
 def harness(request):
-    """Clients whose drivers notice when the core breaks a driver rule, also where nobody sees the error."""
+    """Clients whose drivers record each driver rule that the core breaks, even if the error goes unseen."""
     seen: list[Rules] = []
 
     with memory_harness(f"memory://?debug=true&like={request.param}") as found:

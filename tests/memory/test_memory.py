@@ -22,7 +22,7 @@ def mq() -> Iterator[Client]:
 
 
 def values(mq: Client, topic: str = "orders") -> list[bytes | None]:
-    """All that a topic retains."""
+    """Return all retained messages of a topic."""
     return [message.value for message in mq.read(topic)]
 
 
@@ -33,7 +33,7 @@ def fill(mq: Client, count: int, topic: str = "orders", begin: int = 0, partitio
 
 
 def advance(mq: Client, seconds: float) -> None:
-    """Move the time of a store on."""
+    """Advance the time of a store."""
     clock = mq.unwrap(Clock)
     assert clock is not None
     clock.advance(seconds)
@@ -43,7 +43,7 @@ def advance(mq: Client, seconds: float) -> None:
 
 
 def test_a_named_store_is_shared_while_it_is_open() -> None:
-    """Clients of one name see the same; when the last one is closed, all is gone."""
+    """Clients with one name share a store; when the last one is closed, its content is gone."""
     one, other = mqplug.connect("memory://shared"), mqplug.connect("memory://shared")
     one.create_topic("orders")
     one.close()
@@ -54,7 +54,7 @@ def test_a_named_store_is_shared_while_it_is_open() -> None:
 
 
 def test_clients_of_one_store_agree_what_it_is_like() -> None:
-    """A second client that says otherwise is refused, and told what the store is like."""
+    """A second client with another setting is refused, and the error names the store's."""
     with (
         mqplug.connect("memory://agreed?like=kafka"),
         pytest.raises(mqplug.ConfigError, match="like='kafka', not 'pulsar'"),
@@ -66,7 +66,7 @@ def test_clients_of_one_store_agree_what_it_is_like() -> None:
 
 
 def test_a_live_member_reads_added_partitions_from_their_beginning(mq: Client) -> None:
-    """A consumer of a group is given new partitions of its topic, and what was sent to them before it looked."""
+    """A consumer of a group gets new partitions of its topic, including messages sent to them earlier."""
     mq.create_topic("orders")
     with mq.consumer("orders", group="billing", start=LATEST) as orders:
         mq.add_partitions("orders", 2)
@@ -76,7 +76,7 @@ def test_a_live_member_reads_added_partitions_from_their_beginning(mq: Client) -
 
 
 def test_a_group_that_is_away_reads_added_partitions_from_their_beginning(mq: Client) -> None:
-    """The start of a consumer does not apply to partitions that were added after its group began."""
+    """A consumer's start does not apply to partitions that were added after its group began."""
     mq.create_topic("orders")
     mq.consumer("orders", group="billing").close()
     mq.add_partitions("orders", 2)
@@ -86,7 +86,7 @@ def test_a_group_that_is_away_reads_added_partitions_from_their_beginning(mq: Cl
 
 
 def test_partitions_are_never_taken_away(mq: Client) -> None:
-    """To ask for as many as there are, or fewer, is an error."""
+    """A partition count that is not higher than the current one is an error."""
     mq.create_topic("orders", partitions=2)
     with pytest.raises(ValueError, match="2 partitions"):
         mq.add_partitions("orders", 2)
@@ -96,7 +96,7 @@ def test_partitions_are_never_taken_away(mq: Client) -> None:
 
 
 def test_groups_are_listed_with_their_members(mq: Client) -> None:
-    """Each group that has a position is listed, of one topic or of all."""
+    """Each group with a position is listed, of one topic or of all."""
     mq.create_topic("orders")
     mq.create_topic("audit")
     mq.consumer("audit", group="auditor").close()
@@ -106,7 +106,7 @@ def test_groups_are_listed_with_their_members(mq: Client) -> None:
 
 
 def test_a_group_is_deleted_when_it_has_no_members(mq: Client) -> None:
-    """While it has some, that is ConsumerBusy; afterwards the group begins anew."""
+    """Deleting a group with members raises ConsumerBusy; afterwards a deleted group begins anew."""
     mq.create_topic("orders")
     fill(mq, 1)
     with mq.consumer("orders", group="billing", start=LATEST), pytest.raises(ConsumerBusy):
@@ -121,7 +121,7 @@ def test_a_group_is_deleted_when_it_has_no_members(mq: Client) -> None:
 @pytest.mark.parametrize("first", ["ordered", "exclusive", "shared", "key_shared"])
 @pytest.mark.parametrize("second", ["ordered", "exclusive", "shared", "key_shared"])
 def test_who_may_join_whom(mq: Client, first: str, second: str) -> None:
-    """Members of a group are in one mode, and an exclusive one is alone; who is refused leaves no trace."""
+    """Members of a group are in one mode, and an exclusive one is by itself; a refused member leaves no trace."""
     mq.create_topic("orders")
     with mq.consumer("orders", group="billing", mode=first):  # type: ignore[call-overload]
         if first == second != "exclusive":
@@ -134,7 +134,7 @@ def test_who_may_join_whom(mq: Client, first: str, second: str) -> None:
 
 
 def test_a_member_that_is_refused_is_no_member(mq: Client) -> None:
-    """A consumer that could not be opened holds nobody up."""
+    """A consumer that could not be opened delays no other member."""
     mq.create_topic("orders")
     with pytest.raises(GroupNotFound):
         mq.consumer("orders", group="billing", mode="exclusive", must_exist=True)
@@ -145,7 +145,7 @@ def test_a_member_that_is_refused_is_no_member(mq: Client) -> None:
 
 
 def test_messages_are_kept_for_seven_days(mq: Client) -> None:
-    """What is older than that is gone, unless the topic says otherwise."""
+    """Older messages are removed, unless the topic says otherwise."""
     mq.create_topic("orders")
     mq.create_topic("kept", retention=30 * 86400)
     fill(mq, 3)
@@ -158,7 +158,7 @@ def test_messages_are_kept_for_seven_days(mq: Client) -> None:
 
 
 def test_age_counts_from_when_a_message_was_stored(mq: Client) -> None:
-    """A message with an old timestamp is not old."""
+    """A message with an old timestamp is not old if it was stored recently."""
     mq.create_topic("orders", retention=60)
     with mq.producer("orders") as out:
         out.send(b"restored", timestamp=1)
@@ -166,7 +166,7 @@ def test_age_counts_from_when_a_message_was_stored(mq: Client) -> None:
 
 
 def test_a_topic_keeps_so_many_bytes(mq: Client) -> None:
-    """The oldest messages of a partition go when there is too much, and the newest always stays."""
+    """The oldest messages of a partition are removed beyond the limit, and the newest always stays."""
     mq.create_topic("orders", retention_bytes=10)
     with mq.producer("orders") as out:
         for size in (4, 4, 4):
@@ -177,7 +177,7 @@ def test_a_topic_keeps_so_many_bytes(mq: Client) -> None:
 
 
 def test_a_reader_that_retention_overtakes_is_told(mq: Client) -> None:
-    """What it would have read next is lost, and it hears of it."""
+    """If retention removes a reader's next message, the reader gets an error."""
     mq.create_topic("orders", retention=60)
     fill(mq, 3)
     with mq.consumer("orders", start=mq.watermarks("orders")[0].low) as orders:
@@ -188,7 +188,7 @@ def test_a_reader_that_retention_overtakes_is_told(mq: Client) -> None:
 
 
 def test_a_loss_takes_nothing_of_other_partitions_with_it() -> None:
-    """When one partition is lost in the same poll, the others are returned, and the next poll says so."""
+    """If one partition is lost in a poll, the others are returned, and the next poll reports the loss."""
     seam = Seam(partitions=2)
     seam.send(b"x", partition=0)
     seam.send(b"x", partition=1)
@@ -201,7 +201,7 @@ def test_a_loss_takes_nothing_of_other_partitions_with_it() -> None:
 
 
 def test_time_goes_on_when_it_is_told_to(mq: Client) -> None:
-    """What is sent later has a later timestamp, and a time is never in the past."""
+    """Later messages have later timestamps, and the clock never goes back."""
     mq.create_topic("orders")
     fill(mq, 1)
     advance(mq, 3600)
@@ -213,7 +213,7 @@ def test_time_goes_on_when_it_is_told_to(mq: Client) -> None:
 
 
 def test_a_wait_ends_when_its_time_has_come(mq: Client) -> None:
-    """Whoever waits for a message that is put off gets it when the clock is moved on."""
+    """A receive that waits for a delayed message gets it when the clock is advanced."""
     mq.create_topic("orders")
     fill(mq, 1)
     with mq.consumer("orders", group="billing", mode="shared") as jobs:
@@ -230,7 +230,7 @@ def test_a_wait_ends_when_its_time_has_come(mq: Client) -> None:
 
 
 def test_little_is_fetched_where_little_is_asked_for() -> None:
-    """A consumer with a small prefetch gets no more bytes from the store than that at once."""
+    """A consumer with a small prefetch gets no more bytes than that at once."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:

@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
 
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:
-    """Each of these tests would last minutes if it waited."""
+    """Check that a test is quick: each would last minutes if it waited."""
     began = time.monotonic()
     yield
     assert time.monotonic() - began < 60
@@ -35,7 +35,7 @@ def filled(mq: MemoryClient, *values: bytes) -> None:
 
 
 def test_an_idle_receive_returns_at_once(mq: MemoryClient) -> None:
-    """Nothing can come, so the clock goes on by the timeout instead."""
+    """As nothing can come, the clock advances by the timeout instead."""
     filled(mq)
     began = mq.clock.monotonic()
     with mq.consumer("orders", group="billing") as orders:
@@ -46,7 +46,7 @@ def test_an_idle_receive_returns_at_once(mq: MemoryClient) -> None:
 
 @pytest.mark.parametrize("mode", ["ordered", "exclusive", "shared", "key_shared"])
 def test_a_delay_passes_at_once(mq: MemoryClient, mode) -> None:
-    """A message that was given back comes when its delay is over, and not before."""
+    """A nacked message comes when its delay is over, and not before."""
     filled(mq, b"x")
     with mq.consumer("orders", group="billing", mode=mode) as orders:
         orders.nack(orders.receive(timeout=5), delay=600)
@@ -55,7 +55,7 @@ def test_a_delay_passes_at_once(mq: MemoryClient, mode) -> None:
 
 
 def test_a_message_that_another_thread_sends_is_waited_for(mq: MemoryClient) -> None:
-    """As long as anybody could send, time is real."""
+    """While another thread could send, time is real."""
     filled(mq)
     with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.LATEST) as orders:
         timer = threading.Timer(0.3, out.send, [b"late"])
@@ -66,7 +66,7 @@ def test_a_message_that_another_thread_sends_is_waited_for(mq: MemoryClient) -> 
 
 
 def test_a_hand_over_is_waited_for(mq: MemoryClient) -> None:
-    """A member is given its share, although the other one of this thread does nothing meanwhile."""
+    """A member gets its share, although the other one of this thread does nothing in between."""
     mq.create_topic("orders", partitions=2)
     with mq.consumer("orders", group="billing") as one:
         one.receive(timeout=0)
@@ -76,7 +76,7 @@ def test_a_hand_over_is_waited_for(mq: MemoryClient) -> None:
 
 
 def test_ago_looks_back_from_the_stores_time(mq: MemoryClient) -> None:
-    """The last hour is that of the clock that was moved on."""
+    """The last hour is relative to the advanced clock."""
     filled(mq, b"old")
     mq.clock.advance(7200)
     with mq.producer("orders") as out:
@@ -85,7 +85,7 @@ def test_ago_looks_back_from_the_stores_time(mq: MemoryClient) -> None:
 
 
 def test_other_code_connects_to_the_same_store(mq: MemoryClient) -> None:
-    """By its URL, also in another personality."""
+    """Other code connects by the store's URL, also in another personality."""
     filled(mq, b"x")
     with mqplug.connect(mq.url) as other:
         assert [message.value for message in other.read("orders")] == [b"x"]
@@ -93,13 +93,13 @@ def test_other_code_connects_to_the_same_store(mq: MemoryClient) -> None:
 
 @pytest.mark.parametrize("mq", ["kafka", "pulsar"], indirect=True)
 def test_a_parameter_says_what_the_store_is_like(mq: MemoryClient) -> None:
-    """The personality is the fixture's parameter."""
+    """The personality is a parameter of the fixture."""
     assert mq.url.endswith(("kafka", "pulsar"))
     assert mq.capabilities.count_exact is False
 
 
 def test_a_deadline_of_the_store_is_not_skipped_without_the_fixture() -> None:
-    """A client of its own waits in real time."""
+    """A client without the fixture waits in real time."""
     with MemoryClient.fresh() as client:
         client.create_topic("orders")
         began = time.monotonic()
@@ -109,14 +109,14 @@ def test_a_deadline_of_the_store_is_not_skipped_without_the_fixture() -> None:
 
 
 def test_only_what_is_public_is_exported() -> None:
-    """The package has what it says, and nothing else by chance."""
+    """The package exports exactly its public names."""
     assert memory.MemoryClient is MemoryClient
     with pytest.raises(AttributeError, match="nonsense"):
         _ = memory.nonsense
 
 
 def test_the_tests_on_its_page_pass(pytester: pytest.Pytester) -> None:
-    """What docs/memory.md shows as tests is run as tests."""
+    """The tests on the page docs/memory.md are run and pass."""
     blocks = re.findall("```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     pytester.makepyfile("\n".join(block for block in blocks if "def test_" in block))
     pytester.runpytest("-W", "error").assert_outcomes(passed=3)

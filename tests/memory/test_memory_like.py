@@ -1,4 +1,4 @@
-"""The personalities of the memory backend: what Kafka and Pulsar do oddly, at the driver seam."""
+"""The personalities of the memory backend: the oddities of Kafka and Pulsar, at the driver seam."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from mqplug.spi import Capabilities, DeleteTopic, GroupPosition
 
 pytestmark = pytest.mark.python
 
-ELSEWHERE = {"auth", "multi_node", "persistent", "multi_process", "message_max_bytes"}  # servers have it, memory not
+ELSEWHERE = {"auth", "multi_node", "persistent", "multi_process", "message_max_bytes"}  # only servers have these
 PULSAR_ITSELF = {"exclusive", "shared", "key_shared", "nack", "ack_timeout", "pause_resume", "add_partitions"}
 
 
 @pytest.fixture
 def kafka() -> Iterator[Client]:
-    """A store as odd as Kafka, with a topic."""
+    """A store that imitates Kafka, with a topic."""
     with mqplug.connect("memory", like="kafka", debug=True) as client:
         client.create_topic("orders")
         yield client
@@ -41,20 +41,20 @@ def kafka() -> Iterator[Client]:
 
 @pytest.fixture
 def pulsar() -> Iterator[Client]:
-    """A store as odd as Pulsar, with a topic."""
+    """A store that imitates Pulsar, with a topic."""
     with mqplug.connect("memory", like="pulsar", debug=True) as client:
         client.create_topic("orders")
         yield client
 
 
 def fill(mq: Client, count: int, partition: int = 0) -> Sequence[MessageId]:
-    """Send so many messages together."""
+    """Send this many messages together."""
     with mq.producer("orders") as out:
         return out.send_many([Record(b"%d" % number, partition=partition) for number in range(count)])
 
 
 def with_store(mq: Client, do: Callable[[Store], object]) -> None:
-    """What retention does, on a backend where nobody can ask for it."""
+    """Remove messages as retention does, for a backend without a call for it."""
     store = mq.unwrap(Store)
     assert store is not None
     with store.changed:
@@ -62,23 +62,23 @@ def with_store(mq: Client, do: Callable[[Store], object]) -> None:
 
 
 def trim(mq: Client, before: MessageId) -> None:
-    """Remove what lies before a message."""
+    """Remove the messages before this one."""
     with_store(mq, lambda store: store.partition(before.log).trim(before.coordinates))
 
 
 def declared(capabilities: Capabilities) -> dict[str, object]:
-    """What is declared that memory could have too."""
+    """Return the declared capabilities that memory could have, too."""
     return {name: value for name, value in attrs.asdict(capabilities).items() if name not in ELSEWHERE}
 
 
 def test_kafka_can_do_what_the_plugin_can() -> None:
-    """The personality declares exactly what the plugin does, as far as memory has it."""
+    """The personality declares exactly the plugin's capabilities, except those that memory cannot have."""
     plugin: Any = pytest.importorskip("mqplug_kafka")
     assert declared(KAFKA.capabilities) == declared(plugin.mqplug_describe().capabilities)
 
 
 def test_pulsar_can_do_what_the_plugin_can_and_pulsar_itself() -> None:
-    """The personality declares all that the plugin does, and beside that only what Pulsar has."""
+    """The personality declares all capabilities of the plugin, and beyond them only some of Pulsar itself."""
     plugin: Any = pytest.importorskip("mqplug_pulsar")
     native, like = declared(plugin.mqplug_describe().capabilities), declared(PULSAR.capabilities)
     assert {name for name in native if native[name] != like[name]} <= PULSAR_ITSELF
@@ -87,13 +87,13 @@ def test_pulsar_can_do_what_the_plugin_can_and_pulsar_itself() -> None:
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared", "key_shared"])
 def test_kafka_has_one_mode(kafka: Client, mode: Any) -> None:
-    """A test that shares a partition fails as it would in production."""
+    """A test with a shared mode fails on this personality as it would in production."""
     with pytest.raises(Unsupported, match=mode):
         kafka.consumer("orders", group="billing", mode=mode)
 
 
 def test_markers_of_kafka_leave_gaps(kafka: Client) -> None:
-    """Behind each batch lies an offset that is no message; a read up to high steps over it and ends."""
+    """After each batch lies an offset without a message; a read up to high skips it and ends."""
     ids = [*fill(kafka, 2), *fill(kafka, 2)]
     assert [message_id.coordinates for message_id in ids] == [(0,), (1,), (3,), (4,)]
     marks = kafka.watermarks("orders")[0]
@@ -102,7 +102,7 @@ def test_markers_of_kafka_leave_gaps(kafka: Client) -> None:
 
 
 def test_a_position_at_a_marker_of_kafka_is_stepped_over(kafka: Client) -> None:
-    """An empty batch moves a reader behind the marker, so that it comes to its end."""
+    """An empty batch moves a reader past the marker, so that it reaches its end."""
     last = fill(kafka, 2)[-1]
     high = kafka.watermarks("orders")[0].high
     with kafka.consumer("orders", start=mqplug.after(last), until=high) as orders:
@@ -110,7 +110,7 @@ def test_a_position_at_a_marker_of_kafka_is_stepped_over(kafka: Client) -> None:
 
 
 def test_kafka_keeps_as_many_ranges_as_fit(kafka: Client) -> None:
-    """Of too many acked ranges the nearest are stored; the others come back."""
+    """Of too many acked ranges the nearest are stored; the other messages come again."""
     ids = fill(kafka, 500)
     stands = GroupPosition(
         Position(ids[0].log, ids[0].coordinates),
@@ -122,7 +122,7 @@ def test_kafka_keeps_as_many_ranges_as_fit(kafka: Client) -> None:
 
 
 def test_kafka_tells_of_a_bad_seek_late() -> None:
-    """A seek of a deleted topic succeeds, and the next poll says so."""
+    """A seek of a deleted topic succeeds, and the next poll raises."""
     seam = Seam(like="kafka")
     reader = seam.reader()
     seam.do(DeleteTopic("orders"))
@@ -132,7 +132,7 @@ def test_kafka_tells_of_a_bad_seek_late() -> None:
 
 
 def test_memory_tells_of_a_bad_seek_at_once() -> None:
-    """A seek of a deleted topic is refused."""
+    """A seek of a deleted topic is refused at once."""
     seam = Seam()
     reader = seam.reader()
     seam.do(DeleteTopic("orders"))
@@ -141,7 +141,7 @@ def test_memory_tells_of_a_bad_seek_at_once() -> None:
 
 
 def test_ids_of_pulsar_are_entries(pulsar: Client) -> None:
-    """What is sent together lies in one entry, up to its size; a single message is an entry without a batch."""
+    """Messages sent together share an entry, up to its size; a single message is an entry without a batch."""
     with pulsar.producer("orders") as out:
         single = out.send(b"x")
     batch = fill(pulsar, 12)
@@ -153,7 +153,7 @@ def test_ids_of_pulsar_are_entries(pulsar: Client) -> None:
 
 
 def test_pulsar_has_one_time_for_a_batch(pulsar: Client) -> None:
-    """A search by time looks at when a message was stored, whatever timestamp it has."""
+    """A search by time uses the time of storing, whatever timestamp a message has."""
     with pulsar.producer("orders") as out:
         out.send_many([Record(b"a", timestamp=1000), Record(b"b", timestamp=2000)])
     first, second = pulsar.read("orders")
@@ -162,7 +162,7 @@ def test_pulsar_has_one_time_for_a_batch(pulsar: Client) -> None:
 
 
 def test_pulsar_removes_whole_ledgers(pulsar: Client) -> None:
-    """A trim keeps what lies in the ledger that it ends in."""
+    """A trim keeps the messages of the ledger in which it ends."""
     with pulsar.producer("orders") as out:
         ids = [out.send(b"%d" % number) for number in range(12)]  # five to a ledger
     trim(pulsar, ids[7])
@@ -170,7 +170,7 @@ def test_pulsar_removes_whole_ledgers(pulsar: Client) -> None:
 
 
 def test_a_reader_of_pulsar_hears_of_a_loss_when_something_follows(pulsar: Client) -> None:
-    """Nobody tells it that retention took what it wants; it sees so at the next message."""
+    """A reader whose next message retention removed gets the error at the next stored message."""
     ids = fill(pulsar, 3)
     with pulsar.consumer("orders", start=before(ids[0])) as orders:
         with_store(pulsar, lambda store: store.topic("orders")[0].numbering.roll())
@@ -183,7 +183,7 @@ def test_a_reader_of_pulsar_hears_of_a_loss_when_something_follows(pulsar: Clien
 
 @pytest.mark.parametrize("mode", ["ordered", "shared"])
 def test_a_group_of_pulsar_never_hears_of_a_loss(pulsar: Client, mode: Any) -> None:
-    """A subscription goes on behind what retention took."""
+    """A subscription continues after the messages that retention removed."""
     with pulsar.consumer("orders", group="billing", mode=mode) as orders:
         assert orders.receive(timeout=0) is None
         with pulsar.producer("orders") as out:
@@ -195,7 +195,7 @@ def test_a_group_of_pulsar_never_hears_of_a_loss(pulsar: Client, mode: Any) -> N
 
 
 def test_acks_of_pulsar_count_by_the_entry(pulsar: Client) -> None:
-    """What is not acked of an entry comes back with the whole of it."""
+    """An entry with an unacked message comes again as a whole."""
     ids = fill(pulsar, 20)
     with pulsar.consumer("orders", group="billing") as orders:
         received = [orders.receive(timeout=5) for _ in range(20)]
@@ -206,7 +206,7 @@ def test_acks_of_pulsar_count_by_the_entry(pulsar: Client) -> None:
 
 
 def test_a_nack_on_pulsar_brings_back_the_whole_entry(pulsar: Client) -> None:
-    """Members that share a topic get an entry again as long as one message of it is not acked."""
+    """In shared modes an entry comes again as long as one of its messages is not acked."""
     fill(pulsar, 3)
     with pulsar.consumer("orders", group="billing", mode="shared") as jobs:
         messages = [jobs.receive(timeout=5) for _ in range(3)]
@@ -225,7 +225,7 @@ def test_a_nack_on_pulsar_brings_back_the_whole_entry(pulsar: Client) -> None:
 
 
 def test_pulsar_tells_nobody_who_is_active(pulsar: Client) -> None:
-    """Every member believes to hold all; each message goes to one of them, also after the other has gone."""
+    """Every member is assigned all partitions; each message goes to one of them, even after the other has left."""
     assert not pulsar.capabilities.assignment_events
     first, second = (pulsar.consumer("orders", group="billing") for _ in range(2))
     assert [member.receive(timeout=0) for member in (first, second)] == [None, None]
@@ -239,7 +239,7 @@ def test_pulsar_tells_nobody_who_is_active(pulsar: Client) -> None:
 
 
 def test_a_topic_of_pulsar_that_was_made_again_has_the_same_name() -> None:
-    """There is no incarnation: old ids lie below low, since ledgers are never used twice."""
+    """There is no incarnation: old ids lie below low, since ledgers are never reused."""
     with mqplug.connect("memory", like="pulsar") as mq:
         mq.create_topic("orders")
         old = fill(mq, 1)[0]
@@ -250,7 +250,7 @@ def test_a_topic_of_pulsar_that_was_made_again_has_the_same_name() -> None:
 
 
 def test_each_personality_is_a_setting() -> None:
-    """Another name is refused before anything is opened."""
+    """An unknown personality is refused before anything is opened."""
     with pytest.raises(mqplug.ConfigError, match="like"):
         mqplug.connect("memory://x?like=nats")
     assert importlib.import_module("mqplug.memory").MemorySettings().like == "full"

@@ -1,4 +1,4 @@
-"""The driver rules: debug mode finds whoever breaks one, and the core breaks none."""
+"""The driver rules: debug mode detects each breach, and the core breaks none."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def seam() -> Seam:
 
 
 def breaks(rule: str):
-    """The block breaks this rule."""
+    """Check that the block breaks this rule."""
     return pytest.raises(PluginError, match=f"driver rule '{rule}'")
 
 
 def here(seam: Seam, coordinates=(0,)) -> dict:
-    """A position."""
+    """Return a position."""
     return {seam.logs[0]: Position(seam.logs[0], coordinates)}
 
 
 def stands(seam: Seam) -> dict:
-    """Where a group stands."""
+    """Return a group's position."""
     return {log: GroupPosition(at) for log, at in here(seam).items()}
 
 
 class Meanwhile:
-    """Runs one call of a driver in another thread, and keeps it inside until the block is over."""
+    """Runs one call of a driver in another thread, and keeps it running until the block ends."""
 
     def __init__(self, driver, name, *arguments):
         self.inner, self.driver, self.name, self.arguments = driver.inner, driver, name, arguments
@@ -70,7 +70,7 @@ class Meanwhile:
 
 
 class Failing(Meanwhile):
-    """Lets one call fail."""
+    """Makes one call fail."""
 
     def _stay(self, *_):
         raise mqplug.Timeout("not now")
@@ -96,7 +96,7 @@ CALLS = {
 @pytest.mark.parametrize("running", CALLS)
 @pytest.mark.parametrize("called", CALLS)
 def test_what_may_overlap(seam, running, called):
-    """Beside each call only those run in another thread that the table allows."""
+    """During each call only the calls that the table allows run in another thread."""
     member = seam.member()
     with Meanwhile(member, running, *CALLS[running]):
         if called in OVERLAPS.get(running, ()):
@@ -108,7 +108,7 @@ def test_what_may_overlap(seam, running, called):
 
 
 def test_two_threads_never_send_at_once(seam):
-    """A producer's send runs alone; reports may be served meanwhile."""
+    """A producer's sends never overlap; reports may be served during a send."""
     with Meanwhile(seam.producer, "send", []):
         with breaks("overlap"):
             seam.send(b"x")
@@ -118,7 +118,7 @@ def test_two_threads_never_send_at_once(seam):
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "close"])
 def test_nothing_is_called_after_close(seam, name):
-    """But for wake, which may come at any time."""
+    """Only wake may be called after close."""
     member = seam.member()
     member.close(1)
     with breaks("after-close"):
@@ -127,7 +127,7 @@ def test_nothing_is_called_after_close(seam, name):
 
 
 def test_the_connection_is_closed_last(seam):
-    """Its producers and consumers are closed by then."""
+    """The connection's producers and consumers are closed before it."""
     with breaks("close-last"):
         seam.connection.close(1)
     seam.producer.close(1)
@@ -136,13 +136,13 @@ def test_the_connection_is_closed_last(seam):
 
 @pytest.mark.parametrize(("most", "timeout"), [(0, 0), (1, 0.2), (1, -1)])
 def test_polls_are_short_and_ask_for_something(seam, most, timeout):
-    """A poll is for one message at least, and lasts a tenth of a second at most."""
+    """A poll requests at least one message, and lasts at most a tenth of a second."""
     with breaks("slices"):
         seam.reader().poll(most, timeout)
 
 
 def test_the_listener_is_called_inside_poll_and_tend(seam):
-    """A driver that tells of an assignment at another time is found out too."""
+    """A driver that reports an assignment at another time is detected, too."""
     member = seam.member()
     with breaks("listener"):
         member.inner._listener.assigned({})
@@ -151,7 +151,7 @@ def test_the_listener_is_called_inside_poll_and_tend(seam):
 
 
 def test_only_what_is_held_is_named(seam):
-    """A seek, commit, pause or resume of a log that the consumer was not given, or has no more, is a mistake."""
+    """A seek, commit, pause or resume of a log that the consumer does not hold breaks a rule."""
     member = seam.member()
     for name, arguments in (("seek", (here(seam), 1)), ("commit", (stands(seam), 1)), ("pause", (seam.logs,))):
         with breaks("held"):
@@ -162,7 +162,7 @@ def test_only_what_is_held_is_named(seam):
 
 
 def test_commit_is_for_members_that_hold_logs(seam):
-    """Not for readers, and not where logs are shared."""
+    """A commit by a reader, or by a member that shares logs, breaks a rule."""
     with breaks("commit-with-group"):
         seam.reader().commit(stands(seam), 1)
     with breaks("commit-with-group"):
@@ -170,13 +170,13 @@ def test_commit_is_for_members_that_hold_logs(seam):
 
 
 def test_settle_is_for_members_that_share(seam):
-    """Others commit."""
+    """A settle by a member that does not share logs breaks a rule."""
     with breaks("settle-shared"):
         seam.member().settle({}, 1)
 
 
 def test_a_message_is_settled_once(seam):
-    """Acked or returned, and then not again until it comes again."""
+    """A message is acked or returned once, and then not again until its next delivery."""
     member, log = seam.member("shared"), seam.logs[0]
     member.poll(1, 0)
     member.settle({log: Settlement([], [((0,), 0.0)])}, 1)
@@ -187,7 +187,7 @@ def test_a_message_is_settled_once(seam):
 
 
 def test_a_settlement_that_failed_may_come_again(seam):
-    """What could not be settled was not settled."""
+    """A settlement that failed may be repeated."""
     member, log = seam.member("shared"), seam.logs[0]
     member.poll(1, 0)
     with Failing(member, "settle"), pytest.raises(mqplug.Timeout):
@@ -196,7 +196,7 @@ def test_a_settlement_that_failed_may_come_again(seam):
 
 
 def test_what_a_callback_does_inside_a_poll_is_allowed(seam):
-    """A seek from inside the listener's call, in its thread, is no overlap."""
+    """A seek inside the listener's call, in its thread, is no overlap."""
 
     class Seeking(Heard):
         def assigned(self, positions):
@@ -208,20 +208,20 @@ def test_what_a_callback_does_inside_a_poll_is_allowed(seam):
 
 
 def test_broken_rules_are_kept(seam):
-    """Also where the error went to a thread that nobody looks at."""
+    """A broken rule is recorded even if its error went to a thread that nobody observes."""
     with breaks("slices"):
         seam.reader().poll(0, 0)
     assert [text.split(":")[0] for text in seam.connection.unwrap(Rules).broken] == ["driver rule 'slices'"]
 
 
 def test_every_rule_is_documented():
-    """The page of the driver rules names each rule that debug mode enforces, and no other."""
+    """The page of the driver rules names exactly the rules that debug mode enforces."""
     named = re.findall(r"\| `([a-z-]+)` \|$", PAGE.read_text(), re.MULTILINE)
     assert set(named) == CORE_RULES | DRIVER_RULES
 
 
 def test_sendings_are_settled_at_once():
-    """Each record that memory takes over is stored or failed when send returns."""
+    """Each record that memory accepts is stored or failed when send returns."""
     seam = Seam()
     sent = [Sent("orders", 0, b"x"), Sent("nowhere", 0, b"x"), Sent("orders", 0, b"y")]
     seam.producer.send(sent)
@@ -234,11 +234,11 @@ def test_sendings_are_settled_at_once():
 @pytest.mark.parametrize("mode", ["ordered", "shared", "key_shared", "exclusive"])
 @pytest.mark.parametrize("like", ["full", "pulsar"])
 def test_the_core_keeps_the_rules(like, mode):
-    """Under everything at once, from many threads, the core breaks no rule, and loses nothing."""
+    """With all operations at once, from many threads, the core breaks no rule, and loses nothing."""
     with mqplug.connect("memory", like=like, debug=True) as mq:
         rules = mq.unwrap(Rules)
         mq.create_topic("orders", partitions=3)
-        # A member of Pulsar does not learn that it lost a log, and that another member sought meanwhile.
+        # A member of Pulsar does not learn that it lost a log, nor that another member sought.
         seeks = 0 if like == "pulsar" and mode == "ordered" else 6
         seen = _soak(mq, mode, seeks)
     assert rules.broken == []

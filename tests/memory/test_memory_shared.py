@@ -21,14 +21,14 @@ def seam() -> Seam:
 
 
 def test_members_share_the_messages_of_one_partition(seam: Seam) -> None:
-    """Each message goes to one member, and a member gets no more than it asked for."""
+    """Each message goes to one member, and a member gets at most the requested number."""
     seam.send(b"0", b"1", b"2", b"3")
     one, other = seam.member("shared"), seam.member("shared")
     assert [values(one.poll(2, 0)), values(other.poll(1, 0)), values(one.poll(9, 0))] == [[b"0", b"1"], [b"2"], [b"3"]]
 
 
 def test_all_members_hear_of_all_logs() -> None:
-    """They are assigned at the first poll, with where the group stands, and never revoked."""
+    """All members are assigned all logs at the first poll, with the group's positions, and never lose them."""
     seam, heard = Seam(partitions=2), [Heard(), Heard()]
     for each in heard:
         seam.member("shared", listener=each).poll(1, 0)
@@ -36,7 +36,7 @@ def test_all_members_hear_of_all_logs() -> None:
 
 
 def test_members_that_share_read_added_partitions(seam: Seam) -> None:
-    """All of them hear of a new partition of the topic, and share what is in it."""
+    """All members are assigned a new partition of the topic, and share its messages."""
     heard = Heard()
     member = seam.member("shared", listener=heard)
     member.poll(1, 0)
@@ -47,7 +47,7 @@ def test_members_that_share_read_added_partitions(seam: Seam) -> None:
 
 
 def test_a_message_comes_again_with_its_attempt(seam: Seam) -> None:
-    """What was returned is free when its delay is over, and a poll that waits is woken for it."""
+    """A returned message is free after its delay, and wakes a waiting poll."""
     [place] = seam.send(b"x")
     one, other = seam.member("shared"), seam.member("shared")
     one.poll(1, 0)
@@ -58,7 +58,7 @@ def test_a_message_comes_again_with_its_attempt(seam: Seam) -> None:
 
 
 def test_who_closes_gives_back_what_it_has(seam: Seam) -> None:
-    """Another member gets it at once."""
+    """The messages of a closed member go to another one at once."""
     seam.send(b"x")
     one, other = seam.member("shared"), seam.member("shared")
     one.poll(1, 0)
@@ -67,7 +67,7 @@ def test_who_closes_gives_back_what_it_has(seam: Seam) -> None:
 
 
 def test_who_takes_too_long_loses_its_message(seam: Seam) -> None:
-    """After max_processing it goes to another; what the first says of it then is passed over."""
+    """After max_processing a message goes to another member; what the first one says about it later is ignored."""
     [place] = seam.send(b"x")
     one, other = seam.member("shared", max_processing=60.0), seam.member("shared")
     one.poll(1, 0)
@@ -78,7 +78,7 @@ def test_who_takes_too_long_loses_its_message(seam: Seam) -> None:
 
 
 def test_the_position_of_a_group_is_where_its_table_stands(seam: Seam) -> None:
-    """It lies before the first message that is not acked, with the acked ranges behind it."""
+    """The position lies before the first unacked message, with the later acked ranges."""
     places = seam.send(b"0", b"1", b"2")
     member = seam.member("shared")
     member.poll(9, 0)
@@ -88,7 +88,7 @@ def test_the_position_of_a_group_is_where_its_table_stands(seam: Seam) -> None:
 
 
 def test_an_ordered_member_goes_on_where_shared_ones_left_off(seam: Seam) -> None:
-    """The group may change its mode when nobody is in it; nothing is lost or acked by that."""
+    """A group without members may change its mode; nothing is lost or acked by that."""
     places = seam.send(b"0", b"1", b"2")
     shared = seam.member("shared")
     shared.poll(9, 0)
@@ -101,7 +101,7 @@ def test_an_ordered_member_goes_on_where_shared_ones_left_off(seam: Seam) -> Non
 
 
 def test_retention_that_overtakes_members_is_told(seam: Seam) -> None:
-    """A message that nobody got is lost; one that a member has is not."""
+    """A message without a lease is lost to retention; a leased one is not."""
     seam.send(b"0", b"1", b"2")
     member = seam.member("shared")
     member.poll(1, 0)
@@ -113,7 +113,7 @@ def test_retention_that_overtakes_members_is_told(seam: Seam) -> None:
 
 
 def test_a_key_is_with_one_member_at_a_time(seam: Seam) -> None:
-    """In key_shared others wait for a key until it is free."""
+    """In key_shared other members wait for a key until it is free."""
     places = seam.send(b"0", b"1", b"2", keys=[b"a", b"a", b"b"])
     one, other = seam.member("key_shared"), seam.member("key_shared")
     assert values(one.poll(1, 0)) == [b"0"]
@@ -123,7 +123,7 @@ def test_a_key_is_with_one_member_at_a_time(seam: Seam) -> None:
 
 
 def test_an_entry_that_changed_hands_is_acked_in_the_end() -> None:
-    """On Pulsar an ack that came before its message was lost to another member completes nothing."""
+    """On Pulsar an ack from before its message was lost to another member completes nothing."""
     seam = Seam(like="pulsar")
     log, (first, second) = seam.logs[0], seam.send(b"0", b"1")
     one, other = seam.member("shared", max_processing=60.0), seam.member("shared")
@@ -139,7 +139,7 @@ def test_an_entry_that_changed_hands_is_acked_in_the_end() -> None:
 
 
 def test_a_group_that_stands_inside_an_entry_acks_the_rest_of_it() -> None:
-    """What lies before its position is acked already."""
+    """The messages of an entry before the group's position are already acked."""
     seam = Seam(like="pulsar")
     log, places = seam.logs[0], seam.send(b"0", b"1", b"2")
     member = seam.member("shared")
@@ -173,7 +173,7 @@ def mq(request: pytest.FixtureRequest) -> Iterator[Client]:
 
 @pytest.mark.parametrize("mode", ["shared", "key_shared"])
 def test_workers_do_every_job(mq: Client, mode) -> None:
-    """Three consumers on three threads each, of which every tenth job fails once: all is done, and a key is one's."""
+    """Three consumers on three threads each finish all jobs, of which each tenth fails once; each key has one owner."""
     count, lock, done, busy, twice = 300, threading.Lock(), {}, set(), []
     with mq.producer("jobs") as out:
         out.send_many([Record(b"%d" % number, key=b"%d" % (number % 7)) for number in range(count)])

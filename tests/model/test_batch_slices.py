@@ -1,4 +1,4 @@
-"""Parts of a batch: their messages are those of the batch, so that they can be settled like them."""
+"""Slices of a batch: their messages are those of the batch, so that they can be settled in the same way."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ten(orders: Consumer) -> Batch:
 
 @pytest.mark.parametrize("part", SLICES, ids=str)
 def test_messages_of_a_slice_can_be_acked(mq: mqplug.Client, part: slice) -> None:
-    """What is acked by way of a slice, and of a slice of that, is acked, and nothing else."""
+    """Acking messages of a slice, and of a slice of that, acks these messages and no others."""
     with mq.consumer("orders", group="g") as orders:
         batch = ten(orders)
         chosen = list(range(10))[part]
@@ -54,7 +54,7 @@ def test_messages_of_a_slice_can_be_acked(mq: mqplug.Client, part: slice) -> Non
 
 @pytest.mark.parametrize("part", SLICES, ids=str)
 def test_a_slice_is_a_batch(mq: mqplug.Client, part: slice) -> None:
-    """It can be read twice, by message and by column, pickled, reversed, and given back."""
+    """A slice can be read twice, by message and by column, pickled, reversed, and nacked."""
     with mq.consumer("orders", group="g") as orders:
         batch = ten(orders)
         some, values = batch[part], [b"%d" % number for number in range(10)][part]
@@ -82,14 +82,14 @@ def test_a_slice_is_a_batch(mq: mqplug.Client, part: slice) -> None:
 
 
 def test_an_empty_slice(mq: mqplug.Client) -> None:
-    """A slice of nothing is empty, as is one of an idle batch."""
+    """An empty slice is an empty batch, and so is a slice of an idle batch."""
     with mq.consumer("orders", group="g") as orders:
         assert list(ten(orders)[3:3]) == []
         assert list(orders.receive_many(5, timeout=0)[:3]) == []
 
 
 def test_a_part_that_a_bound_cut_off_can_be_acked(mq: mqplug.Client) -> None:
-    """What receive_many hands out in pieces of a larger batch is acked piece by piece, and by slices of these."""
+    """The pieces of a larger batch that receive_many returns can be acked, and so can slices of them."""
     with mq.consumer("orders", group="g") as orders:
         for _ in range(2):
             for message in orders.receive_many(5, timeout=5)[::-1]:

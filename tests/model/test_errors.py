@@ -29,13 +29,13 @@ def test_errors_survive_pickling(kind: type[mqplug.Error]) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in ERRORS if kind is not mqplug.Error])
 def test_each_kind_of_error_has_advice(kind: type[mqplug.Error]) -> None:
-    """An error that is raised without advice still says what helps with its kind."""
+    """An error that is raised without advice still has the advice of its kind."""
     assert kind("broken").fix
     assert str(kind("broken")).endswith(f". {kind.fix}")
 
 
 def test_an_error_says_where_and_how_to_mend_it() -> None:
-    """The text of an error has what happened, where, and what helps."""
+    """The text of an error has what happened, where, and how to fix it."""
     error = mqplug.TopicNotFound("there is no topic 'orders'", fix="Create it").at(
         backend="memory", topic="orders", operation="open"
     )
@@ -44,7 +44,7 @@ def test_an_error_says_where_and_how_to_mend_it() -> None:
 
 
 def test_a_place_that_is_known_below_is_kept() -> None:
-    """Context from above fills gaps only."""
+    """Context from a caller fills only gaps."""
     error = mqplug.Error("x", topic="mine").at(backend="memory", topic="other")
     assert (error.backend, error.topic) == ("memory", "mine")
 
@@ -57,7 +57,7 @@ def test_timeouts_are_pythons_timeouts() -> None:
 
 
 def test_a_lost_position_keeps_its_low_when_pickled() -> None:
-    """The low of a PositionLost crosses processes."""
+    """The low of a PositionLost survives pickling."""
     log = mqplug.Log("memory", "c", "orders", 0, "i")
     low = mqplug.Position(log, (7,))
     copy = pickle.loads(pickle.dumps(mqplug.PositionLost("gone", log=log, low=low)))

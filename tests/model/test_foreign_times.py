@@ -1,4 +1,4 @@
-"""Messages with times that are no datetime."""
+"""Messages with times that no datetime can represent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IMPOSSIBLE = [0, 1, 3, 4]
 
 @pytest.fixture
 def batch():
-    """A batch of messages of which most have impossible times."""
+    """A batch of messages, most of which have such times."""
     rows = range(len(TIMES))
     columns = ListColumns([(each,) for each in rows], [b"v"] * 6, [None] * 6, [()] * 6, TIMES, TIMES)
     return Batch(LOG, Position(LOG, (len(TIMES),)), len(TIMES), columns)
@@ -42,12 +42,12 @@ def test_a_time_that_is_no_datetime_is_a_typed_error(batch, row, name):
 
 
 def test_a_time_before_1970_is_a_datetime(batch):
-    """It is no error, and it is not 1970."""
+    """A time before 1970 is a correct datetime."""
     assert batch[2].timestamp == datetime(1970, 1, 1, tzinfo=UTC) - timedelta(milliseconds=5)
 
 
 def test_everything_else_of_such_a_message_works(batch):
-    """It can be shown, compared, hashed, copied and pickled, and so can its batch."""
+    """Such a message can be shown, compared, hashed, copied and pickled, and so can its batch."""
     for row, message in enumerate(batch):
         for again in (copy.copy(message), pickle.loads(pickle.dumps(message)), batch[row]):
             assert again == message
@@ -57,7 +57,7 @@ def test_everything_else_of_such_a_message_works(batch):
 
 
 def test_messages_that_differ_in_time_alone_differ(batch):
-    """The time counts when messages are compared."""
+    """Messages that differ only in time are unequal."""
     moved = Batch(
         LOG, batch.next_position, 6, ListColumns(batch.coordinates, batch.values, batch.keys, batch.headers,
                                                  [each // 2 for each in TIMES], TIMES)
@@ -76,7 +76,7 @@ def test_arrow_is_exact(batch):
 
 
 def test_a_time_that_arrow_does_not_have_is_a_typed_error():
-    """A time of 2**63 ms and more raises ``InvalidTimestamp`` where Arrow is asked for it."""
+    """A time of 2**63 ms and more raises ``InvalidTimestamp`` when Arrow data is requested."""
     pytest.importorskip("pyarrow")
     columns = ListColumns([(0,)], [b"v"], [None], [()], [2**63], [0])
     batch = Batch(LOG, Position(LOG, (1,)), 1, columns)
@@ -87,7 +87,7 @@ def test_a_time_that_arrow_does_not_have_is_a_typed_error():
 
 
 def test_what_was_read_is_refused_before_anything_is_sent(batch):
-    """send_many of Arrow data with such times raises ValueError that says what to do; without the column it is sent."""
+    """send_many of Arrow data with such times raises ValueError with advice; without the column it is sent."""
     pa = pytest.importorskip("pyarrow")
     with mqplug.connect("memory") as mq:
         mq.create_topic("t")

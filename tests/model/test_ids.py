@@ -32,7 +32,7 @@ ORDERS = ("__lt__", "__le__", "__gt__", "__ge__")
 
 
 def of_one_log(count: int, kind=MessageId):
-    """So many ids of one log, as backends make them: their coordinates have one length."""
+    """A number of ids of one log, as backends make them: their coordinates have the same length."""
     each = st.integers(1, 3).flatmap(
         lambda size: st.lists(st.tuples(*[numbers] * size), min_size=count, max_size=count)
     )
@@ -56,7 +56,7 @@ def test_the_text_of_a_position_reads_back(each):
 
 @given(st.text() | st.text("m1p~.-_0123456789abcdef"))
 def test_garbage_is_refused(text):
-    """ID-02: no text crashes the reader; what was not written by it is refused."""
+    """ID-02: the reader never crashes, and refuses every text that was not written by str()."""
     for kind in (MessageId, Position):
         with pytest.raises(InvalidMessageId):
             kind.parse(text)
@@ -64,7 +64,7 @@ def test_garbage_is_refused(text):
 
 @given(ids, st.data())
 def test_a_changed_text_is_refused(each, data):
-    """ID-02: a text that was cut, or has one other character, is no id any more."""
+    """ID-02: a text that was cut, or has one other character, is no longer an id."""
     text = str(each)
     index = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters().filter(lambda char: char != text[index]))
@@ -75,14 +75,14 @@ def test_a_changed_text_is_refused(each, data):
 
 @pytest.mark.parametrize("wrong", [None, b"m1~", 1, ["m1"]])
 def test_the_text_is_a_str(wrong):
-    """ID-02: what is no str is a ``TypeError``."""
+    """ID-02: a text that is not a str raises ``TypeError``."""
     with pytest.raises(TypeError):
         MessageId.parse(wrong)
 
 
 @given(st.lists(logs, min_size=2, max_size=2, unique=True), coordinates)
 def test_ids_of_different_logs_are_unequal(two, where):
-    """ID-03, ID-04, ID-07: the log is part of an id: no equality and no order across logs."""
+    """ID-03, ID-04, ID-07: ids of different logs are unequal and have no order."""
     one, other = (MessageId(log, where) for log in two)
     assert one != other
     assert str(one) != str(other)
@@ -95,7 +95,7 @@ def test_ids_of_different_logs_are_unequal(two, where):
 
 @given(ids, details)
 def test_equality_and_hash_agree(each, detail):
-    """ID-04: equal ids hash alike, and the detail takes no part."""
+    """ID-04: equal ids have the same hash, and the detail does not count."""
     for copy in (MessageId(each.log, tuple(each.coordinates)), MessageId(each.log, each.coordinates, detail)):
         assert copy == each
         assert each == copy
@@ -132,7 +132,7 @@ def test_positions_are_ordered(two):
 
 @given(of_one_log(2))
 def test_a_position_precedes_what_lies_behind_it(two):
-    """A position precedes the message at its own coordinates, and all that are larger."""
+    """A position precedes the message at its own coordinates, and all larger ones."""
     one, other = two
     assert Position(one.log, one.coordinates).precedes(other) == (one <= other)
 
@@ -155,7 +155,7 @@ def test_points_are_no_ids(each):
 
 @pytest.mark.parametrize("row", GOLDEN, ids=lambda row: row["why"])
 def test_golden_texts(row):
-    """ID-11: texts that were written by the first version still read, and are still written the same."""
+    """ID-11: texts that the first version wrote still read, and are still written the same."""
     log = Log(*row["log"])
     message_id = MessageId(log, tuple(row["coordinates"]), tuple(row["detail"]))
     position = Position(log, tuple(row["coordinates"]))
@@ -167,7 +167,7 @@ def test_golden_texts(row):
 
 @given(ids)
 def test_the_text_is_plain(each):
-    """ID-13: the text has only those characters of ASCII that a URL takes as they are."""
+    """ID-13: the text has only ASCII characters that need no escaping in a URL."""
     assert re.fullmatch(r"[A-Za-z0-9._~-]+", str(each))
 
 
@@ -195,7 +195,7 @@ def test_coordinates_of_any_size(one, other):
 
 @given(ids, st.none() | st.integers() | st.text() | st.tuples(st.integers()))
 def test_comparison_with_strangers(each, stranger):
-    """ID-16: comparing with what is no id is left to the other side."""
+    """ID-16: comparing with any other object is left to the other side."""
     for name in ("__eq__", *ORDERS):
         assert getattr(each, name)(stranger) is NotImplemented
         assert getattr(Position(each.log, each.coordinates), name)(stranger) is NotImplemented
@@ -205,7 +205,7 @@ def test_comparison_with_strangers(each, stranger):
 
 @given(of_one_log(5), st.none() | st.lists(details, min_size=5, max_size=5))
 def test_the_texts_of_a_batch_are_those_of_its_ids(made, known):
-    """The column of ids in Arrow holds the text of each, with and without details."""
+    """The Arrow column of ids holds the text of each, with and without details."""
     log = made[0].log
     columns = ListColumns([each.coordinates for each in made], [b""] * 5, [None] * 5, [()] * 5, [0] * 5, [0] * 5, known)
     batch = Batch(log, Position(log, made[-1].coordinates), 5, columns)

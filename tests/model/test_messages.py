@@ -1,4 +1,4 @@
-"""Messages: they cannot be changed, and show nothing of the tuple that they are made of."""
+"""Messages: they cannot be changed, and do not behave as the tuple that they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOG = Log("memory", "here", "t", 0)
 
 
 class CountedColumns(ListColumns):
-    """Columns that count how often the values are decoded, or refuse to."""
+    """Columns that count how often the values are decoded, or refuse decoding."""
 
     decoded = 0
     broken = False
@@ -38,7 +38,7 @@ def batch(monkeypatch):
 
 
 def both(batch):
-    """A message as iteration makes it, and as an index does."""
+    """A message from iteration, and one from an index."""
     return next(iter(batch)), batch[0]
 
 
@@ -50,7 +50,7 @@ ATTRIBUTES = [
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
 def test_nothing_of_a_message_can_be_set_or_deleted(batch, name):
-    """Each attribute of a message, known or not, raises where it is set or deleted."""
+    """Setting or deleting any attribute of a message, known or not, raises."""
     for message in both(batch):
         with pytest.raises(AttributeError):
             setattr(message, name, b"changed")
@@ -84,7 +84,7 @@ def test_a_message_is_no_sequence(batch, use):
 
 
 def test_messages_are_equal_by_id_and_content(batch):
-    """However a message was made, it equals itself and its copies, and no other; and it is true."""
+    """A message equals itself and its copies, however made, and no other message; and it is true."""
     first, indexed = both(batch)
     copies = [copy.copy(first), copy.deepcopy(first), *(pickle.loads(pickle.dumps(each)) for each in (first, indexed))]
     for each in (indexed, *copies):
@@ -98,7 +98,7 @@ def test_messages_are_equal_by_id_and_content(batch):
 
 
 def test_values_are_decoded_when_messages_are_iterated_over(batch):
-    """A message from an index, its id and its key leave the values as they are. Iteration decodes them once."""
+    """A message from an index, its id and its key do not decode the values. Iteration decodes them once."""
     assert (batch[2].id.coordinates, batch[0].key) == ((2,), b"k")
     assert CountedColumns.decoded == 0
     assert [message.value for message in (*batch, *batch)] == [b"a", None, b"c"] * 2
@@ -107,7 +107,7 @@ def test_values_are_decoded_when_messages_are_iterated_over(batch):
 
 
 def test_a_value_that_cannot_be_decoded_raises_where_it_is_read(batch, monkeypatch):
-    """Iteration goes on over messages whose values cannot be decoded: only reading one raises."""
+    """Iteration continues over messages whose values cannot be decoded: only reading such a value raises."""
     monkeypatch.setattr(CountedColumns, "broken", True)
     messages = list(batch)
     assert [message.key for message in messages] == [b"k"] * 3

@@ -1,4 +1,4 @@
-"""Deliberately broken memory backends: each is wrong in one place, and says which case has to notice."""
+"""Deliberately broken memory backends: each is wrong in one place, and names the case that must notice."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ MUTANTS = [
     *CORE_MUTANTS,
 ]
 SOUND = list(dict.fromkeys([Mutant, *(each.sound for each in MUTANTS)]))
-"""Backends without a defect; together they can do what every mutant can."""
+"""Backends without a defect; together they have the capabilities of all mutants."""
 
 __all__ = ["MUTANTS", "SOUND", "Mutant", "Proxy"]

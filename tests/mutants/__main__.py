@@ -1,6 +1,6 @@
 """``python -m mutants``, in the folder ``tests``, writes the stored matrix anew.
 
-The cases that are known to kill a mutant are run first, then the others that can differ; a kill is stored if it happens
+The cases that are known to kill a mutant run first, then the others that can differ; a kill is stored if it happens
 twice, and the sound backend passes. With names of mutants, only those are looked at again.
 """
 
@@ -18,7 +18,7 @@ WORKERS = 3
 
 
 def main(names):
-    """Measure, write, and say what came of it."""
+    """Measure, write, and print the result."""
     wanted = [each for each in MUTANTS if not names or each.__name__ in names]
     known = stored() if STORED.exists() else {}
     there = {each.__name__ for each in MUTANTS}

@@ -13,7 +13,7 @@ from mutants.durability import Lasting
 
 
 class AltersTheRest(Mutant):
-    """What is not given goes back to the default."""
+    """Resets settings that are not given to their defaults."""
 
     case = "TOP-22"
 
@@ -24,7 +24,7 @@ class AltersTheRest(Mutant):
 
 
 class PassesOverOptions(Mutant):
-    """An option that is not known is no error."""
+    """Ignores unknown options."""
 
     case = "TOP-23"
 
@@ -35,7 +35,7 @@ class PassesOverOptions(Mutant):
 
 
 class ComesBackUnaltered(Lasting):
-    """A topic comes back from an outage as it was created."""
+    """Restores a topic's original settings after an outage."""
 
     case = "TOP-24"
 
@@ -55,7 +55,7 @@ class ComesBackUnaltered(Lasting):
 
 
 class InsistsOnItsOwn(Mutant):
-    """A change that another one follows at once counts as not made."""
+    """Raises Timeout for a change that another change follows at once."""
 
     case = "TOP-25"
 
@@ -76,7 +76,7 @@ class InsistsOnItsOwn(Mutant):
 
 
 class AltersTheDescription(Mutant):
-    """A new retention is told, and what is there is kept as before."""
+    """Reports a new retention, and keeps messages as before."""
 
     case = "BIG-09"
 

@@ -1,4 +1,4 @@
-"""Parts of the asyncio face that are wrong: its cases are about the core."""
+"""Wrong parts of the asyncio API, whose cases are about the core."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SendsWhatWasCancelledBefore(Mutant):
 
 
 class WaitsInTheLoop(Mutant):
-    """It is slow, as a backend may be, and is waited for in the loop's own thread."""
+    """A slow backend for which the loop's own thread waits."""
 
     case = "CC-08"
     patches = ((ClientLoop, "call", _call_here),)

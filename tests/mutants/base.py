@@ -20,13 +20,13 @@ from mqplug.spi import (
 )
 
 KINDS: dict[str, type[Mutant]] = {}
-"""All backends that are made of this one, by name."""
+"""All backends that are made from this one, by name."""
 
 COLUMNS = ("coordinates", "values", "keys", "headers", "timestamps", "log_times")
 
 
 class Proxy:
-    """Another object, but for what a subclass says."""
+    """Another object, except for what a subclass overrides."""
 
     def __init__(self, inner, mutant):
         self.inner = inner
@@ -39,10 +39,10 @@ class Proxy:
 class Mutant:
     """The memory backend as a plugin object whose parts can be replaced. This one is sound."""
 
-    case: str  # that was the reason to make it
-    scale = 1.0  # for the waiting that cases do as their own
+    case: str  # the case for which it was made
+    scale = 1.0  # the factor for the waits that cases do themselves
     sound: type[Mutant]  # the same without the defect
-    patches: tuple[tuple[object, str, object], ...] = ()  # of the core: (object, attribute, what is put in its place)
+    patches: tuple[tuple[object, str, object], ...] = ()  # of the core: (object, attribute, replacement)
     Connection = Consumer = Producer = Proxy
 
     def __init_subclass__(cls):
@@ -103,7 +103,7 @@ class Mutant:
         return self.administer(connection, action)
 
     def hooks(self, connect):
-        """What the harness can do beside connecting."""
+        """Return the hooks of the harness besides connecting."""
         intruder = partial(mqplug.connect, self.name, name="intruder")
         return {
             "restart": lambda: None, "enforce": lambda client, topic: None, "codecs": {"none": connect},
@@ -138,12 +138,12 @@ KINDS["Mutant"] = Mutant
 
 
 def moved(position: Position, by: int) -> Position:
-    """A position so many messages on."""
+    """Return a position this many messages later."""
     return Position(position.log, (position.coordinates[0] + by,))
 
 
 def rebuilt(batch: Batch, **columns) -> Batch:
-    """A batch with some of its columns replaced."""
+    """Return a batch with some of its columns replaced."""
     made = [list(columns.get(name, getattr(batch, name))) for name in COLUMNS]
     sound = batch._columns
     kept = (sound.details(), sound.attempts()) if len(made[0]) == len(batch) else ()
@@ -158,7 +158,7 @@ class Reading(Proxy):
 
 
 class Sender(Proxy):
-    """A producer that takes records one by one, also where it could take columns."""
+    """A producer that takes records one by one, even if it could take columns."""
 
     def send_run(self, run):
         self.send(run.sendings())

@@ -1,4 +1,4 @@
-"""Which mutants run by day: those that the change touches, and a fifteenth of all. At night all of them run.
+"""The mutants that run by day: those that the change touches, and a fifteenth of all. At night all of them run.
 
 The fifteenth is that of the day on which the commit was made. If something is committed and tested each day, all
 mutants run in a fortnight, however many commits a day has; those of a day without a commit are left to the night. The
@@ -21,21 +21,21 @@ from mutants.executed_code import replaced_files
 from mutants.matrix import proofs, stored
 
 DAYS = 15
-MOST = 60  # of those that a change touches, the first by their hash: others are left to the night
+MOST = 60  # of those that a change touches, the first by their hash: the others are left to the night
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"mutants": "tests/", "mqplug_testing": "contrib/mqplug-testing/"}
 MAIN = ("origin/main", "main")
 
 
 def by_day(changed: Set[str], day: int) -> list[type[Mutant]]:
-    """The mutants of a day on which these files, named from the root of the repository, are the change."""
+    """Return the mutants of a day on which these files, named from the repository's root, are the change."""
     touched = sorted((each for each in MUTANTS if changed & files_of(each)), key=_hash)[:MOST]
     return [each for each in MUTANTS if each in touched or (_hash(each) - day) % DAYS == 0]
 
 
 @functools.cache
 def files_of(mutant: type[Mutant]) -> frozenset[str]:
-    """The files whose change touches a mutant: its own, of the code that it replaces, and of the cases it proves."""
+    """Return the files whose change touches a mutant: its own, of the code that it replaces, and of its cases."""
     cases = {mutant.case, *_proofs()[mutant.__name__]}
     modules = {mutant.__module__, *(BY_ID[case].check.__module__ for case in cases)}
     paths = replaced_files(mutant) | {f"{module.replace('.', '/')}.py" for module in modules}
@@ -43,7 +43,7 @@ def files_of(mutant: type[Mutant]) -> frozenset[str]:
 
 
 def change(root: Path = ROOT) -> frozenset[str]:
-    """The files that differ from where the branch left main; on main from the commit before. None if git does not know.
+    """Return the files that differ from where the branch left main, or on main from the last commit; None if unknown.
 
     ``MQPLUG_BASE`` names another commit to compare with.
     """
@@ -55,7 +55,7 @@ def change(root: Path = ROOT) -> frozenset[str]:
 
 
 def day(root: Path = ROOT) -> int:
-    """The day on which the commit was made, counted from 1970; 0 without git."""
+    """Return the day on which the commit was made, counted from 1970; 0 without git."""
     return int(_git(root, "log", "-1", "--format=%ct") or 0) // 86400
 
 
@@ -66,7 +66,7 @@ def _base(root):
 
 
 def _git(root, *arguments):
-    """What git says; nothing where there is no git, or it does not know."""
+    """Return git's output; nothing if git is missing or fails."""
     try:
         return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""Trials in child processes: what a mutant does to the core ends with its child, and one that hangs is killed."""
+"""Trials in child processes: a mutant's changes to the core end with its child, and a child that hangs is killed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mutants.base import KINDS
 from mutants.executed_code import Reach, watched
 from mutants.trial import SOUND, trial
 
-LIMIT = 5.0  # seconds in which a trial ends, for each second of its patience
-PATIENCE = (1.5, 10.0)  # seconds for what has to come: few, where they are far more than a sound backend needs
+LIMIT = 5.0  # seconds within which a trial ends, for each second of its patience
+PATIENCE = (1.5, 10.0)  # seconds to wait for a message: few, but far more than a sound backend needs
 HUNG = "hung"
 BY_ID = {case.id: case for case in CASES}
 
@@ -27,7 +27,7 @@ _processes.set_forkserver_preload(["mqplug_testing.contract", "mqplug.memory"])
 
 
 def outcomes(kind, cases):
-    """The cases, which come with their patience, and how their trials over this backend ended, one by one."""
+    """Yield the cases, given with their patience, each with the outcome of its trial over this backend."""
     left = dict(cases)
     while left:
         for case, outcome in _in_a_child(kind, dict(left)):
@@ -36,7 +36,7 @@ def outcomes(kind, cases):
 
 
 def _in_a_child(kind, cases):
-    """As far as one child comes: it is killed in the trial that hangs."""
+    """Yield the outcomes of one child, which is killed in the trial that hangs."""
     with _child(_try, kind, cases) as results:
         for case, patience in cases.items():
             outcome = _next(results, LIMIT * patience) or HUNG
@@ -46,7 +46,7 @@ def _in_a_child(kind, cases):
 
 
 def reach(kind, cases):
-    """What each of these cases executes over this backend."""
+    """Return what each of these cases executes over this backend."""
     with _child(_watch, kind, cases) as results:
         return _next(results, 600)
 
@@ -66,7 +66,7 @@ def _child(work, kind, cases):
 
 
 def _next(results, seconds):
-    """What the child says next; None if it says nothing in time, or has ended."""
+    """Return the child's next message; None if none comes in time, or the child has ended."""
     try:
         return results.recv() if results.poll(seconds) else None
     except EOFError:
@@ -97,7 +97,7 @@ def _watch(name, cases, results):
 
 
 def _forget():
-    """Clear the caches of the core: what a case would execute without those before it counts."""
+    """Clear the caches of the core, so that each case executes what it would execute by itself."""
     for name, module in list(sys.modules.items()):
         if name.startswith("mqplug"):
             for each in vars(module).values():
@@ -106,7 +106,7 @@ def _forget():
 
 
 def _prepared(name):
-    """The backend of this name, with its patches in place; nobody is to see what else it breaks."""
+    """Return the backend of this name, with its patches applied; its other effects are silenced."""
     for package in ("mutants", "innocents"):
         import_module(package)
     logging.getLogger().addHandler(logging.NullHandler())
@@ -118,4 +118,4 @@ def _prepared(name):
 
 
 def _end():
-    os._exit(0)  # threads that a mutant left behind are not waited for
+    os._exit(0)  # without waiting for threads that a mutant left

@@ -1,4 +1,4 @@
-"""Parts of the core that are wrong."""
+"""Wrong parts of the core."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _calls_the_unknown_failed(queue, operation):
     return error if error is None else mqplug.SendFailed(error.message)
 
 
-# Cases that are about the core rather than the backend: (case, object, attribute, what is put in its place, name).
+# Cases that are about the core rather than the backend: (case, object, attribute, replacement, name).
 WRONG = [
     ("ID-01", text, "_read_number", lambda field: int(float(field)) + 1),
     ("ID-02", ids, "decode_text", lambda kind, text: (Log("b", "c", "t", 0), (len(text),), ()), "decode"),

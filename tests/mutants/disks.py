@@ -1,4 +1,4 @@
-"""Backends that are wrong about what they promise, about slow members, about full and damaged disks, and copies."""
+"""Backends that are wrong about their promises, about slow members, about full and damaged disks, and about copies."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _leave_gaps(numbering, count):
 
 
 def _row_of(partition, place):
-    """The row of exactly this place: behind the last one where there is none."""
+    """Return the row of exactly this place, or the end if there is none."""
     places = partition.rows.places
     return places.index(place) if place in places else len(places)
 
 
 class FindsNothingInAGap(Mutant):
-    """It leaves gaps between ids, as a backend may, and has nothing behind a position that lies in one."""
+    """Leaves gaps between ids, as is legal, and finds no message after a position that lies in a gap."""
 
     case = "ORD-14"
     patches = ((Dense, "place", _leave_gaps), (Partition, "row", _row_of))
@@ -84,7 +84,7 @@ class Hardware(Lasting):
         return lambda: setattr(self, "damaged", frozenset())
 
     def serve(self, batches):
-        """Batches of which one may be of a damaged topic."""
+        """Return the batches, or raise if one is of a damaged topic."""
         if any(batch.log.topic in self.damaged and len(batch) for batch in batches):
             raise Corrupt("a message is damaged", fix="Restore a backup")
         return batches
@@ -95,7 +95,7 @@ class Hardware(Lasting):
 
     @contextmanager
     def copy(self):
-        """What is written to the copy is taken back in the end."""
+        """Yield a client of the copy, and undo its writes at the end."""
         names = [field.name for field in attrs.fields(StoredRows)]
         kept = [(rows, {name: list(getattr(rows, name)) for name in names}) for rows in self.rows()]
         with self.connect() as client:
@@ -130,7 +130,7 @@ class FullDiskTakesMore(Hardware):
 
 
 class FullDiskIsADeadEnd(Hardware):
-    """Topics can be neither trimmed nor deleted where there is no room: nobody can make any."""
+    """Refuses to trim or delete topics on a full disk, so that no room can be made."""
 
     case = "ERR-14"
 
@@ -155,7 +155,7 @@ class PassesOverTheDamaged(Hardware):
 
 
 class OneStoreForBoth(Hardware):
-    """What is written to the copy is in the original too."""
+    """Stores writes to the copy in the original, too."""
 
     case = "FLT-11"
 

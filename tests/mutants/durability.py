@@ -1,4 +1,4 @@
-"""Backends whose brokers and stores do not come back as they were. Memory stands for what is on a disk."""
+"""Backends whose brokers and stores do not come back as they were. Memory stands for the content of a disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mutants.base import Mutant, Proxy, Reading, Sender, rebuilt
 
 
 class Lasting(Mutant):
-    """Memory that says it is persistent, and whose outages do nothing at all. This one is sound."""
+    """Memory that claims to be persistent, and whose outages have no effect. This one is sound."""
 
     scale = 0.05  # there is nothing to wait for
 
@@ -41,18 +41,18 @@ class Lasting(Mutant):
         pass
 
     def tear(self):
-        """A torn write, as a sound store leaves it: the last batch is gone."""
+        """Tear the last write as a sound store does: the last batch is gone."""
         for rows in self.rows():
             for field in attrs.fields(type(rows)):
                 del getattr(rows, field.name)[-5:]
 
     def rows(self):
-        """What is stored, of each partition."""
+        """Return the stored rows of each partition."""
         return [partition.rows for topic in self.store._topics.values() for partition in topic]
 
 
 class LosesTheLast(Lasting):
-    """What was stored last is gone after an outage."""
+    """Loses the last stored messages in an outage."""
 
     case = "FLT-05"
 
@@ -61,7 +61,7 @@ class LosesTheLast(Lasting):
 
 
 class SendsAgain(Lasting):
-    """What was stored last is stored once more after an outage."""
+    """Stores the last stored message again after an outage."""
 
     case = "FLT-10"
 
@@ -99,7 +99,7 @@ Lasting.sound = Lasting
 
 
 class Guarded(Mutant):
-    """Memory that lets in whoever knows the name of the store. This one is sound."""
+    """Memory that admits any client except the store named intruder. This one is sound."""
 
     refusal = AuthError
 
@@ -130,7 +130,7 @@ class CutsWhatIsCompressed(Mutant):
 
 
 class Away(Lasting):
-    """Memory that nobody reaches during an outage. This one is sound."""
+    """Memory that is unreachable during an outage. This one is sound."""
 
     away = False
 
@@ -142,7 +142,7 @@ class Away(Lasting):
         self.away = False
 
     def look(self):
-        """What each call begins with."""
+        """Run the check with which each call begins."""
         if self.away:
             raise ConnectError("the broker is away", fix="Wait until it is back")
 
@@ -193,7 +193,7 @@ Away.sound = Away
 
 
 class HangsWhileAway(Away):
-    """It waits for the broker as long as that takes."""
+    """Waits for the broker for as long as the outage lasts."""
 
     case = "FLT-13"
 
@@ -212,7 +212,7 @@ class SaysThatNothingIsThere(Away):
 
 
 class AnswersFromNowhere(Away):
-    """What cannot be asked is answered all the same."""
+    """Answers during an outage."""
 
     case = "TO-05"
 
@@ -231,7 +231,7 @@ class ClosesWhenItIsBack(Away):
 
 
 class ForgetsWhereItWas(Away):
-    """After an outage consumers begin anew."""
+    """Makes consumers begin anew after an outage."""
 
     case = "FLT-14"
 
@@ -242,7 +242,7 @@ class ForgetsWhereItWas(Away):
 
 
 class PassesOverTheFirst(Away):
-    """What comes first after an outage is not delivered."""
+    """Skips the first message after an outage."""
 
     case = "FLT-03"
 
@@ -253,7 +253,7 @@ class PassesOverTheFirst(Away):
 
 
 class AcksAreGone(Away):
-    """What was acked before an outage comes again."""
+    """Repeats messages after an outage that were acked before it."""
 
     case = "FLT-02"
 

@@ -1,4 +1,4 @@
-"""Batches, starts and seeks that are wrong at an edge only: of a batch, of a partition, of a second."""
+"""Batches, starts and seeks that are wrong only at an edge: of a batch, of a partition, of a second."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mqplug._model.position import AtTime, Last, Latest
 from mqplug.spi import Batch, GroupPosition, hookimpl
 from mutants.base import Mutant, Proxy, Reading, Sending, moved, rebuilt
 
-# what is delivered -----------------------------------------------------------------------------------------
+# delivery --------------------------------------------------------------------------------------------------
 
 
 class SkipsAfterAFullBatch(Mutant):
-    """The message behind a batch that is as large as was asked for is not delivered."""
+    """Skips the message after a batch of the full requested size."""
 
     case = "ORD-11"
 
@@ -61,7 +61,7 @@ class NoHeaderTwice(Mutant):
 
 
 class RoundsTimes(Mutant):
-    """Times are kept in whole seconds."""
+    """Rounds timestamps down to whole seconds."""
 
     case = "PRO-21"
 
@@ -71,7 +71,7 @@ class RoundsTimes(Mutant):
 
 
 class OneTimeForABatch(Mutant):
-    """All messages of a batch have the time of its first one."""
+    """Gives all messages of a batch the timestamp of the first."""
 
     case = "PRO-21"
 
@@ -103,7 +103,7 @@ class ResumeRepeats(Mutant):
 
 
 class LatestIsLate(Mutant):
-    """LATEST is what is the latest when the first message is asked for."""
+    """Resolves LATEST at the first poll."""
 
     case = "CON-02"
 
@@ -125,7 +125,7 @@ class LatestIsLate(Mutant):
 
 
 class SecondSeekIsIgnored(Mutant):
-    """A seek that follows another one, with nothing received between them, is no seek."""
+    """Ignores a seek that follows another without a poll in between."""
 
     case = "SEEK-14"
 
@@ -153,7 +153,7 @@ class SeekToLastIsTheEnd(Mutant):
 
 
 class SeekBackIsIgnored(Mutant):
-    """A group's stored position never goes back."""
+    """Never moves a group's stored position back."""
 
     case = "ACK-16"
 
@@ -168,7 +168,7 @@ class SeekBackIsIgnored(Mutant):
 
 
 class TimeOfLastOfEquals(Mutant):
-    """Of messages with the same time, the last is found."""
+    """Finds the last of several messages with the same time."""
 
     case = "SEEK-22"
 
@@ -188,7 +188,7 @@ class TimeOfLastOfEquals(Mutant):
 
 
 class TimeInSeconds(Mutant):
-    """A time is looked up by its whole second."""
+    """Looks a time up by its whole second."""
 
     case = "SEEK-21"
 
@@ -200,7 +200,7 @@ class TimeInSeconds(Mutant):
 
 
 class LastOfAll(Mutant):
-    """The last n are n of all partitions together."""
+    """Counts the last n over all partitions together."""
 
     case = "SEEK-34"
 
@@ -212,7 +212,7 @@ class LastOfAll(Mutant):
 
 
 class StartMovesTheGroup(Mutant):
-    """Who says where to start begins there, wherever the group stands."""
+    """Begins at start=, even if the group has a position."""
 
     case = "CON-11"
 
@@ -224,7 +224,7 @@ class StartMovesTheGroup(Mutant):
 
 
 class NeedNotExist(Mutant):
-    """A group that has to exist is made when it does not."""
+    """Creates a missing group that must exist."""
 
     case = "GRP-17"
 
@@ -233,7 +233,7 @@ class NeedNotExist(Mutant):
 
 
 class ResetsTheBusy(Mutant):
-    """A group is reset under its members."""
+    """Resets a group with live members."""
 
     case = "GRP-17"
 
@@ -248,7 +248,7 @@ class ResetsTheBusy(Mutant):
 
 
 class SaysNotWhichTopicIsGone(Mutant):
-    """Of a consumer of several topics one is gone, and the error leaves open which."""
+    """Does not say in its error which of several topics is gone."""
 
     case = "CON-17"
 
@@ -261,7 +261,7 @@ class SaysNotWhichTopicIsGone(Mutant):
 
 
 class TellsOfADeletedTopicInSilence(Mutant):
-    """That a topic is gone is told when nothing else has come for a moment."""
+    """Reports a deleted topic only after a second without other messages."""
 
     case = "CON-17"
 
@@ -289,7 +289,7 @@ class TellsOfADeletedTopicInSilence(Mutant):
 
 
 class ReadsOnInTheNewTopic(Mutant):
-    """A topic that was made again is read as if it were the old one, from the old position on."""
+    """Continues from the old position in a topic that was created again."""
 
     case = "CON-18"
 
@@ -308,7 +308,7 @@ class ReadsOnInTheNewTopic(Mutant):
 
 
 class CommitsByName(Mutant):
-    """What was acked of a deleted topic is stored as the group's position in one that was made again."""
+    """Stores acks of a deleted topic as the group's position in the one created again."""
 
     case = "CON-18"
 

@@ -1,4 +1,4 @@
-"""What each case executes, measured over a sound backend; and so which cases can notice a mutant at all.
+"""The code that each case executes, measured over a sound backend, and so which cases can notice a mutant at all.
 
 A case that enters none of the functions that a mutant replaces does the same on the mutant as on the sound backend: it
 need not be run there.
@@ -21,7 +21,7 @@ SAYS_OF_ITSELF = {"case", "scale", "sound", "patches", "hooks"}
 
 
 class Function(NamedTuple):
-    """A function: its file, its name with what it stands in, and the names that it looks up."""
+    """A function: its file, its qualified name, and the names that it looks up."""
 
     path: str
     name: str
@@ -30,7 +30,7 @@ class Function(NamedTuple):
 
 @functools.cache
 def function_of(code):
-    """The function of a code object."""
+    """Return the function of a code object."""
     return Function(_below_root(code.co_filename), code.co_qualname, frozenset(code.co_names))
 
 
@@ -61,7 +61,7 @@ def watched():
 
 
 class Reach:
-    """How cases ended over a sound backend, how patiently and how long they were run, and what they executed."""
+    """How cases ended over a sound backend, their patience and duration, and what they executed."""
 
     def __init__(self) -> None:
         self.outcomes = {}
@@ -72,14 +72,14 @@ class Reach:
         self._by_case = {}
 
     def add(self, case, outcome, seen, *, patience, seconds):
-        """Note a case; of what it executed, the functions of mqplug, of the mutants, and of what attrs made."""
+        """Add a case with the functions of mqplug, of the mutants and of attrs that it executed."""
         found = {function_of(code) for code in list(seen)}
         ours = {each for each in found if each.path.startswith(OURS)}
         self.outcomes[case], self.patience[case], self.seconds[case] = outcome, patience, seconds
         self._by_case[case] = {self._number(each) for each in ours}
 
     def join(self, other):
-        """Take over what another has."""
+        """Add everything that another one has."""
         self.outcomes |= other.outcomes
         self.patience |= other.patience
         self.seconds |= other.seconds
@@ -93,14 +93,14 @@ class Reach:
         return self._numbers[function]
 
     def looking_up(self, name):
-        """The cases that execute a function which looks up this name, and which few of the cases execute."""
+        """Return the cases that execute a function which looks up this name, and which few of the cases execute."""
         counts = Counter(at for found in self._by_case.values() for at in found)
         most = len(self._by_case) // 2
         asking = {at for at, each in enumerate(self._functions) if name in each.reads and counts[at] <= most}
         return {case for case, found in self._by_case.items() if found & asking}
 
     def candidates(self, kind):
-        """The cases that can differ on a mutant of this backend, and pass without the defect."""
+        """Return the cases that can differ on a mutant of this backend, and that pass without the defect."""
         asks = [*_patched(kind), *_overridden(kind)]
         replaced = {at for at, each in enumerate(self._functions) if any(ask(each) for ask in asks)}
         passed = [case for case, outcome in self.outcomes.items() if outcome in ("passed", "refused")]
@@ -108,7 +108,7 @@ class Reach:
 
 
 def replaced_files(kind):
-    """The files of what a mutant replaces: of what it patches, and of what memory does where it does something else."""
+    """Return the files of what a mutant replaces: of its patches, and of the functions of memory that it overrides."""
     found = set()
     for place, name, _ in kind.patches:
         module = place if inspect.ismodule(place) else inspect.getmodule(place)
@@ -144,14 +144,14 @@ def _overridden(kind):
 
 
 def _additions(kind, base):
-    """What a class has, and its base does not."""
+    """Return the attributes that a class has, and its base does not."""
     for each in kind.__mro__[: kind.__mro__.index(base)]:
         yield from ((name, what) for name, what in vars(each).items() if not name.startswith("__"))
 
 
 @functools.cache
 def _memory_files():
-    """The files of the memory backend that define a function, by the function's name."""
+    """Return the files of the memory backend that define a function, by the function's name."""
     found = defaultdict(set)
     for module in [module for name, module in sys.modules.items() if name.startswith("mqplug.memory")]:
         for place in (module, *filter(inspect.isclass, vars(module).values())):
@@ -161,7 +161,7 @@ def _memory_files():
 
 
 def _file(what):
-    """The file of a function, of anything else none."""
+    """Return the file of a function, or None for anything else."""
     code = _code(what)
     return [_below_root(code.co_filename)] if code else []
 
@@ -182,6 +182,6 @@ def _is_memory(name, function):
 
 
 def _looks_up(name, module, function):
-    """Whether a function looks up this name of a module: it stands there, or imports it whenever it is called."""
+    """Return whether a function uses this name of a module, or imports it at each call."""
     stands_there = function.path.startswith(module.replace(".", "/"))
     return name in function.reads and (stands_there or module in function.reads)

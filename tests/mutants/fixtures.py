@@ -1,4 +1,4 @@
-"""What the tests of the kit share."""
+"""Fixtures that the tests of the kit share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from mutants.matrix import Kills
 
 @pytest.fixture(scope="session")
 def matrix(tmp_path_factory):
-    """What kills what; workers of one run share what they have measured."""
+    """The matrix of kills; workers of one run share their measurements."""
     folder = tmp_path_factory.getbasetemp()
     return Kills(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)

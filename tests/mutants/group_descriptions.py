@@ -1,4 +1,4 @@
-"""Groups that are described wrongly: their topics, their members, or that they exist at all."""
+"""Groups that are described wrongly: their topics, their members, or their existence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Describing(Mutant):
 
 
 class DescribesWhoLeft(Describing):
-    """Members that left are described as if they were there."""
+    """Describes members that left as if they were live."""
 
     case = "GRP-26"
 
@@ -43,7 +43,7 @@ class DescribesWhoLeft(Describing):
 
 
 class DescribesAllAsHeld(Describing):
-    """Each member is described with all partitions, in any mode."""
+    """Describes each member with all partitions, in any mode."""
 
     case = "GRP-26"
 
@@ -53,7 +53,7 @@ class DescribesAllAsHeld(Describing):
 
 
 class DescribesSharedAsHeldOnce(Describing):
-    """A partition is described as held by one member only, in shared modes, too."""
+    """Describes a partition as held by only one member, even in shared modes."""
 
     case = "GRP-27"
 
@@ -80,7 +80,7 @@ class DescribesAllTopics(Describing):
 
 
 class DescribesTheUnknown(Describing):
-    """A group that nobody made is described as one without topics."""
+    """Describes an unknown group as one without topics."""
 
     case = "GRP-29"
 
@@ -92,7 +92,7 @@ class DescribesTheUnknown(Describing):
 
 
 class DescribingMakesAGroup(Describing):
-    """A question about an unknown group makes it, at the end of all topics."""
+    """Creates an unknown group when it is described, at the end of all topics."""
 
     case = "GRP-29"
 
@@ -107,7 +107,7 @@ class DescribingMakesAGroup(Describing):
 
 
 class RenamesMembers(Describing):
-    """A member has another name whenever it is asked for."""
+    """Changes a member's name with each description."""
 
     case = "GRP-26"
     times = 0
@@ -120,12 +120,12 @@ class RenamesMembers(Describing):
 
 @contextmanager
 def naming_none(*_):
-    """What stands in for the naming of members: nothing."""
+    """Replace the naming of members with nothing."""
     yield
 
 
 class NamesNoMembers(Mutant):
-    """The error of a group with members says how many they are, and no names."""
+    """Names no members in the error of a group with members."""
 
     case = "GRP-30"
     patches = ((groups, "naming_members", naming_none),)

@@ -1,4 +1,4 @@
-"""Groups, watermarks and retention that are wrong at an edge only: of a name, of a commit, of a partition."""
+"""Groups, watermarks and retention that are wrong only at an edge: of a name, of a commit, of a partition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mutants.base import Mutant, Proxy, moved
 
 
 class PrefixesShareAGroup(Mutant):
-    """Groups of which one's name begins with the other's are one group."""
+    """Treats groups as one if the name of one is a prefix of the other's."""
 
     case = "GRP-15"
     known = frozenset()
@@ -33,7 +33,7 @@ class PrefixesShareAGroup(Mutant):
 
 
 class LastAckIsLost(Mutant):
-    """The last ack of a commit is not stored."""
+    """Loses the last ack of a commit."""
 
     case = "ACK-13"
 
@@ -45,7 +45,7 @@ class LastAckIsLost(Mutant):
 
 
 class CommitsOneMoreOnRevoke(Mutant):
-    """Who has to give up a partition commits a message too many."""
+    """Commits one message too many when a partition is revoked."""
 
     case = "GRP-04"
 
@@ -54,7 +54,7 @@ class CommitsOneMoreOnRevoke(Mutant):
 
 
 class Hasty(Proxy):
-    """A listener whose answer is taken for more than it says."""
+    """A listener that answers with one message more than was acked."""
 
     def revoked(self, logs):
         return {
@@ -63,7 +63,7 @@ class Hasty(Proxy):
 
 
 class OnlyOneRange(Mutant):
-    """Of what is acked behind a gap only the first run is stored."""
+    """Stores only the first acked range after a gap."""
 
     case = "ACK-03"
 
@@ -73,7 +73,7 @@ class OnlyOneRange(Mutant):
 
 
 class ListsAllGroups(Mutant):
-    """Asked for the groups of a topic, it names those of all topics."""
+    """Lists the groups of all topics when those of one are requested."""
 
     case = "GRP-17"
 
@@ -93,7 +93,7 @@ class CountsNoMembers(Mutant):
 
 
 class WatermarksOfTheFirst(Mutant):
-    """What holds of partition 0 is told of all."""
+    """Reports the watermarks of partition 0 for all partitions."""
 
     case = "WM-12"
 
@@ -108,7 +108,7 @@ class WatermarksOfTheFirst(Mutant):
 
 
 class LagOfTheFirst(Mutant):
-    """How far a group has come counts in partition 0 only."""
+    """Counts a group's lag from its position only in partition 0."""
 
     case = "WM-11"
 
@@ -152,7 +152,7 @@ class CountsWhatWasTrimmed(Mutant):
 
 
 class BoundsOfWhatHasAValue(Mutant):
-    """Messages with an empty value do not show in the bounds."""
+    """Leaves messages with an empty value out of the bounds."""
 
     case = "WM-21"
 
@@ -167,7 +167,7 @@ class BoundsOfWhatHasAValue(Mutant):
 
 
 class LastCountsWhatHasAValue(Mutant):
-    """``last(n)`` passes over messages with an empty value."""
+    """Skips messages with an empty value in ``last(n)``."""
 
     case = "WM-21"
 
@@ -182,7 +182,7 @@ class LastCountsWhatHasAValue(Mutant):
 
 
 class LastPassesOverTombstones(Mutant):
-    """``last(n)`` counts an empty value, and passes over a tombstone."""
+    """Skips tombstones in ``last(n)``, and counts empty values."""
 
     case = "WM-21"
 

@@ -59,7 +59,7 @@ class CommittedIsHigh(Mutant):
 
 
 class Everybody(Mutant):
-    """Every member of a group reads every partition."""
+    """Lets every member of a group read every partition."""
 
     case = "GRP-02"
 
@@ -71,7 +71,7 @@ class Everybody(Mutant):
 
 
 class Greedy(Proxy):
-    """A place in a group that takes all there is."""
+    """A place in a group that takes all partitions."""
 
     def changes(self):
         taken = sorted(self.inner.wanted - self.inner.held, key=repr)
@@ -95,7 +95,7 @@ class TellsTwice(Mutant):
 
 
 class Teller(Proxy):
-    """A listener that hears of each assignment twice."""
+    """A listener that gets each assignment twice."""
 
     def assigned(self, positions):
         self.inner.assigned(positions)

@@ -1,4 +1,4 @@
-"""Backends that are right as long as one member has everything, in order, and one thread asks."""
+"""Backends that are right as long as one member has everything, in order, and one thread calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mutants.base import Mutant, Proxy
 
 
 class TakesAcksFromAnybody(Mutant):
-    """Where members share a log, an ack counts, whoever has the message by now."""
+    """Counts an ack in a shared mode, whichever member has the message by then."""
 
     case = "ACK-29-shared"
 
@@ -25,7 +25,7 @@ class TakesAcksFromAnybody(Mutant):
 
 
 class GivesUpWhatWasFetched(Mutant):
-    """Who has to give up its partitions, because it was away, commits all that it had fetched."""
+    """Commits every fetched message when a member's driver is closed."""
 
     case = "ACK-29"
 
@@ -38,7 +38,7 @@ class GivesUpWhatWasFetched(Mutant):
 
 
 class StoresAHundredRuns(Mutant):
-    """Of what is acked behind the position, a hundred runs are stored, and no bound is declared."""
+    """Stores at most a hundred acked ranges, and declares no limit."""
 
     case = "ACK-30"
     runs = 100
@@ -51,7 +51,7 @@ class StoresAHundredRuns(Mutant):
 
 
 class StoresFewerRunsThanDeclared(StoresAHundredRuns):
-    """Two hundred runs are declared, and fifty less are stored."""
+    """Declares two hundred acked ranges, and stores fifty fewer."""
 
     case = "ACK-30"
     runs = 150
@@ -61,7 +61,7 @@ class StoresFewerRunsThanDeclared(StoresAHundredRuns):
 
 
 class HandsOverWithoutGaps(Mutant):
-    """A partition that is given up has its position stored, and not what was acked behind it."""
+    """Stores the position of a revoked partition, without the acked ranges."""
 
     case = "GRP-22"
 
@@ -70,14 +70,14 @@ class HandsOverWithoutGaps(Mutant):
 
 
 class Contiguous(Proxy):
-    """A listener that speaks of positions only."""
+    """A listener that answers with positions only."""
 
     def revoked(self, logs):
         return {log: GroupPosition(at.position) for log, at in self.inner.revoked(logs).items()}
 
 
 class ReleasesBeforeItCommits(Mutant):
-    """A member lets go of a partition, and stores its acks of it a moment later."""
+    """Releases a partition a moment before storing its acks."""
 
     case = "GRP-23"
 
@@ -89,7 +89,7 @@ class ReleasesBeforeItCommits(Mutant):
 
 
 class Hurried(Proxy):
-    """A place in a group that is free before whoever had it is done."""
+    """A place in a group that is free before its member is done."""
 
     def changes(self):
         leaving, taken = self.inner.changes()
@@ -103,7 +103,7 @@ class Hurried(Proxy):
 
 
 class MovesWithoutGaps(Mutant):
-    """A group that is moved from outside is given a position, and not what was acked behind it."""
+    """Moves a group to a position, without the acked ranges."""
 
     case = "GRP-25"
 
@@ -114,7 +114,7 @@ class MovesWithoutGaps(Mutant):
 
 
 class SeekOfSharersLeavesWhatIsOut(Mutant):
-    """Where members share a log, a seek says what comes next, and leaves with each what it has."""
+    """Leaves each member its messages in hand when a member in a shared mode seeks."""
 
     case = "SEEK-38"
 
@@ -129,7 +129,7 @@ class SeekOfSharersLeavesWhatIsOut(Mutant):
 
 
 class ByKeyWithoutADeadline(Mutant):
-    """Who shares by key keeps a message for as long as it likes."""
+    """Lets a member in key_shared keep a message for any time."""
 
     case = "ACK-11-shared"
 
@@ -140,7 +140,7 @@ class ByKeyWithoutADeadline(Mutant):
 
 
 class GroupsInOneCase(Mutant):
-    """The names of groups are kept in lower case, in which two may be one."""
+    """Converts the names of groups to lower case, so that two may be one."""
 
     case = "GRP-24"
 

@@ -1,4 +1,4 @@
-"""Backends that go wrong where there is much: large messages, many messages, many topics, many at once."""
+"""Backends that fail with large numbers: large messages, many messages, many topics, many calls at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends whose answers are lost, come late, or are cut off; that stand still; and whose topics others make again.
+"""Backends whose answers are lost, come late, or are cut off; that stall; and whose topics others create again.
 
 Memory stands for a server behind a network.
 """
@@ -14,14 +14,14 @@ from mutants.durability import Lasting
 
 
 class Answers(Mutant):
-    """Memory that stores what it is told, and may keep to itself that it did. This one is sound."""
+    """Memory that stores records, and may withhold its answers. This one is sound."""
 
     scale = 0.05
     trouble = ""
 
     def __init__(self, name):
         super().__init__(name)
-        self.late = []  # what is told when the network is back
+        self.late = []  # answers that are given when the network is back
 
     def hooks(self, connect):
         with connect() as client:
@@ -40,7 +40,7 @@ class Answers(Mutant):
             self.late.pop(0)()
 
     def lost(self, sending):
-        """The answer to a send got lost."""
+        """Settle a send whose answer was lost."""
         sending.unknown(OutcomeUnknown("no answer came"))
 
     class Producer(Sender):
@@ -62,7 +62,7 @@ Answers.sound = Answers
 
 
 class CallsTheUnknownFailed(Answers):
-    """Who gets no answer says that nothing was stored."""
+    """Reports a record without an answer as failed."""
 
     case = "FLT-17"
 
@@ -71,7 +71,7 @@ class CallsTheUnknownFailed(Answers):
 
 
 class CallsTheUnknownStored(Answers):
-    """What is cut off is called stored where it would have been next."""
+    """Reports a record without an answer as stored, at an id that does not exist."""
 
     case = "FLT-19"
 
@@ -80,7 +80,7 @@ class CallsTheUnknownStored(Answers):
 
 
 class TakesTheAnswerOfAnother(Answers):
-    """An answer that came late is taken for that to the next question."""
+    """Takes a late answer for the answer to the next request."""
 
     case = "FLT-18"
 
@@ -93,7 +93,7 @@ class TakesTheAnswerOfAnother(Answers):
 
 
 class Shifted(Proxy):
-    """A record that gets the oldest answer there is."""
+    """A record that gets the oldest pending answer."""
 
     def stored(self, log, coordinates, detail=()):
         late = self.mutant.late
@@ -103,7 +103,7 @@ class Shifted(Proxy):
 
 
 class SendsAgainAfterAReset(Answers):
-    """What was cut off is sent once more, although it was stored."""
+    """Sends a record again after a reset, although it was stored."""
 
     case = "FLT-19"
 
@@ -115,7 +115,7 @@ class SendsAgainAfterAReset(Answers):
 
 
 class StandsStill(Lasting):
-    """Memory that can stand still: then whoever asks waits in vain. This one is sound."""
+    """Memory that can stall: calls then get no answer. This one is sound."""
 
     still = False
 
@@ -145,7 +145,7 @@ StandsStill.sound = StandsStill
 
 
 class AsksForFiveSeconds(StandsStill):
-    """It waits for an answer as long as it always does, whatever the timeout."""
+    """Waits five seconds for an answer, whatever the timeout."""
 
     case = "TO-10"
 
@@ -156,7 +156,7 @@ class AsksForFiveSeconds(StandsStill):
 
 
 class GivesUpEarly(StandsStill):
-    """It says that the time is up when half of it is."""
+    """Reports a timeout when half of the time is up."""
 
     case = "TO-10"
 
@@ -166,7 +166,7 @@ class GivesUpEarly(StandsStill):
 
 
 class KeepsToTheOld(Mutant):
-    """A producer sends to the topic that it met first, also when that is gone."""
+    """Keeps sending to the topic that a producer found first, even after its deletion."""
 
     case = "TOP-20"
 
@@ -193,7 +193,7 @@ class StoresInTheDeleted(KeepsToTheOld):
 
 
 class NamesTheOld(Mutant):
-    """What is stored in a topic that was made again gets ids of the one before."""
+    """Gives messages in a topic that was created again ids of the previous one."""
 
     case = "TOP-21"
 

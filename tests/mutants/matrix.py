@@ -1,4 +1,4 @@
-"""Which case kills which mutant: what is run to find out, and what is stored of it.
+"""Which case kills which mutant: the trials that determine it, and the stored result.
 
 The tests run against a mutant the case that it was made for, the cases of which it is the proof, and one of the brief
 contract. ``python -m mutants`` runs all that reach what it replaces.
@@ -21,19 +21,19 @@ from mutants.trial import SOUND
 
 STORED = Path(__file__).with_name("matrix.json")
 PROOFS = 1  # mutants for each case whose death is checked in each run
-LONG = 12.0  # seconds for a mutant, beside those that are known to kill it
+LONG = 12.0  # seconds for a mutant, besides the cases that are known to kill it
 PARTS = 8
 
 
 class Kills:
-    """What kills mutants. What the cases reach on a sound backend is measured once, and kept in a folder."""
+    """The kills of mutants. What the cases reach on a sound backend is measured once, and kept in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._reached = {}
 
     def reached(self, sound):
-        """What the cases execute over a sound backend: all over memory, over another those that memory skips."""
+        """Return what the cases execute over a sound backend: all over memory, over another those that memory skips."""
         if sound not in self._reached:
             cases = list(BY_ID)
             if sound is not Mutant:
@@ -42,7 +42,7 @@ class Kills:
         return self._reached[sound]
 
     def _measured(self, sound, cases):
-        """In parts: each worker of a run takes those that no other has taken."""
+        """Measure in parts: each worker of a run takes those that no other has taken."""
         paths = {part: self._folder / f"{sound.__name__}-{part}.pickle" for part in range(PARTS)}
         for wait in (False, True):
             for part, path in paths.items():
@@ -55,7 +55,7 @@ class Kills:
         return found
 
     def outcomes(self, mutant, first):
-        """How cases end on a mutant: these, and of the others that can differ those that are run in time."""
+        """Return the outcomes of these cases on a mutant, and of others that can differ, as far as time allows."""
         reached = self.reached(mutant.sound)
         others = sorted(set(reached.candidates(mutant)).difference(first), key=lambda case: reached.seconds[case])
         yield from self.again(mutant, first)
@@ -66,12 +66,12 @@ class Kills:
                 return
 
     def again(self, mutant, cases):
-        """How these cases end on a mutant."""
+        """Return the outcomes of these cases on a mutant."""
         patience = self.reached(mutant.sound).patience
         return outcomes(mutant, {case: patience[case] for case in cases})
 
     def of(self, mutant, known=()):
-        """All that kill it, each time, those first that are known to: of one that takes for ever, those done in time.
+        """Return all cases that kill it each time, known ones first; of a mutant that hangs, those done in time.
 
         What fails on the sound backend at the same time says nothing: the machine may be busy.
         """
@@ -83,7 +83,7 @@ class Kills:
 
 
 def kills(mutant, outcome):
-    """Whether a trial that ended so has found the mutant out. A driver that does not run at all proves nothing."""
+    """Return whether a trial with this outcome killed the mutant. A driver that does not run at all proves nothing."""
     return outcome not in SOUND and (bool(mutant.patches) or not outcome.startswith("PluginError"))
 
 
@@ -98,11 +98,11 @@ def _locked(path, *, wait):
             yield True
 
 
-# what is stored --------------------------------------------------------------------------------------------
+# the stored matrix -----------------------------------------------------------------------------------------
 
 
 def stored():
-    """The kills of the stored matrix, by the name of the mutant."""
+    """Return the kills of the stored matrix, by the name of the mutant."""
     return {name: _expanded(sections) for name, sections in json.loads(STORED.read_text()).items()}
 
 
@@ -113,7 +113,7 @@ def write(found):
 
 
 def proofs(found):
-    """For each mutant the cases of which it is a proof that each run checks: of those which few others kill."""
+    """Return for each mutant the cases that each run checks: each case with the mutants that the fewest cases kill."""
     counts = {name: len(cases) for name, cases in found.items()}
     chosen = {name: [] for name in found}
     for case in BY_ID:
@@ -124,7 +124,7 @@ def proofs(found):
 
 
 def _folded(cases):
-    """``{"CON": "01 02"}`` from ``["CON-01", "CON-02"]``."""
+    """Return ``{"CON": "01 02"}`` for ``["CON-01", "CON-02"]``."""
     sections = groupby(sorted(cases), lambda case: case.partition("-")[0])
     return {section: " ".join(case.partition("-")[2] for case in each) for section, each in sections}
 

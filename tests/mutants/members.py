@@ -1,4 +1,4 @@
-"""Groups whose members are told apart, or taken care of, wrongly."""
+"""Groups whose members are confused, or treated wrongly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mutants.base import Mutant, Proxy
 
 
 class LeavesAGroup(Mutant):
-    """Whoever reads without a group leaves one behind."""
+    """Leaves a group after a read without one."""
 
     case = "CON-14"
 
@@ -24,7 +24,7 @@ class LeavesAGroup(Mutant):
 
 
 class TakingAgain(Proxy):
-    """A member that gives up what it holds when nothing comes, also when it is alone, and takes it again."""
+    """A member, even the only one, that gives up its partitions when nothing comes, and takes them again."""
 
     left: float  # times
 
@@ -43,7 +43,7 @@ class TakingAgain(Proxy):
 
 
 class NeverRests(Mutant):
-    """Members hand their partitions over again and again, though nobody comes or goes."""
+    """Hands partitions over again and again, although no member comes or goes."""
 
     case = "ACK-20"
 
@@ -67,7 +67,7 @@ class SkipsWhilePaused(Mutant):
 
 
 class InAnotherMode(Mutant):
-    """What is asked for in one mode is opened in another."""
+    """Opens consumers of one mode in another."""
 
     asked = given = ""
 
@@ -90,7 +90,7 @@ class FirstTakesAll(Mutant):
 
 
 class OneAtATime(Mutant):
-    """Members that share a log wait for the ack of whoever has a message."""
+    """Makes members that share a log wait until no message is leased."""
 
     case = "GRP-13"
 
@@ -109,7 +109,7 @@ class DeletesNoGroup(Mutant):
 
 
 class AddedUnseen(Mutant):
-    """A group is not told of partitions that are added: its ``start=`` decides where it reads them."""
+    """Hides added partitions from a group: its ``start=`` decides where it reads them."""
 
     case = "GRP-20"
 
@@ -122,7 +122,7 @@ class AddedUnseen(Mutant):
 
 
 class GrowsAnew(Mutant):
-    """To add partitions is to make the topic again."""
+    """Creates the topic again to add partitions."""
 
     case = "TOP-12"
 
@@ -152,7 +152,7 @@ LOOK = TopicFollower.look
 
 
 def looks_at_the_end(follower):
-    """New topics are read from their end."""
+    """Read new topics from their end."""
     resolve = follower._session.backend.resolve
     follower._session.backend.resolve = lambda connection, start, *rest: resolve(connection, LATEST, *rest)
     try:
@@ -177,7 +177,7 @@ class NeverLooksAgain(Mutant):
 
 
 class DropsAllForANewTopic(Mutant):
-    """What a member holds is taken from it when its topics change."""
+    """Revokes everything from a member when its topics change."""
 
     case = "CON-22"
 

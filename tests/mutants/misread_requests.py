@@ -1,4 +1,4 @@
-"""Backends that mistake what they are asked for, and servers that are not reached as they should be."""
+"""Backends that misread requests, and servers whose unreachability is reported wrongly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mutants.base import Mutant, Proxy
 
 
 class Sluggish(Mutant):
-    """Polls for as long as it likes."""
+    """Polls for five seconds, whatever the timeout."""
 
     case = "TO-01"
 
@@ -36,7 +36,7 @@ class LatestAgain(Mutant):
 
 
 class KeepsPosition(Mutant):
-    """Stores a group for consumers without one: the second begins where the first stopped."""
+    """Stores positions for consumers without a group: the second begins where the first stopped."""
 
     case = "GRP-03"
     stopped: dict[object, tuple[int, ...]] = {}  # noqa: RUF012 - shared by all
@@ -53,7 +53,7 @@ class KeepsPosition(Mutant):
 
 
 class CreatesWhatIsMissing(Mutant):
-    """Makes a topic that is asked for."""
+    """Creates a missing topic when it is requested."""
 
     case = "TOP-06"
 
@@ -65,7 +65,7 @@ class CreatesWhatIsMissing(Mutant):
 
 
 class Reaching(Mutant):
-    """Memory that says how no server is reached. This one is sound."""
+    """Memory that reports unreachable servers. This one is sound."""
 
     def hooks(self, connect):
         return {**super().hooks(connect), "unreachable": self.unreachable}

@@ -1,4 +1,4 @@
-"""Acks that are kept back, given back or bounded wrongly."""
+"""Acks that are kept back, given back or limited wrongly."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from mutants.base import Mutant, Proxy
 
 
 def acks_whatever(settler, message):
-    """An ack that does not look whether the message was given back."""
+    """Ack without checking whether the message was nacked."""
     delivery, index = settler._delivered(message, "ack")
     delivery.flags[index] = ACKED
     delivery.tracker.dirty = True
 
 
 def takes_as_done(tracker, delivery, row, delay):
-    """A nack that is an ack."""
+    """Ack instead of nacking."""
     delivery.flags[row] = ACKED
     tracker.dirty = True
 
 
 def acks_all_there_is(delivery, *, more_wanted):
-    """What is in hand, and what was not handed out, is acked too."""
+    """Ack undelivered messages together with the one in hand."""
     delivery.flags[:] = bytes((ACKED,)) * len(delivery.flags)
 
 
 def gives_up(session, deadline):
-    """A close that ends with the first error."""
+    """End a close with the first error."""
     raise CloseIncomplete("the last acks could not be stored")
 
 
@@ -51,7 +51,7 @@ EXPIRE = Leases._expire
 
 
 def lapses_uncounted(table, now):
-    """The time is over, and the attempt stays the same."""
+    """Expire leases without counting an attempt."""
     before = {at: each.attempt for at, each in table._open.items()}
     EXPIRE(table, now)
     for at, attempt in before.items():
@@ -59,7 +59,7 @@ def lapses_uncounted(table, now):
 
 
 def forgets_who_had_it(table, now):
-    """The time is over, and nobody knows whose it was."""
+    """Expire leases without remembering their members."""
     EXPIRE(table, now)
     for each in table._open.values():
         each.lapsed = None
@@ -70,12 +70,12 @@ STATE = Tracker.state
 
 
 def wherever(session, topic, logs, create, deadline):
-    """Dead letters go wherever they are to go."""
+    """Open the dead-letter producer without any check of its topic."""
     return Producer(session.open_producer(topic, create=create))
 
 
 def buried_or_lost(settler, letters, message, delivery, reason):
-    """What cannot be buried is taken for done."""
+    """Treat a message that cannot become a dead letter as done."""
     try:
         BURY(settler, letters, message, delivery, reason)
     except ConfigError:
@@ -103,7 +103,7 @@ class LosesWhatIsGivenBack(Mutant):
 
 
 class GoesOn(Mutant):
-    """In order, too, the others go on."""
+    """Delivers other messages in ordered mode, too, while a nacked one waits."""
 
     case = "ACK-08"
     patches = ((Fetcher, "_room", lambda fetcher, held: math.inf),)
@@ -145,21 +145,21 @@ class KnowsNoDeadline(Mutant):
 
 
 class CountsNoLapse(Mutant):
-    """What was kept too long comes again as the same attempt."""
+    """Delivers a message again after max_processing without counting an attempt."""
 
     case = "ACK-11-shared"
     patches = ((Leases, "_expire", lapses_uncounted),)
 
 
 class LetsTheClockRun(Mutant):
-    """An ack stops no clock."""
+    """Does not stop the clock of max_processing at an ack."""
 
     case = "ACK-31"
     patches = ((DriverSession, "stop_clock", lambda session, log, coordinates: None),)
 
 
 class DropsLateAcks(Mutant):
-    """After the time an ack counts no more, even if nobody has taken the message."""
+    """Ignores an ack after max_processing, even if no other member has taken the message."""
 
     case = "ACK-32"
     patches = ((Leases, "_expire", forgets_who_had_it),)
@@ -174,14 +174,14 @@ class CountsNoLateAcks(Mutant):
 
 
 class TakesLateAcks(Mutant):
-    """An ack after the time counts, even if another member has the message."""
+    """Counts an ack after max_processing, even if another member has the message."""
 
     case = "ACK-32"
     patches = ((Leases, "settle", lambda table, member, settled: Leases.settle_late(table, settled) or 0),)
 
 
 class RemembersLateAcks(Mutant):
-    """A message that was acked after its time is acked again when it comes, even after a seek."""
+    """Acks a message with a late ack whenever it comes again, even after a seek."""
 
     case = "ACK-33"
 
@@ -214,7 +214,7 @@ class AcksWhatIsInHand(Mutant):
 
 
 class KnowsNoIds(Mutant):
-    """Whoever acks by id is late."""
+    """Counts every ack by id as late."""
 
     case = "ACK-17"
     patches = (
@@ -233,7 +233,7 @@ class BuriesNothing(Mutant):
 
 
 class BuriesAtHome(Mutant):
-    """A topic may be its own dead-letter topic."""
+    """Accepts a topic as its own dead-letter topic."""
 
     case = "ACK-26"
     patches = (
@@ -248,7 +248,7 @@ class GoesRoundForEver(Mutant):
 
 
 class LosesWhatGoesRound(Mutant):
-    """What goes round in a circle is taken for done."""
+    """Treats a message that circulates among dead-letter topics as done."""
 
     case = "ACK-27"
     patches = ((Acknowledgements, "_bury", buried_or_lost),)
@@ -270,14 +270,14 @@ class SharesWithoutBounds(Mutant):
 
 
 class StoresAllOrNothing(Mutant):
-    """A topic that is gone keeps the acks of the others from being stored."""
+    """Stores no acks of other topics if one topic is gone."""
 
     case = "ERR-13"
     patches = ((Acknowledgements, "_store_topic_by_topic", lambda settler, changes, deadline: None),)
 
 
 class GivesUpAtClose(Mutant):
-    """A close that fails lets go of nothing."""
+    """Releases nothing in a close that fails."""
 
     case = "CLS-12"
 
@@ -285,21 +285,21 @@ class GivesUpAtClose(Mutant):
 
 
 class HandlesByPartitionAlone(Mutant):
-    """An order by key is taken for one by partition."""
+    """Orders by partition where an order by key is requested."""
 
     case = "KEY-13"
     patches = ((handler_threads, "handles_by_partition", lambda mode, order: mode in {"ordered", "exclusive"}),)
 
 
 class PassesWhatFailed(Mutant):
-    """Those of a key do not wait for the one that failed."""
+    """Delivers messages of a key while a failed one of it waits."""
 
     case = "KEY-13"
     patches = ((KeyLanes, "block", lambda lanes, lane, message: None),)
 
 
 class StoresNoGaps(Mutant):
-    """What was acked behind an unacked message is not stored."""
+    """Stores no acks after an unacked message."""
 
     case = "KEY-13"
     patches = ((Tracker, "state", lambda tracker: attrs.evolve(STATE(tracker), acked=())),)

@@ -151,7 +151,7 @@ class LiesAboutTrim(Mutant):
 
 
 class ForgetsTheLastOfMany(Mutant):
-    """Of a batch that is as large as can be, the last message is not stored."""
+    """Does not store the last message of a batch of the maximum size."""
 
     case = "PRO-07"
 
@@ -166,7 +166,7 @@ class ForgetsTheLastOfMany(Mutant):
 
 
 class CountsMore(Mutant):
-    """Asked for many partitions at once, it counts a message too many."""
+    """Counts a message too many for each further topic in one request."""
 
     case = "WM-12"
 
@@ -187,7 +187,7 @@ class KeepsEverything(Mutant):
 
 
 class BrokenByAMistake(Mutant):
-    """Whoever asks for what is not there once is told so ever after."""
+    """Reports everything as missing after one request for a missing topic."""
 
     case = "ERR-10"
     broken = False
@@ -220,7 +220,7 @@ class OnePartitionLess(Mutant):
 
 
 class DescribesFromItsCache(Mutant):
-    """A connection describes a topic as it was when it looked first, or changed it itself."""
+    """Describes a topic as it was at the connection's first request, or after its own last change."""
 
     case = "KEY-15"
 
@@ -245,7 +245,7 @@ class NeverLooksForPartitions(Mutant):
 
 
 class SendsToNowhere(Mutant):
-    """What is sent to a topic that is gone is called stored."""
+    """Reports messages to a deleted topic as stored."""
 
     case = "CC-07"
 

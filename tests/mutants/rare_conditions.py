@@ -1,4 +1,4 @@
-"""Backends that are wrong far away, at a number of two digits, with much in hand, or once in a while."""
+"""Backends that are wrong far away, at numbers of two digits, with many messages in hand, or now and then."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OffsetsOf32Bits(Mutant):
 
 
 class GroupsMoveToTheEndAtMost(Mutant):
-    """A group that is moved beyond the end is moved to the end, and delivers what comes there."""
+    """Moves a group at most to the end, and delivers messages from there, when it is moved beyond."""
 
     case = "SEEK-39"
 
@@ -37,7 +37,7 @@ class GroupsMoveToTheEndAtMost(Mutant):
 
 
 class OffsetsOf64Bits(Mutant):
-    """What does not fit is taken to the server, and is what that says of it."""
+    """Passes an offset beyond 64 bits to the server, and raises the server's error."""
 
     case = "SEEK-37"
 
@@ -49,7 +49,7 @@ class OffsetsOf64Bits(Mutant):
 
 
 class NegativeIsFromTheEnd(Mutant):
-    """What is negative counts from the end, as in a list."""
+    """Counts a negative offset from the end, as in a list."""
 
     case = "SEEK-37"
 
@@ -66,7 +66,7 @@ class NegativeIsFromTheEnd(Mutant):
 
 
 class ReadsTheFirstNumber(Mutant):
-    """Of the coordinates only the first number is looked at."""
+    """Checks only the first number of the coordinates."""
 
     case = "ID-17"
 
@@ -76,7 +76,7 @@ class ReadsTheFirstNumber(Mutant):
 
 
 class BehindTheRemovedIsLost(Mutant):
-    """To go on behind the last message that was removed is refused, though nothing behind it was."""
+    """Refuses to continue right after the last removed message, although no later one was removed."""
 
     case = "WM-24"
 
@@ -100,7 +100,7 @@ class BehindTheRemovedIsLost(Mutant):
 
 
 class CountsFromAnIndex(Mutant):
-    """How much lies behind a position is counted from the nearest place before it that an index knows."""
+    """Counts the messages after a position from the nearest earlier entry of an index."""
 
     case = "WM-23"
 
@@ -108,11 +108,11 @@ class CountsFromAnIndex(Mutant):
         return {log: Position(log, (at.coordinates[0] // 5 * 5 or at.coordinates[0],)) for log, at in positions.items()}
 
 
-# many of something -----------------------------------------------------------------------------------------
+# large numbers ---------------------------------------------------------------------------------------------
 
 
 class PartitionsByText(Mutant):
-    """Partitions come in the order of their names."""
+    """Sorts partitions by the text of their numbers."""
 
     case = "TOP-11"
 
@@ -124,7 +124,7 @@ class PartitionsByText(Mutant):
 
 
 class SeekForgetsWhatIsAhead(Mutant):
-    """A seek of one partition drops what was fetched ahead of all."""
+    """Drops the prefetched messages of all partitions when one seeks."""
 
     case = "SEEK-25"
 
@@ -141,11 +141,11 @@ class SeekForgetsWhatIsAhead(Mutant):
             self.inner.seek(positions, timeout)
 
 
-# topics that go --------------------------------------------------------------------------------------------
+# deleted topics --------------------------------------------------------------------------------------------
 
 
 class PositionsByName(Mutant):
-    """Where groups stood in a topic that was deleted, they stand in the next one of that name."""
+    """Keeps the groups' positions of a deleted topic for the next topic of that name."""
 
     case = "TOP-16"
 
@@ -168,7 +168,7 @@ class PositionsByName(Mutant):
 
 
 class DeletedIsAway(Mutant):
-    """To a consumer whose topic was deleted, the server is away."""
+    """Reports the server as away to a consumer whose topic was deleted."""
 
     case = "TOP-17"
 
@@ -184,7 +184,7 @@ class DeletedIsAway(Mutant):
 
 
 class NapsWhenAsked(Mutant):
-    """To look whether there is something takes a moment, also when nobody wants to wait."""
+    """Takes a moment for each poll, even for one that must not wait."""
 
     case = "CON-19"
 
@@ -195,7 +195,7 @@ class NapsWhenAsked(Mutant):
 
 
 class LosesAWakeUp(Mutant):
-    """Once in fifty times a consumer that waits is not woken, and looks again at the end of its time."""
+    """Fails to wake one waiting consumer in fifty, which polls again at the end of its timeout."""
 
     case = "CON-20"
     waits = 0
@@ -212,7 +212,7 @@ class LosesAWakeUp(Mutant):
 
 
 class LosesAmongSenders(Mutant):
-    """Of twenty sends during which another began, one is called stored and is not."""
+    """Loses one of twenty overlapping sends, and reports it as stored."""
 
     case = "ORD-15"
 

@@ -112,7 +112,7 @@ class TakesItsTime(Mutant):
 
 
 class TellsLate(Mutant):
-    """What is stored is delivered a second and a half later."""
+    """Delivers nothing in the first second and a half."""
 
     case = "ORD-12"
 

@@ -1,4 +1,4 @@
-"""Backends that misunderstand what starts mean, or compute with positions as none should."""
+"""Backends that misunderstand starts, or compute wrongly with positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mutants.base import Mutant, Proxy, moved
 
 
 class LooksAtTheFirstTopic(Mutant):
-    """Of many topics that are asked about together, those behind the first are answered with their first offset."""
+    """Resolves a start of many topics correctly only for the first; the others get their first offset."""
 
     case = "WM-25"
 
