@@ -19,7 +19,7 @@ class LooksAtTheFirstTopic(Mutant):
 
 
 class NoneIsTheBeginning(Mutant):
-    """Where no message has such a time, the server answers -1, and that is taken for the beginning."""
+    """Takes the server's -1 for a time after the last message as the beginning."""
 
     case = "WM-26"
 
@@ -33,7 +33,7 @@ class NoneIsTheBeginning(Mutant):
 
 
 class LooksAsAGroup(Mutant):
-    """What starts mean is found out with a group, which stays."""
+    """Resolves starts with a group, which stays."""
 
     case = "WM-27"
 
@@ -54,7 +54,7 @@ class AdvancesOneMore(Mutant):
 
 
 class CountsBetween(Mutant):
-    """A distance leaves out the message at its beginning."""
+    """Leaves the first message out of a distance."""
 
     case = "WM-30"
 
@@ -64,7 +64,7 @@ class CountsBetween(Mutant):
 
 
 class AdvancesToTheEnd(Mutant):
-    """A position is moved no further than the log reaches now."""
+    """Moves a position at most to the current end of the log."""
 
     case = "WM-31"
 

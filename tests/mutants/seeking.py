@@ -21,7 +21,7 @@ ASSIGNED = Assignment.assigned
 
 
 def _assigned_strictly(holdings, positions):
-    """What the user said of lost positions is forgotten where there is a group."""
+    """Forget in a group that the user allows lost positions."""
     ASSIGNED(holdings, positions)
     for held in holdings.all:
         held.lenient = False
@@ -121,7 +121,7 @@ class SeekMovesOthers(Mutant):
 
     class Consumer(Proxy):
         def poll(self, most, timeout):
-            return self.inner.poll(2, timeout)  # or all would have been fetched before
+            return self.inner.poll(2, timeout)  # or all messages would have been fetched before
 
         def seek(self, positions, timeout):
             for each in self.mutant.consumers:
@@ -164,7 +164,7 @@ class AskingMoves(Mutant):
 
     class Consumer(Proxy):
         def poll(self, most, timeout):
-            return self.inner.poll(1, timeout)  # or all would have been fetched before
+            return self.inner.poll(1, timeout)  # or all messages would have been fetched before
 
     def marks(self, marks):
         for each in self.consumers:
@@ -199,7 +199,7 @@ class MissingTopicIsEmpty(Mutant):
 
 
 class EmptyIsFresh(Mutant):
-    """A topic that was trimmed altogether is as good as new."""
+    """Reports a topic that was trimmed completely as a new one."""
 
     case = "WM-03"
 

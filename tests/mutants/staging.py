@@ -1,4 +1,4 @@
-"""Stages that are not kept apart, batches that are not taken in as one, and numbers and attempts that are forgotten."""
+"""Stages that are mixed, batches that are not ingested as one, and numbers and attempts that are forgotten."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _append(stage, parts):
 
 
 class SeenWhenWritten(Mutant):
-    """What is staged is in the log at once."""
+    """Stores staged messages in the log at once."""
 
     case = "STG-01"
 
@@ -47,7 +47,7 @@ class LastStageFirst(Mutant):
 
 
 def _without(column):
-    """A write that loses a column."""
+    """Return a write that loses a column."""
 
     def write(stage, run, timeout):
         _write(stage, run, timeout)
@@ -79,7 +79,7 @@ class TellsOnlyTheFirst(Mutant):
 
 
 class OneStageForAll(Mutant):
-    """All stages write into one."""
+    """Writes all stages into one."""
 
     case = "STG-05"
 
@@ -91,7 +91,7 @@ class OneStageForAll(Mutant):
 
 
 class KeepsWhatWasLeft(Mutant):
-    """What was written on a stage that was left is taken in."""
+    """Stores the messages of a discarded stage."""
 
     case = "STG-06"
     patches = ((MemoryStage, "discard", lambda stage: _append(stage, stage._parts)),)
@@ -115,7 +115,7 @@ class StagesWhenClosed(Mutant):
 
 
 class ForgetsNumbers(Mutant):
-    """What was taken in is taken in again."""
+    """Ingests a batch again that was ingested under the same number."""
 
     case = "STG-10"
 
@@ -127,7 +127,7 @@ class ForgetsNumbers(Mutant):
 
 
 class KnowsTheLastNumber(Mutant):
-    """It knows the last number again, and none before it."""
+    """Remembers only the last number, and ingests earlier ones again."""
 
     case = "STG-10"
 
@@ -158,7 +158,7 @@ class KeepsWhatIsRepeated(Mutant):
 
 
 class NothingHasNoNumber(Mutant):
-    """A batch without messages does not use up its number."""
+    """Does not use up the number of a batch without messages."""
 
     case = "STG-11"
 
@@ -173,7 +173,7 @@ class NothingHasNoNumber(Mutant):
 
 
 class TakesInWhatIsLeft(Mutant):
-    """What is gone of a batch is left out."""
+    """Leaves missing stages out of a batch."""
 
     case = "STG-12"
 
@@ -197,7 +197,7 @@ class FailureUsesTheNumber(Mutant):
 
 
 class TakesInOneByOne(Mutant):
-    """Whoever reads meanwhile sees a part of a batch."""
+    """Ingests stages one by one, so that a reader sees a part of a batch."""
 
     case = "STG-13"
 
@@ -211,14 +211,14 @@ class TakesInOneByOne(Mutant):
 
 
 class CountsFromAnywhere(Mutant):
-    """Any number will do."""
+    """Accepts any number."""
 
     case = "STG-14"
     patches = ((mqplug._client.stage, "check_number", lambda number: number),)
 
 
 class TakesInWhatIsAnothers(Mutant):
-    """What was staged for another store is passed over."""
+    """Ignores stages that were written for another store."""
 
     case = "STG-14"
 
@@ -257,7 +257,7 @@ class ForgetsNumbersInAnOutage(Lasting):
 
 
 class ForgetsAttempts(Mutant):
-    """Attempts end with the last member."""
+    """Forgets attempts when the last member leaves."""
 
     case = "ACK-22"
 
@@ -278,13 +278,13 @@ class ForgetsAttemptsInAnOutage(Lasting):
 
 
 def forget_attempts(group):
-    """Keep where a group stands, and nothing else."""
+    """Keep a group's positions, and forget its attempts."""
     group._positions = group.positions(group._positions)
     group._tables.clear()
 
 
 class TriesOnceMore(Mutant):
-    """What was tried often enough is delivered all the same."""
+    """Delivers a message again after its last attempt."""
 
     case = "ACK-25"
     patches = ((Acknowledgements, "bury_spent", lambda settler, held, batch: batch),)

@@ -1,4 +1,4 @@
-"""Transactions that are seen too early, in part or too late, and that lose their positions, numbers and holders."""
+"""Transactions that are visible too early, in part or too late, or that lose positions, numbers and holders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _store_now(driver, unit):
 
 
 class StoresBeforeTheCommit(Mutant):
-    """A transaction's messages are there as soon as they are sent."""
+    """Stores a transaction's messages as soon as they are sent."""
 
     case = "TX-03"
     patches = (
@@ -47,7 +47,7 @@ class CommitsBackwards(Mutant):
 
 
 class CommitsInPieces(Mutant):
-    """A commit stores message by message, and readers see it come."""
+    """Stores a commit message by message, so that readers see parts of it."""
 
     case = "TX-04"
 
@@ -63,7 +63,7 @@ class CommitsInPieces(Mutant):
 
 
 class CommitsWhatItCan(Mutant):
-    """Messages that can be stored are, also where others of the transaction cannot."""
+    """Stores some messages of a transaction although others cannot be stored."""
 
     case = "TX-11"
 
@@ -91,7 +91,7 @@ class NeverFences(Mutant):
 
 
 class TakesANameOverAgain(Mutant):
-    """Each transaction of a client takes its name over, from an open one of the same client, too."""
+    """Lets a transaction take over its name from an open one of the same client."""
 
     case = "TX-07"
 
@@ -103,7 +103,7 @@ class TakesANameOverAgain(Mutant):
 
 
 class ForgetsSteps(Mutant):
-    """What was committed under a number is committed again."""
+    """Commits again under a number that was committed."""
 
     case = "TX-08"
     patches = ((MemoryTransactions, "_store_mark", lambda driver: None),)
@@ -120,14 +120,14 @@ class ForgetsStepsWhenClosed(Mutant):
 
 
 class BeginsAnything(Mutant):
-    """Arguments of a transaction are not looked at."""
+    """Ignores invalid arguments of a transaction."""
 
     case = "TX-10"
     patches = ((mqplug._client.transaction, "check_transaction", lambda name, topic, consumer, number, limits: limits),)
 
 
 class CommitsAtClose(Mutant):
-    """What is open when a client closes is committed."""
+    """Commits open transactions when a client closes."""
 
     case = "TX-12"
 
@@ -144,7 +144,7 @@ class SendsInAForkedChild(Mutant):
 
 
 class LeavesWithoutACommit(Mutant):
-    """An asyncio block ends without a commit."""
+    """Ends an asyncio block without a commit."""
 
     case = "TX-16"
 
@@ -160,7 +160,7 @@ class MovesNoPositions(Mutant):
 
 
 class CommitsWithoutGaps(Mutant):
-    """A commit stores the position, and forgets the acks behind it."""
+    """Commits the position without the later acked ranges."""
 
     case = "TX-17"
 
@@ -180,21 +180,21 @@ def _end_step(acks):
 
 
 class GivesNothingBack(Mutant):
-    """What was acked in an aborted step never comes again."""
+    """Never delivers messages again that were acked in an aborted step."""
 
     case = "TX-18"
     patches = ((StepAcks, "give_back", _end_step),)
 
 
 class CommitsInTheStep(Mutant):
-    """What is acked in a step is stored by any commit."""
+    """Stores the acks of a step with any commit."""
 
     case = "TX-19"
     patches = ((Acknowledgements, "begin_step", lambda acks, step: setattr(acks, "step", None)),)
 
 
 class IgnoresHandOvers(Mutant):
-    """A commit stores what belongs to another member by now."""
+    """Commits positions of partitions that another member has by then."""
 
     case = "TX-20"
     patches = (
@@ -204,14 +204,14 @@ class IgnoresHandOvers(Mutant):
 
 
 class ForgetsNotes(Mutant):
-    """A step's note is not stored."""
+    """Does not store a step's note."""
 
     case = "TX-24"
     patches = ((MemoryTransactions, "annotate", lambda driver, note: None),)
 
 
 class ShowsWhatWasFlushed(Mutant):
-    """Messages that were flushed are there before the commit."""
+    """Stores flushed messages before the commit."""
 
     case = "TX-25"
 
@@ -224,7 +224,7 @@ class ShowsWhatWasFlushed(Mutant):
 
 
 class KeepsItsPartitioner(Mutant):
-    """A name chooses partitions as in its first step, whatever the next ones say."""
+    """Keeps the partitioner of a name's first step, whatever later steps choose."""
 
     case = "TX-26"
     patches = ((TransactionSession, "choose_by", lambda holder, router: None),)
@@ -236,7 +236,7 @@ class SeeksInAStep(Mutant):
 
 
 class SendsRepeatedSteps(Mutant):
-    """A step with a number that was committed sends again."""
+    """Sends again in a step whose number was committed."""
 
     case = "TX-22"
 

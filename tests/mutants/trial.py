@@ -1,4 +1,4 @@
-"""One case over one backend, in a store whose time is its own: a wait that nothing can end takes none."""
+"""One case over one backend, in a store with its own clock: a wait that nothing can end takes no time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mqplug_testing._case_tools.run_settings import RunSettings
 from mqplug_testing._running import attempt
 
 SOUND = ("passed", "refused", "skipped")
-BEST_OF = 3  # a case that measures the clock has failed when it failed so often
+BEST_OF = 3  # a case that measures the clock fails after this many failures
 
 
 class Time:
-    """Stands for the module ``time``: a store's clock, which a sleep moves on when there is nobody to sleep for."""
+    """A replacement of the module ``time``: a store's clock, which a sleep advances if no other thread runs."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class Time:
 
 
 def _timed_modules():
-    """The modules by whose time somebody waits: of the core those that the fixture ``mq`` names, and all of the kit."""
+    """Yield the modules that wait by the clock: those of the core that the fixture ``mq`` names, and all of the kit."""
     yield from (sys.modules[f"mqplug.{name}"] for name in MODULES_WITH_A_CLOCK)
     for name, module in list(sys.modules.items()):
         if name.startswith(("mqplug_testing.", "mutants.")) and name != __name__ and hasattr(module, "time"):
@@ -52,7 +52,7 @@ def _timed_modules():
 
 @contextmanager
 def in_time_of(clock):
-    """Let the kit and the core wait by this clock."""
+    """Make the kit and the core wait by this clock."""
     modules = [module for module in _timed_modules() if module.time is time]
     virtual = Time(clock)
     clock.skips = True
@@ -67,7 +67,7 @@ def in_time_of(clock):
 
 @contextmanager
 def harness_of(plugin, patience=1.0):
-    """Clients of a backend that share one store, which lasts as long as the block."""
+    """Yield a harness for clients of a backend that share one store, which lasts as long as the block."""
     with ExitStack() as opened:
         opened.enter_context(mqplug.register(plugin.name, plugin))
         name = uuid.uuid4().hex
@@ -80,7 +80,7 @@ def harness_of(plugin, patience=1.0):
 
 
 def trial(kind, case, patience=1.0):
-    """Run a case over a fresh backend: "passed", "refused" or "skipped", or else what went wrong."""
+    """Run a case over a fresh backend, and return "passed", "refused", "skipped", or the error."""
     outcome = _once(kind, case, patience)
     for _ in range(BEST_OF - 1 if case.timed else 0):
         if outcome in SOUND:

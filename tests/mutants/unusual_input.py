@@ -1,4 +1,4 @@
-"""Backends that are right until something odd comes: a trimmed topic, an empty key among sharers, a time of 0."""
+"""Backends that fail on unusual input: a trimmed topic, an empty key in shared modes, a time of 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mutants.base import Mutant, Proxy, Reading, Sending, moved, rebuilt
 
 
 class GroupsBeginAtZero(Mutant):
-    """For a group, EARLIEST is the coordinate 0, whatever was trimmed."""
+    """Resolves EARLIEST to the coordinate 0 for a group, whatever was trimmed."""
 
     case = "GRP-21"
 
@@ -27,7 +27,7 @@ class GroupsBeginAtZero(Mutant):
 
 
 class CountsBackBeyondLow(Mutant):
-    """``last(n)`` is high less n, also where that lies before low."""
+    """Resolves ``last(n)`` to high less n, even if that lies before low."""
 
     case = "GRP-21"
 
@@ -47,7 +47,7 @@ class CountsBackBeyondLow(Mutant):
 
 
 class LastOfATrimmedIsOneShort(Mutant):
-    """What remains after a trim is counted one short, when the last messages are asked for."""
+    """Counts the messages after a trim one short in ``last(n)``."""
 
     case = "GRP-21"
 
@@ -61,7 +61,7 @@ class LastOfATrimmedIsOneShort(Mutant):
 
 
 class HighIsACount(Mutant):
-    """High is as many as are stored, as long as some are."""
+    """Reports the number of stored messages as high, unless it is 0."""
 
     case = "WM-22"
 
@@ -71,7 +71,7 @@ class HighIsACount(Mutant):
 
 
 class BoundsOfWhatIsGone(Mutant):
-    """A topic whose messages were all trimmed has the last of them as its bounds."""
+    """Reports the last trimmed message as the bounds of an empty topic."""
 
     case = "WM-03"
 
@@ -87,7 +87,7 @@ class BoundsOfWhatIsGone(Mutant):
 
 
 class LagOfTheTrimmed(Mutant):
-    """The lag of a group has what was trimmed before the group came to it."""
+    """Counts messages in a group's lag that were trimmed before the group came to them."""
 
     case = "WM-22"
 
@@ -101,7 +101,7 @@ class LagOfTheTrimmed(Mutant):
 
 
 class HighDips(Mutant):
-    """For a moment after one send in ten, high is what it was long before."""
+    """Reports a high of twenty messages earlier for a moment after every tenth send."""
 
     case = "WM-09"
 
@@ -129,7 +129,7 @@ class HighDips(Mutant):
 
 
 class OfSharers(Mutant):
-    """What members that share a log get is changed."""
+    """Memory that changes the messages of members in shared modes."""
 
     modes = ("shared", "key_shared")
 
@@ -147,7 +147,7 @@ class OfSharers(Mutant):
 
 
 class SharersGetNone(OfSharers):
-    """Where members share a log, an empty value is none."""
+    """Replaces empty values with None in shared modes."""
 
     case = "HP-17"
 
@@ -156,7 +156,7 @@ class SharersGetNone(OfSharers):
 
 
 class SharersByKeyGetNoHeaders(OfSharers):
-    """Who shares by key gets messages whose headers are gone when they come again."""
+    """Drops the headers of messages that come again in key_shared."""
 
     case = "HP-18"
     modes = ("key_shared",)
@@ -167,7 +167,7 @@ class SharersByKeyGetNoHeaders(OfSharers):
 
 
 class SharersGetNoEmptyKey(OfSharers):
-    """Where members share a log, an empty key is none."""
+    """Replaces empty keys with None in shared mode."""
 
     case = "HP-17"
     modes = ("shared",)
@@ -177,7 +177,7 @@ class SharersGetNoEmptyKey(OfSharers):
 
 
 class EmptyKeysGoAnywhere(Mutant):
-    """To those who share by key an empty key is no key, though it arrives."""
+    """Treats an empty key as no key when assigning messages in key_shared, and delivers it."""
 
     case = "KEY-11"
 
@@ -193,7 +193,7 @@ class EmptyKeysGoAnywhere(Mutant):
 
 
 class ZeroIsNow(Mutant):
-    """A timestamp of 0 counts as none was said."""
+    """Treats a timestamp of 0 as missing."""
 
     case = "PRO-27"
 

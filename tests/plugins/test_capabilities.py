@@ -1,4 +1,4 @@
-"""Capabilities: what is native, what the core adds, what is absent, and the page that says so."""
+"""Capabilities: native, added by the core, or absent, and the page that says so."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ WORDS = {"native": "native", "core": "core", "absent": "-"}
 GROUPED = Capabilities(groups=True, ordered=True)
 
 
-# what the core adds ----------------------------------------------------------------------------------------
+# added by the core -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(PROVIDED))
 def test_the_core_provides(name):
-    """Where a group can be joined, all that the core can add is there, and support says that it is the core's."""
+    """If a group can be joined, the core adds all its capabilities, and support reports them as the core's."""
     assert getattr(public(GROUPED), name)
     assert support(GROUPED, name) == "core"
 
 
 @pytest.mark.parametrize("name", sorted(PROVIDED))
 def test_what_is_native_stays_native(name):
-    """Where the backend has it, the core does not claim it."""
+    """A capability that the backend has is reported as native."""
     assert support(attrs.evolve(GROUPED, **{name: True}), name) == "native"
 
 
 @pytest.mark.parametrize("mode", ["ordered", "exclusive", "shared", "key_shared"])
 def test_any_mode_will_do(mode):
-    """What the core adds for members is there in whatever mode a group can be joined, and in none without groups."""
+    """The core adds the capabilities of members if a group can be joined in any mode, and none without groups."""
     able = Capabilities(groups=True, **{mode: True})
     assert public(able).nack
     assert not public(attrs.evolve(able, groups=False)).nack
@@ -73,14 +73,14 @@ def test_any_mode_will_do(mode):
 
 
 def test_acks_of_single_messages_need_room():
-    """Where no ranges of acks can be stored, acks in any order are not promised."""
+    """Without stored ranges of acks, individual_ack is not declared."""
     assert public(GROUPED).individual_ack
     assert not public(attrs.evolve(GROUPED, acked_ranges_max=0)).individual_ack
     assert public(attrs.evolve(GROUPED, acked_ranges_max=0)).cumulative_ack
 
 
 def test_nothing_is_taken_away():
-    """The public capabilities are the native ones and more."""
+    """The public capabilities include all native ones."""
     for native in (Capabilities(), GROUPED, Capabilities(transactions=True, message_max_bytes=7)):
         changed = {name for name, value in attrs.asdict(native).items() if getattr(public(native), name) != value}
         assert changed <= set(PROVIDED)
@@ -88,14 +88,14 @@ def test_nothing_is_taken_away():
 
 
 def test_a_client_shows_the_public_set():
-    """A client's capabilities are the public ones, and it says who provides each."""
+    """A client's capabilities are the public ones, and support names what provides each."""
     with mqplug.connect("memory") as mq:
         assert mq.capabilities == public(mq.capabilities)
         assert (mq.support("groups"), mq.support("auto_commit")) == ("native", "core")
         assert mq.support("compression") == "absent"
 
 
-# what the core claims, on a backend that has nothing but ordered groups --------------------------------------
+# added by the core on a backend that has only ordered groups -------------------------------------------------
 
 
 @pytest.fixture
@@ -111,19 +111,19 @@ def plain():
 
 
 def values(consumer, count):
-    """The next so many values."""
+    """Return the next values of this number."""
     return [consumer.receive(5).value for _ in range(count)]
 
 
 def test_core_auto_create_topics(plain):
-    """A topic that is missing is made on request."""
+    """A missing topic is created on request."""
     with plain.producer("new", create=True) as out:
         out.send(b"x")
     assert [message.value for message in plain.read("new")] == [b"x"]
 
 
 def test_core_pause_resume(plain):
-    """A paused partition delivers nothing, and then goes on where it was."""
+    """A paused partition delivers nothing, and then continues where it stopped."""
     with plain.consumer("orders", start=EARLIEST) as consumer:
         consumer.pause()
         assert consumer.receive(0.05) is None
@@ -132,7 +132,7 @@ def test_core_pause_resume(plain):
 
 
 def test_core_nack(plain):
-    """A message that was given back comes again, as another attempt."""
+    """A nacked message comes again, as another attempt."""
     with plain.consumer("orders", group="billing") as consumer:
         message = consumer.receive(5)
         consumer.nack(message, delay=0)
@@ -141,7 +141,7 @@ def test_core_nack(plain):
 
 
 def test_core_dead_letter(plain):
-    """A message whose attempts are used up goes to the other topic, and the next one comes."""
+    """A message without attempts left goes to the other topic, and the next one comes."""
     with plain.consumer("orders", group="billing", retry=mqplug.Retry(1), dead_letter="dead") as consumer:
         consumer.nack(consumer.receive(5))
         assert values(consumer, 1) == [b"2"]
@@ -157,7 +157,7 @@ def test_core_ack_timeout(plain):
 
 
 def test_core_auto_commit(plain):
-    """An ack is stored without being asked for."""
+    """An ack is stored without a commit."""
     with plain.consumer("orders", group="billing") as consumer:
         consumer.ack(consumer.receive(5))
         end = time.monotonic() + 10
@@ -175,7 +175,7 @@ def test_core_commit(plain):
 
 
 def test_core_cumulative_ack(plain):
-    """One ack is for all messages up to it."""
+    """One ack covers all messages up to it."""
     with plain.consumer("orders", group="billing") as consumer:
         consumer.ack_through([consumer.receive(5) for _ in range(2)][1])
     with plain.consumer("orders", group="billing") as consumer:
@@ -183,7 +183,7 @@ def test_core_cumulative_ack(plain):
 
 
 def test_core_individual_ack(plain):
-    """An ack out of order is kept, and the gap comes again."""
+    """An ack out of order is kept, and the messages in the gap come again."""
     with plain.consumer("orders", group="billing") as consumer:
         consumer.ack([consumer.receive(5) for _ in range(2)][1])
     with plain.consumer("orders", group="billing") as consumer:
@@ -192,7 +192,7 @@ def test_core_individual_ack(plain):
 
 @pytest.mark.parametrize("name", sorted(PROVIDED))
 def test_all_that_the_core_claims_is_tested(plain, name):
-    """Each capability that the core adds has its test here, where it is not native."""
+    """Each capability that the core adds has a test here on a backend without it."""
     assert plain.support(name) == "core"
     assert f"test_core_{name}" in globals()
 
@@ -274,7 +274,7 @@ def test_what_is_absent_is_named(capability, call):
     ],
 )
 def test_an_action_that_a_driver_does_not_know(action, capability):
-    """A driver that declared too much, and does not know the action, still gives the name of a capability."""
+    """A driver that declares a capability and does not know its action raises with the capability's name."""
     calls = CALLS | {
         "trim": lambda mq: mq.trim("orders", {0: mq.watermarks("orders")[0].low}),
         "durable_groups": lambda mq: mq.delete_group("billing"),
@@ -296,7 +296,7 @@ def test_the_error_of_an_unknown_action(action):
 
 
 def test_unsupported_names_a_capability():
-    """The core and the backends raise it with the name of a capability, not of a class, an action or a setting."""
+    """The core and the backends raise it with the name of a capability, rather than of a class, action or setting."""
     named = [
         (path.name, node.args[0])
         for path in SOURCES
@@ -313,7 +313,7 @@ def test_unsupported_names_a_capability():
 
 
 def rows():
-    """Each row of the three tables: its cells by the words at their head."""
+    """Return each row of the three tables: its cells by column head."""
     found = {}
     for table in re.findall(r"(?m)^\| (?:operation|property|number) \|.*\n(?:\|.*\n)+", PAGE):
         heads, _, *lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
@@ -325,20 +325,20 @@ def rows():
 
 
 def test_the_page_has_every_capability():
-    """Each capability has its row, operations with the call that raises Unsupported, and no row is of another."""
+    """Each capability has exactly one row, which for an operation has the call that raises Unsupported."""
     assert set(rows()) == set(attrs.fields_dict(Capabilities))
     assert all(all(cells.values()) for cells in rows().values())
 
 
 def test_the_page_tells_which_operations_have_a_call():
-    """Each operation that the page gives a call is tested above; what the core provides is absent with groups only."""
+    """Each operation with a call on the page is tested above; those of the core are absent only without groups."""
     calls = {name: cells.get(HEAD_OF_CALLS) for name, cells in rows().items() if HEAD_OF_CALLS in cells}
     with_call = {name for name, call in calls.items() if not call.startswith(("no call", "none"))}
     assert with_call == CALLS.keys() | {"nack", "dead_letter"}
 
 
 def test_what_the_core_provides_is_no_contradiction():
-    """The core's table has what the core can provide, and says so where every backend has it natively."""
+    """The core's table has all capabilities that the core can add, and marks those that every backend has natively."""
     table = PAGE.split("## What the core provides\n")[1].split("\n## ")[0]
     marked = {}
     for line in table.splitlines():
@@ -352,7 +352,7 @@ def test_what_the_core_provides_is_no_contradiction():
 
 @pytest.mark.parametrize("backend", INSTALLED)
 def test_the_page_says_what_is_native(backend):
-    """The page says of each backend what its descriptor says, and what the core adds to that."""
+    """The page shows each backend's descriptor, and the core's additions to it."""
     (point,) = entry_points(group="mqplug.backends", name=backend)
     native = point.load().mqplug_describe().capabilities
     wanted = {name: shown(native, name) for name in attrs.fields_dict(Capabilities)}
@@ -361,7 +361,7 @@ def test_the_page_says_what_is_native(backend):
 
 
 def shown(native, name):
-    """How the page shows a capability of a backend."""
+    """Return how the page shows a capability of a backend."""
     if name in FLAGS:
         return WORDS[support(native, name)]
     value = getattr(native, name)

@@ -1,4 +1,4 @@
-"""Finding plugins: real little distributions, good ones and broken ones, side by side."""
+"""Finding plugins: small real distributions, good and broken ones, side by side."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ pytestmark = pytest.mark.python
 
 @pytest.fixture
 def plant(tmp_path):
-    """Plants a distribution for the time of the test."""
+    """Plants a distribution for the duration of the test."""
     with field(tmp_path) as planted:
         yield planted
 
 
 def state_of(name, rules=PluginRules()):  # noqa: B008
-    """What inspection says of the only plugin of this name."""
+    """Return the inspection of the only plugin with this name."""
     (state,) = [each for each in inspect_plugins(rules) if each.name == name]
     return state
 
 
 def test_a_backend_is_found_by_its_entry_point(plant):
-    """A distribution that offers a backend is all that it takes to open it."""
+    """A distribution with a backend's entry point is enough to open it."""
     plant_backend(plant, "planted")
     with mqplug.connect("planted") as mq:
         mq.create_topic("orders")
@@ -40,7 +40,7 @@ def test_a_backend_is_found_by_its_entry_point(plant):
 
 
 def test_opening_one_backend_imports_no_other(plant):
-    """The module of another backend is not imported, however often the first is opened."""
+    """The module of another backend is never imported, however often the first is opened."""
     plant_backend(plant, "planted")
     plant_backend(plant, "other")
     mqplug.connect("planted").close()
@@ -49,7 +49,7 @@ def test_opening_one_backend_imports_no_other(plant):
 
 
 def test_opening_memory_imports_no_plugin():
-    """In a fresh process, a client of memory has imported no backend and no extension beside it."""
+    """In a fresh process, a client of memory imports no other backend and no extension."""
     program = """
         import sys, mqplug
         mqplug.connect("memory").close()
@@ -62,7 +62,7 @@ def test_opening_memory_imports_no_plugin():
 
 
 def test_two_distributions_with_one_name_are_both_named(plant):
-    """A name that two distributions offer is an error that names both, and so they are listed."""
+    """A name that two distributions offer is an error that names both, and both are listed."""
     plant_backend(plant, "twice")
     plant("zenith", "[mqplug.backends]\ntwice = acme_twice\n")
     with pytest.raises(mqplug.PluginError, match=r"provided by acme-twice and by zenith.*Uninstall"):
@@ -105,7 +105,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_plugin_is_named_with_its_reason(plant, name):
-    """A plugin that is broken, in whatever way, is a PluginError, is listed as broken, and harms no other."""
+    """A plugin that is broken in any way raises PluginError, is listed as broken, and affects no other."""
     source, reason = BROKEN[name]
     plant_backend(plant, name, source)
     plant_backend(plant, "sound")
@@ -119,14 +119,14 @@ def test_a_broken_plugin_is_named_with_its_reason(plant, name):
 
 
 def test_an_entry_point_that_names_nothing_is_a_broken_plugin(plant):
-    """An entry point whose module lacks the named object says so."""
+    """An entry point whose module lacks the named object is reported as such."""
     plant("acme", "[mqplug.backends]\nhollow = acme_hollow:Backend\n", acme_hollow="")
     with pytest.raises(mqplug.PluginError, match=r"of acme cannot be loaded: AttributeError.*Backend"):
         mqplug.connect("hollow")
 
 
 def test_broken_metadata_hides_no_other_plugin(plant):
-    """A distribution whose file of entry points cannot be read leaves all others as they are."""
+    """A distribution with an unreadable entry-point file leaves all others usable."""
     plant("garbled", "[mqplug.backends]\nthis is no entry point\n")
     plant_backend(plant, "sound")
     assert installed()["sound"] == "acme-sound"
@@ -153,7 +153,7 @@ def test_rules_are_read_before_anything_is_loaded(plant, rules, reason):
 
 
 def test_rules_hold_for_extensions_and_for_what_is_registered(plant):
-    """Neither an extension nor a registered plugin passes the rules."""
+    """The rules apply to extensions and to registered plugins, too."""
     plant("acme", "[mqplug.extensions]\nspy = acme_spy\n", acme_spy="raise AssertionError('imported')")
     with pytest.raises(mqplug.PluginError, match="deny list"):
         load_extension("spy", {}, PluginRules(deny={"spy"}))
@@ -169,7 +169,7 @@ def test_what_the_rules_allow_is_loaded(plant):
 
 @pytest.mark.parametrize(("version", "upgraded"), [(2, "mqplug"), (7, "mqplug"), (-1, "acme-other")])
 def test_another_version_of_the_interface_says_what_to_upgrade(plant, version, upgraded):
-    """A plugin that is too new asks for a newer mqplug, one that is too old for a newer plugin."""
+    """A plugin that is too new asks for a newer mqplug, and one that is too old for a newer plugin."""
     plant_backend(plant, "other", api_version=version)
     with pytest.raises(mqplug.PluginError, match=f"pip install --upgrade {upgraded}$"):
         mqplug.connect("other")
@@ -178,14 +178,14 @@ def test_another_version_of_the_interface_says_what_to_upgrade(plant, version, u
 
 
 def test_the_version_before_is_accepted(plant):
-    """A plugin that was written for the version of the interface before this one opens."""
+    """A plugin for the previous version of the interface opens."""
     plant_backend(plant, "older", api_version=spi.API_VERSION - 1)
     mqplug.connect("older").close()
     assert state_of("older").state == "ok"
 
 
 def test_a_registration_can_be_undone():
-    """What was registered for a while is gone afterwards, and what it hid is there again."""
+    """After undo, a registered plugin is gone, and the one that it hid is back."""
     first, second = object(), object()
     with mqplug.register("mine", first):
         registration = mqplug.register("mine", second)
@@ -199,7 +199,7 @@ def test_a_registration_can_be_undone():
 
 
 def test_what_is_registered_wins(plant):
-    """A registered plugin stands for the installed one, which is not imported."""
+    """A registered plugin replaces the installed one, which is not imported."""
     plant_backend(plant, "planted", "raise AssertionError('imported')")
     with mqplug.register("planted", memory):
         assert load("planted") is memory
@@ -207,7 +207,7 @@ def test_what_is_registered_wins(plant):
 
 
 def test_backends_and_extensions_have_names_of_their_own():
-    """An extension may be called as a backend is."""
+    """An extension may have the same name as a backend."""
     with mqplug.register("twin", "a backend"), mqplug.register("twin", object, kind="extension"):
         assert load("twin") == "a backend"
         assert isinstance(load_extension("twin").plugin, object)
@@ -224,7 +224,7 @@ def test_backends_and_extensions_have_names_of_their_own():
     ],
 )
 def test_a_missing_extension_says_what_there_is(name, reason):
-    """The error names the nearest extension, or all, and never a distribution that nobody publishes."""
+    """The error names the nearest extension, or all, and never an unpublished distribution."""
     with pytest.raises(mqplug.Error, match=reason):
         load_extension(name)
 
@@ -253,7 +253,7 @@ EXTENSIONS = {
 
 @pytest.mark.parametrize("kind", EXTENSIONS)
 def test_extensions_are_looked_at_without_their_settings(plant, kind):
-    """Inspection finds out whether an extension's hooks fit, and starts none."""
+    """Inspection checks whether an extension's hooks fit, and makes no extension."""
     value, source, state = EXTENSIONS[kind]
     plant("acme-spy", f"[mqplug.extensions]\nspy = {value}\n", spying=source)
     found = state_of("spy")
@@ -261,7 +261,7 @@ def test_extensions_are_looked_at_without_their_settings(plant, kind):
 
 
 def test_a_class_is_no_backend():
-    """A backend that is a class, whose hooks would miss their ``self``, is refused with what to give instead."""
+    """A backend given as a class, whose hooks would lack ``self``, is refused with advice."""
 
     class Forgotten:
         @spi.hookimpl

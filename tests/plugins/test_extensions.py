@@ -1,4 +1,4 @@
-"""Extensions around a backend: their order, what they see through proxies, and whose fault is whose."""
+"""Extensions around a backend: their order, what they see through proxies, and which party an error names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mqplug.spi import (
 )
 from mqplug.spi.proxies import ColumnsProxy, ConnectionProxy, ConsumerProxy, ListenerProxy, ProducerProxy, SendingProxy
 
-HOOKS = [name for name in HOOK_NAMES if name != "mqplug_commands"]  # that one belongs to no client
+HOOKS = [name for name in HOOK_NAMES if name != "mqplug_commands"]  # which belongs to no client
 
 
 class Stage:
@@ -44,7 +44,7 @@ class Stage:
         return self.backend.connect(settings, self.deadline)
 
     def call(self, hook):
-        """Make the core call this hook, and return what it answers."""
+        """Make the core call this hook, and return its answer."""
         connection = self.connect()
         if hook in {"mqplug_describe", "mqplug_connect"}:
             return connection
@@ -67,7 +67,7 @@ class Stage:
 
 
 def wrapping(hook, before=lambda: None, after=lambda: None, name="Extension"):
-    """An extension that wraps one hook."""
+    """Return an extension that wraps one hook."""
 
     @hookimpl(wrapper=True)
     def wrapper(self):
@@ -80,7 +80,7 @@ def wrapping(hook, before=lambda: None, after=lambda: None, name="Extension"):
 
 
 def raising(error):
-    """A function that raises this."""
+    """Return a function that raises this error."""
 
     def call():
         raise error
@@ -101,7 +101,7 @@ def test_the_first_extension_is_the_outermost(hook):
 
 
 def test_the_order_of_the_configuration_counts():
-    """Extensions that are named are put around the backend in the order of their names."""
+    """Extensions by name wrap the backend in the order of their names."""
     seen = []
 
     def making(name):
@@ -120,7 +120,7 @@ def test_the_order_of_the_configuration_counts():
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("error", [KeyError, TypeError, StopIteration])
 def test_what_an_extension_raises_is_its_own_fault(hook, when, error):
-    """Anything but an mqplug error that a wrapper raises, in any hook, is a PluginError that names the extension."""
+    """An error other than mqplug's that a wrapper raises, in any hook, is a PluginError that names the extension."""
     extension = wrapping(hook, **{when: raising(error("native"))}, name="Clumsy")
     with pytest.raises(mqplug.PluginError, match=r"^the extension 'Clumsy' raised .*Report this defect") as caught:
         Stage(memory, [wrapping(hook, name="Innocent"), extension, wrapping(hook, name="Harmless")]).call(hook)
@@ -131,7 +131,7 @@ def test_what_an_extension_raises_is_its_own_fault(hook, when, error):
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("hook", HOOKS)
 def test_an_mqplug_error_of_an_extension_passes(hook, when):
-    """A typed error that a wrapper raises, in whatever hook, comes out as it is."""
+    """An mqplug error that a wrapper raises, in any hook, passes unchanged."""
     error = mqplug.AccessDenied("not today")
     with pytest.raises(mqplug.AccessDenied) as caught:
         Stage(memory, [wrapping(hook, **{when: raising(error)})]).call(hook)
@@ -141,7 +141,7 @@ def test_an_mqplug_error_of_an_extension_passes(hook, when):
 @pytest.mark.parametrize("surrounded", [False, True])
 @pytest.mark.parametrize("hook", HOOKS)
 def test_what_a_backend_raises_is_its_own_fault(hook, surrounded):
-    """A stray exception of a backend is said to be the driver's, also when it passes through an extension."""
+    """A backend's stray exception is attributed to the driver, even if it passes through an extension."""
 
     @hookimpl
     def broken(self):
@@ -190,7 +190,7 @@ def test_a_wrapper_that_does_not_yield_once_is_refused():
 
 
 def test_wrong_hooks_of_an_extension_are_its_failure():
-    """A misspelt hook, an unknown argument, and a class instead of an object are errors that name the extension."""
+    """A misspelt hook, an unknown argument, or a class instead of an object is an error that names the extension."""
 
     class Misspelt:
         @hookimpl(wrapper=True)
@@ -224,7 +224,7 @@ def test_an_extension_is_given_once():
 
 
 def test_an_extension_may_be_older_by_one_version():
-    """An extension that says which interface it was written for is checked as backends are."""
+    """An extension that declares its interface version is checked in the same way as a backend."""
     extension = wrapping("mqplug_connect")
     extension.api_version = 0
     mqplug.connect("memory", extensions=[extension]).close()
@@ -265,7 +265,7 @@ def spy(level, name="x"):
     ],
 )
 def test_an_extension_is_made_with_its_settings(found, settings, made):
-    """A class is structured from its settings, a function is called with them, an object is taken as it is."""
+    """A class is structured from its settings, a function is called with them, and an object is taken as it is."""
     with mqplug.register("spy", found, kind="extension"):
         assert load_extension("spy", settings).plugin == made
 
@@ -281,13 +281,13 @@ def test_an_extension_is_made_with_its_settings(found, settings, made):
     ],
 )
 def test_wrong_settings_of_an_extension_are_named(found, settings, reason):
-    """An unknown setting, a wrong type and a missing one are ConfigErrors, before anything is connected."""
+    """An unknown, missing or mistyped setting raises ConfigError before anything is connected."""
     with mqplug.register("spy", found, kind="extension"), pytest.raises(mqplug.ConfigError, match=reason):
         load_extension("spy", settings)
 
 
 def test_an_extension_that_does_not_start_is_named():
-    """What the maker of an extension raises is a PluginError that names it."""
+    """An error from an extension's maker is a PluginError that names the extension."""
     with (
         mqplug.register("spy", spy, kind="extension"),
         pytest.raises(mqplug.PluginError, match="'spy' cannot be started: RuntimeError: too low"),
@@ -299,7 +299,7 @@ def test_an_extension_that_does_not_start_is_named():
 
 
 class Shouting:
-    """Sends everything in capitals, and whispers what it reads."""
+    """An extension that sends everything in capitals, and reads everything in lower case."""
 
     class Producer(ProducerProxy):
         def send(self, sendings):
@@ -327,12 +327,12 @@ class Shouting:
 
 @pytest.fixture
 def store(request):
-    """The name of a store of this test's own."""
+    """The name of the test's own store."""
     return f"memory://{request.node.name.replace('[', '-').strip(']')}"
 
 
 def test_an_extension_changes_what_is_sent_and_what_is_read(store):
-    """What a producer proxy changes is stored, and what a consumer proxy changes is delivered, in columns as well."""
+    """A producer proxy's changes are stored, and a consumer proxy's changes are delivered, in columns as well."""
     with mqplug.connect(store, extensions=[Shouting()]) as loud, mqplug.connect(store) as plain:
         loud.create_topic("t")
         with loud.producer("t") as out:
@@ -375,7 +375,7 @@ class OneByOne:
 
 
 def test_a_run_passes_as_it_is_or_record_by_record():
-    """A proxy passes a run on; if it overrides send, or its driver takes no runs, they come one by one."""
+    """A proxy passes a run on; if it overrides send, or its driver takes no runs, records come one by one."""
 
     class Watching(ProducerProxy):
         def send(self, sendings):
@@ -391,7 +391,7 @@ def test_a_run_passes_as_it_is_or_record_by_record():
 
 
 def test_an_extension_hears_of_assignments(store):
-    """A listener that an extension puts before the core's hears what the driver tells, and may change the answer."""
+    """An extension's listener in front of the core's gets the driver's calls, and may change the answer."""
     heard = []
 
     class Hearing(ListenerProxy):
@@ -420,7 +420,7 @@ def test_an_extension_hears_of_assignments(store):
 
 
 def test_a_connection_proxy_is_the_connection_to_its_backend(store):
-    """A backend finds in a proxied connection all that it put there, and ``unwrap`` reaches through."""
+    """A backend finds its own attributes in a proxied connection, and ``unwrap`` reaches through."""
 
     class Wrapping:
         @hookimpl(wrapper=True)
@@ -471,7 +471,7 @@ PROXYING = """
 )
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_what_a_proxy_raises_is_the_extensions_fault(tmp_path, consumer, producer, act):
-    """A stray exception of a proxied driver names the extension that put the proxy there."""
+    """A stray exception of a proxied driver names the extension that made the proxy."""
     with field(tmp_path) as plant:
         source = PROXYING.format(consumer=consumer, producer=producer)
         plant("acme-clumsy", "[mqplug.extensions]\nclumsy = acme_clumsy:Clumsy\n", acme_clumsy=source)
@@ -482,7 +482,7 @@ def test_what_a_proxy_raises_is_the_extensions_fault(tmp_path, consumer, produce
 
 
 class Faulty:
-    """The memory backend, with a producer that does not work."""
+    """The memory backend with a producer that raises."""
 
     @hookimpl
     def mqplug_open_producer(self):
@@ -492,7 +492,7 @@ class Faulty:
         raise LookupError("in the driver")
 
     def flush(self, timeout):
-        """Nothing is on its way."""
+        """Do nothing: no record is on its way."""
 
     pump = close = flush
     mqplug_describe, mqplug_connect, mqplug_administer = map(
@@ -501,7 +501,7 @@ class Faulty:
 
 
 def test_what_a_driver_raises_through_a_proxy_is_the_backends_fault(tmp_path):
-    """A stray exception of a driver is the driver's, also when it passes through an extension's proxy."""
+    """A driver's stray exception is attributed to the driver, even if it passes through an extension's proxy."""
     with field(tmp_path) as plant:
         source = PROXYING.format(consumer="_", producer="_")
         plant("acme-clumsy", "[mqplug.extensions]\nclumsy = acme_clumsy:Clumsy\n", acme_clumsy=source)
@@ -512,7 +512,7 @@ def test_what_a_driver_raises_through_a_proxy_is_the_backends_fault(tmp_path):
 
 
 def test_a_proxied_receive_adds_nothing_for_each_message(store):
-    """However many messages are received, a proxied consumer runs a few lines of its own for each poll."""
+    """However many messages are received, a proxied consumer runs only a few lines of its own for each poll."""
 
     class Through:
         @hookimpl(wrapper=True)

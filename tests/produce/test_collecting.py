@@ -1,4 +1,4 @@
-"""Records that no sender waits for are collected, and a driver that asks for it gets them as runs."""
+"""Records without a waiting sender are collected, and a driver that asks for it gets them as runs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import mqplug
 from mqplug._produce.lingering import LingerThread
 from mqplug.spi import Descriptor, Run, Sending, hookimpl
 
-LONG_S = 3600.0  # a linger that no test waits for
+LONG_S = 3600.0  # a linger longer than any test
 
 
 class Collecting(HeldRuns):
-    """Keeps what it gets, and settles nothing by itself."""
+    """A driver that keeps its records, and settles nothing by itself."""
 
     linger_s = LONG_S
 
     def __init__(self) -> None:
         super().__init__()
-        self.values: list[list[bytes | None]] = []  # what came together
+        self.values: list[list[bytes | None]] = []  # the values of each call
 
     def send(self, sendings: Sequence[Sending]) -> None:
         super().send(sendings)
@@ -41,7 +41,7 @@ class Collecting(HeldRuns):
 
 
 class Storing(Collecting):
-    """Stores at once."""
+    """A driver that stores at once."""
 
     stores_at_once = True
 
@@ -67,7 +67,7 @@ def producer(driver: Any = None, **options: Any) -> Iterator[tuple[mqplug.Produc
 
 
 def test_the_first_goes_at_once_and_the_others_when_somebody_waits() -> None:
-    """A driver with nothing to do gets a record at once. What comes after it goes when one of them is waited for."""
+    """An idle driver gets a record at once. Later records follow when a result of one of them is awaited."""
     with producer() as (out, driver):
         handles = [out.submit(b"%d" % number) for number in range(4)]
         assert driver.values == [[b"0"]]
@@ -79,7 +79,7 @@ def test_the_first_goes_at_once_and_the_others_when_somebody_waits() -> None:
 
 
 def test_a_driver_that_stores_at_once_gets_runs_from_the_first_record_on() -> None:
-    """It has nothing to do after each run, so that alone would give it each record by itself."""
+    """A driver that stores at once collects from the first record on, although it is always idle."""
     with producer(Storing()) as (out, driver):
         handles = [out.submit(b"%d" % number) for number in range(3)]
         assert driver.units == []
@@ -88,7 +88,7 @@ def test_a_driver_that_stores_at_once_gets_runs_from_the_first_record_on() -> No
 
 
 def test_a_full_run_goes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record for which a run has no room hands the run over, by number and by bytes."""
+    """A record that does not fit hands the run over, by number and by bytes."""
     monkeypatch.setattr("mqplug._produce.queue.COLLECTED_MESSAGES", 3)
     monkeypatch.setattr("mqplug._produce.queue.COLLECTED_BYTES", 10)
     with producer(Storing()) as (out, driver):
@@ -102,7 +102,7 @@ def test_a_full_run_goes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_nobody_waits_for_goes_after_a_moment() -> None:
-    """Without a flush, a thread hands over what was collected; again for what comes later."""
+    """Without a flush, a thread hands over collected records, repeatedly."""
     driver = Storing()
     driver.linger_s = 0.001
     with producer(driver) as (out, _):
@@ -113,7 +113,7 @@ def test_what_nobody_waits_for_goes_after_a_moment() -> None:
 
 
 def test_what_is_sent_later_comes_behind() -> None:
-    """A send that waits, and a batch, hand over what was collected before they go themselves."""
+    """A send that waits, and a batch, first hand over the collected records."""
     with producer(Storing()) as (out, driver):
         out.submit(b"1")
         out.send(b"2")
@@ -123,7 +123,7 @@ def test_what_is_sent_later_comes_behind() -> None:
 
 
 def test_a_run_has_all_fields() -> None:
-    """Keys, headers, timestamps and tombstones are in their columns, also where other records of the run have none."""
+    """Keys, headers, timestamps and tombstones are in their columns, even if other records of the run have none."""
 
     class Copying(Storing):
         def send_run(self, run: Run) -> None:
@@ -146,7 +146,7 @@ def test_a_run_has_all_fields() -> None:
 
 
 def test_a_run_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each partition has a run of its own, and a partition that is named is kept to."""
+    """Each partition has its own run, and a named partition is kept."""
     with held_client(Storing()) as (mq, driver):
         mq.create_topic("wide", partitions=3)
         driver.log = mq.partitions("wide")[0]
@@ -159,7 +159,7 @@ def test_a_run_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_driver_that_fails_leaves_the_records_in_doubt() -> None:
-    """Nobody knows what became of the records, and who hands them over is not who sent them: their handles say so."""
+    """If a hand-over fails, the outcome of its records is unknown, which their handles and flush report."""
 
     class Failing(Storing):
         def send_run(self, run: Run) -> None:
@@ -174,7 +174,7 @@ def test_a_driver_that_fails_leaves_the_records_in_doubt() -> None:
 
 
 def test_an_interrupted_hand_over_is_in_doubt() -> None:
-    """Ctrl-C goes on to whoever hands over, and each record of the run has an outcome."""
+    """Ctrl-C during a hand-over is raised there, and the outcome of each record of the run is unknown."""
 
     class Interrupted(Storing):
         def send_run(self, run: Run) -> None:
@@ -191,7 +191,7 @@ def test_an_interrupted_hand_over_is_in_doubt() -> None:
 
 
 def test_a_failure_is_raised_once() -> None:
-    """A flush raises the failures of a run that were not looked at, and only these."""
+    """A flush raises those failures of a run that were not checked, once."""
     with producer() as (out, driver):
         first, *handles = [out.submit(b"x") for _ in range(4)]
         driver.units[0].stored(driver.log, [(0,)])
@@ -207,7 +207,7 @@ def test_a_failure_is_raised_once() -> None:
 
 
 def test_records_of_a_run_may_be_settled_one_by_one() -> None:
-    """A driver may settle each record by itself; a waiter wakes for its own."""
+    """A driver may settle each record by itself; a waiter wakes for its own record."""
     with producer() as (out, driver):
         _, second, third = [out.submit(b"%d" % number) for number in range(3)]
         with pytest.raises(mqplug.SendTimeout):
@@ -222,7 +222,7 @@ def test_records_of_a_run_may_be_settled_one_by_one() -> None:
 
 
 def test_a_close_hands_over_and_ends_the_thread() -> None:
-    """A close leaves neither a record nor a thread."""
+    """A close hands over the last record and ends the thread."""
     driver = Storing()
     driver.linger_s = 0.2
     with producer(driver) as (out, _):
@@ -236,7 +236,7 @@ def test_a_close_hands_over_and_ends_the_thread() -> None:
 
 
 def test_a_close_just_before_a_tick_ends_the_thread() -> None:
-    """A close that comes while the thread begins to tick is not missed."""
+    """A close just before the thread's tick still ends it."""
 
     class ClosedFirst(threading.Event):
         def clear(self) -> None:
@@ -254,14 +254,14 @@ def test_a_close_just_before_a_tick_ends_the_thread() -> None:
 
 
 def test_a_closed_producer_lets_go_of_its_driver() -> None:
-    """After a close no cycle keeps the driver, and with it its connection, until the garbage collector runs."""
+    """After a close no reference cycle keeps the driver and its connection until the garbage collector runs."""
     gc.collect()
     gc.disable()
     try:
         with producer(Storing()) as (out, driver):
             out.submit(b"x")
             out.close()
-            driver.units.clear()  # what it keeps for the tests knows the queue
+            driver.units.clear()  # the test's record of the units refers to the queue
             queue = weakref.ref(out._queue)
             del out, driver
         assert queue() is None
@@ -270,7 +270,7 @@ def test_a_closed_producer_lets_go_of_its_driver() -> None:
 
 
 def test_asyncio_has_runs_too() -> None:
-    """Records of one turn of the loop go together, and each handle gets its outcome."""
+    """Records of one iteration of the loop go together, and each handle gets its outcome."""
     driver = Storing()
     mqplug.register("held", HeldBackend(driver))
 
@@ -290,7 +290,7 @@ def test_asyncio_has_runs_too() -> None:
 
 
 def test_what_the_driver_places_keeps_its_order_with_what_names_a_partition() -> None:
-    """Where the driver places keys, a record for a named partition comes behind the keyed ones before it."""
+    """If the driver partitions keys, a record for a named partition comes after earlier keyed ones."""
 
     class Placing(HeldBackend):
         @hookimpl

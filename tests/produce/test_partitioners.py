@@ -1,4 +1,4 @@
-"""Which partition a record goes to."""
+"""The partition to which a record goes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MURMUR2 = {
     b"abc": 479470107,
 }
 
-# What String.hashCode() gives; the last two are characters that take one and two UTF-16 units.
+# Results of String.hashCode(); the last two are characters that take one and two UTF-16 units.
 JAVA = {
     "": 0,
     "a": 97,
@@ -43,12 +43,12 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 def signed(number: int) -> int:
-    """An unsigned 32-bit number as Java has it."""
+    """Return an unsigned 32-bit number as Java's signed int."""
     return (number ^ 0x80000000) - 0x80000000
 
 
 def partitions(ids: Sequence[mqplug.MessageId]) -> list[int]:
-    """Where these messages are."""
+    """Return the partitions of these messages."""
     return [each.log.partition for each in ids]
 
 
@@ -58,18 +58,18 @@ def test_murmur2_is_kafkas() -> None:
 
 
 def test_java_hash_is_that_of_strings() -> None:
-    """The hash of Pulsar's Java client is that of the key as a Java string, in UTF-16 units."""
+    """The hash is that of Pulsar's Java client: of the key as a Java string, in UTF-16 units."""
     assert {text: signed(java_hash(text.encode())) for text in JAVA} == JAVA
 
 
 def test_a_key_that_is_no_text_is_hashed_as_its_base64() -> None:
-    """A key of bytes that are no UTF-8 goes where Pulsar's Java client puts keyBytes: by its Base64."""
+    """A key that is not valid UTF-8 goes where Pulsar's Java client puts keyBytes: by its Base64."""
     assert java_hash(b"\xff\xfe") == java_hash(b"//4=")
 
 
 @pytest.mark.parametrize(("name", "hashes"), [("murmur2", MURMUR2), ("pulsar-java", JAVA)])
 def test_the_sign_bit_is_cut_off(mq: mqplug.Client, name: str, hashes: dict[bytes | str, int]) -> None:
-    """A negative hash has its sign bit cut off, as Java's clients do; single sends and batches agree."""
+    """A negative hash has its sign bit cleared, as in Java's clients; single sends and batches agree."""
     keys = {key.encode() if isinstance(key, str) else key: number for key, number in hashes.items()}
     expected = [(number & 0x7FFFFFFF) % 5 for number in keys.values()]
     with mq.producer("orders", partitioner=name) as out:  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def test_the_sign_bit_is_cut_off(mq: mqplug.Client, name: str, hashes: dict[byte
 
 @pytest.mark.parametrize("name", ["murmur2", "crc32", "pulsar-java"])
 def test_a_batch_without_keys_sticks_to_a_partition(mq: mqplug.Client, name: str) -> None:
-    """All records without a key of one batch go to one partition, those of the next batch to the next."""
+    """All records without a key in one batch go to one partition, those of the next batch to the next."""
     with mq.producer("orders", partitioner=name) as out:  # type: ignore[arg-type]
         batches = [set(partitions(out.send_many([b"x"] * 10))) for _ in range(10)]
     assert all(len(each) == 1 for each in batches)
@@ -89,7 +89,7 @@ def test_a_batch_without_keys_sticks_to_a_partition(mq: mqplug.Client, name: str
 
 
 def test_single_records_without_a_key_stick_for_a_while(mq: mqplug.Client) -> None:
-    """Single records without a key go to one partition for a run, and to the next one then."""
+    """Single records without a key go to one partition for a while, and then to the next one."""
     with mq.producer("orders") as out:
         sent = partitions([out.send(b"x") for _ in range(2 * STICKY_RUN_MESSAGES)])
     assert len(set(sent[:STICKY_RUN_MESSAGES])) == len(set(sent[STICKY_RUN_MESSAGES:])) == 1
@@ -114,7 +114,7 @@ def test_round_robin_takes_each_partition_in_turn(mq: mqplug.Client) -> None:
 
 
 def test_records_with_and_without_keys_in_one_batch(mq: mqplug.Client) -> None:
-    """In a mixed batch keys decide where there are some, and the others stick together; an explicit partition wins."""
+    """In a mixed batch keys decide, records without a key stay together, and an explicit partition wins."""
     records = [Record(b"1", key=b"21"), Record(b"2"), Record(b"3", key=b"abc", partition=4), Record(b"4")]
     with mq.producer("orders") as out:
         keyed, first, explicit, second = partitions(out.send_many(records))
@@ -139,7 +139,7 @@ def test_a_function_chooses(mq: mqplug.Client) -> None:
 
 @pytest.mark.parametrize(("chosen", "kind"), [(5, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_a_function_that_chooses_wrongly(mq: mqplug.Client, chosen: object, kind: type[Exception]) -> None:
-    """A partition that is none is refused before anything is sent."""
+    """An invalid partition is refused before anything is sent."""
     with mq.producer("orders", partitioner=lambda key, count: chosen) as out:  # type: ignore[arg-type,return-value]
         for send in (lambda: out.send(b"x"), lambda: out.submit(b"x", key=b"k"), lambda: out.send_many([b"x"])):
             with pytest.raises(kind, match="partitioner"):
@@ -149,14 +149,14 @@ def test_a_function_that_chooses_wrongly(mq: mqplug.Client, chosen: object, kind
 
 @pytest.mark.parametrize("wrong", ["murmur3", "", None, 3])
 def test_an_unknown_partitioner_is_refused(mq: mqplug.Client, wrong: object) -> None:
-    """What is no partitioner is a ValueError that lists those that there are."""
+    """An unknown partitioner raises ValueError with the valid ones."""
     with pytest.raises(ValueError, match="murmur2, crc32, pulsar-java, round_robin"):
         mq.producer("orders", partitioner=wrong)  # type: ignore[arg-type]
 
 
 @given(keys=st.lists(st.none() | st.binary(max_size=12), min_size=1, max_size=20), count=st.integers(1, 7))
 def test_a_native_partitioner_is_never_mixed_with_the_cores(keys: list[bytes | None], count: int) -> None:
-    """Either the driver places all records of a batch or the core does, and both by the same hash."""
+    """Either the driver or the core partitions all records of a batch, both by the same hash."""
     ours, theirs = (chooser("murmur2", count, native=native) for native in (False, True))
     left = theirs.batch(keys, len(keys), True)
     if None not in keys:
@@ -173,7 +173,7 @@ def test_a_native_partitioner_is_never_mixed_with_the_cores(keys: list[bytes | N
 
 
 def test_producers_learn_of_partitions_that_were_added(mq: mqplug.Client) -> None:
-    """A producer takes a partition that was added since it was opened, and spreads keys over all of them."""
+    """A producer finds a partition that was added after it was opened, and spreads keys over all of them."""
     with mq.producer("orders") as out:
         with pytest.raises(ValueError, match="no partition 5; expected 0 to 4"):
             out.send(b"x", partition=5)

@@ -20,13 +20,13 @@ from mqplug.spi import Sending
 
 @pytest.fixture
 def held() -> Iterator[tuple[mqplug.Client, HeldProducer]]:
-    """A client whose sends stay on their way."""
+    """A client whose sends stay unsettled."""
     with held_client() as pair:
         yield pair
 
 
 def test_a_send_that_times_out_is_unknown_and_goes_on(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """A send whose timeout runs out raises SendTimeout; its handle gets the late result."""
+    """A send that times out raises SendTimeout; its handle gets the late result."""
     mq, driver = held
     out = mq.producer("orders")
     with pytest.raises(mqplug.SendTimeout) as caught:
@@ -39,7 +39,7 @@ def test_a_send_that_times_out_is_unknown_and_goes_on(held: tuple[mqplug.Client,
 
 
 def test_flush_waits_for_what_was_sent_before(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """A flush ends when the earlier sends are settled, and times out while they are not."""
+    """A flush ends when all earlier sends are settled, and times out until then."""
     mq, driver = held
     out = mq.producer("orders")
     handle = out.submit(b"x")
@@ -51,7 +51,7 @@ def test_flush_waits_for_what_was_sent_before(held: tuple[mqplug.Client, HeldPro
 
 
 def test_a_failure_that_nobody_looked_at_raises_at_flush(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """A submitted message that failed unseen raises SendFailed once, at flush."""
+    """A submitted message whose failure was not checked raises SendFailed once, at flush."""
     mq, driver = held
     out = mq.producer("orders")
     out.submit(b"x")
@@ -62,7 +62,7 @@ def test_a_failure_that_nobody_looked_at_raises_at_flush(held: tuple[mqplug.Clie
 
 
 def test_a_failure_that_was_looked_at_does_not_raise_again(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """A failure that the caller saw through the handle is not raised by flush."""
+    """A failure that the caller got from the handle is not raised by flush."""
     mq, driver = held
     out = mq.producer("orders")
     handle = out.submit(b"x")
@@ -73,7 +73,7 @@ def test_a_failure_that_was_looked_at_does_not_raise_again(held: tuple[mqplug.Cl
 
 
 def test_what_is_on_its_way_at_close_is_unknown(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """A close that runs out of time counts the unsettled messages, and makes their outcome unknown."""
+    """A close that times out counts the unsettled messages, and makes their outcome unknown."""
     mq, _ = held
     out = mq.producer("orders")
     handles = [out.submit(b"x") for _ in range(3)]
@@ -84,7 +84,7 @@ def test_what_is_on_its_way_at_close_is_unknown(held: tuple[mqplug.Client, HeldP
 
 
 def test_a_full_queue_raises_or_blocks_as_asked(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """With when_full="raise" a full queue is QueueFull at once; otherwise the submit waits for room."""
+    """With when_full="raise" a full queue raises QueueFull at once; otherwise the submit waits for room."""
     mq, driver = held
     out = mq.producer("orders", queue_bytes=100)
     out.submit(b"x" * 80)
@@ -100,7 +100,7 @@ def test_a_full_queue_raises_or_blocks_as_asked(held: tuple[mqplug.Client, HeldP
 
 
 def test_threads_that_wait_together_all_get_their_result(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """Eight threads that send through one producer each get an id of their own."""
+    """Eight threads that send through one producer each get their own id."""
     mq, driver = held
     out = mq.producer("orders")
     log = mq.partitions("orders")[0]
@@ -127,7 +127,7 @@ def test_a_batch_names_what_is_too_large_and_stores_the_rest() -> None:
 
 @pytest.mark.parametrize("record", [b"much too large", Record(b"much too large", key=b"k")])
 def test_a_batch_of_which_all_is_too_large(record: Record | bytes) -> None:
-    """A batch of which every record is too large names each, and hands nothing over."""
+    """A batch of only oversize records names each, and hands nothing over."""
     with mqplug.connect("memory", message_max_bytes=10) as mq:
         mq.create_topic("orders", partitions=2)
         with mq.producer("orders") as out, pytest.raises(mqplug.SendFailed) as caught:
@@ -144,7 +144,7 @@ def test_a_batch_of_which_all_is_too_large(record: Record | bytes) -> None:
     ],
 )
 def test_a_batch_has_the_bytes_of_its_records(records: list[Record | bytes]) -> None:
-    """Values, keys and headers count, name by name in UTF-8, in a batch as in single sends."""
+    """Values, keys and headers count towards the size, names in UTF-8, in a batch as in single sends."""
     sizes = []
     for send in (lambda out: out.send_many(records), lambda out: [_send_alone(out, each) for each in records]):
         with mqplug.connect("memory") as mq:
@@ -182,7 +182,7 @@ def _send_alone(out: mqplug.Producer, record: Record | bytes) -> None:
 def test_wrong_arguments_are_refused_before_anything_is_sent(
     fields: dict[str, object], kind: type[Exception], reason: str
 ) -> None:
-    """A wrong type or number is a TypeError or ValueError that says what is wanted, and nothing is stored."""
+    """A wrong type or number raises TypeError or ValueError with the expected one, and nothing is stored."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out, pytest.raises(kind, match=reason):
@@ -191,7 +191,7 @@ def test_wrong_arguments_are_refused_before_anything_is_sent(
 
 
 def test_a_producer_without_a_topic_sends_to_any() -> None:
-    """Records name their topics when the producer has none, and one that names none is a TypeError."""
+    """Without a topic of the producer each record names its own, and a record without one raises TypeError."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("a")
         mq.create_topic("b")
@@ -206,7 +206,7 @@ def test_a_producer_without_a_topic_sends_to_any() -> None:
 
 @pytest.mark.parametrize("wait", ["send", "result", "flush", "full"])
 def test_ctrl_c_ends_whatever_waits(held: tuple[mqplug.Client, HeldProducer], wait: str) -> None:
-    """Ctrl-C is delivered within 0.2 seconds to a send, a result, a flush, and a submit that waits for room."""
+    """Ctrl-C interrupts a send, a result, a flush, and a submit that waits for room within 0.2 seconds."""
     mq, _ = held
     out = mq.producer("orders", queue_messages=1)
     handle = None if wait == "send" else out.submit(b"x")
@@ -221,12 +221,12 @@ def test_ctrl_c_ends_whatever_waits(held: tuple[mqplug.Client, HeldProducer], wa
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         (handle.result if wait == "result" and handle else calls[wait])()
-    assert time.monotonic() - pressed[0] < 20  # and not the 30 seconds of the timeout
+    assert time.monotonic() - pressed[0] < 20  # instead of the 30 seconds of the timeout
     timer.join()
 
 
 def test_a_timeout_of_zero_has_a_look() -> None:
-    """result(0) serves what reports there are: polling it comes to an end."""
+    """result(0) serves pending reports, so that polling it comes to an end."""
 
     class Lazy(HeldRuns):
         def pump(self, timeout: float) -> None:
@@ -241,7 +241,7 @@ def test_a_timeout_of_zero_has_a_look() -> None:
 
 
 def test_threads_share_a_producer() -> None:
-    """Eight threads that submit, send and send batches through one producer lose nothing and keep each its order."""
+    """Eight threads that submit, send and send batches through one producer lose nothing and keep their orders."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
 
@@ -261,7 +261,7 @@ def test_threads_share_a_producer() -> None:
 
 
 def test_a_driver_that_breaks_leaves_the_outcome_unknown() -> None:
-    """What a driver raises while it takes a record is a PluginError, and the record may or may not be stored."""
+    """A driver's exception while it takes a record is a PluginError, and the record may or may not be stored."""
 
     class Broken(HeldProducer):
         def send(self, sendings: object) -> None:
@@ -278,7 +278,7 @@ def test_a_driver_that_breaks_leaves_the_outcome_unknown() -> None:
 
 
 class Direct(HeldProducer):
-    """Stores at once what somebody waits for."""
+    """A driver that stores a record at once when its sender waits."""
 
     stores_at_once = True
 
@@ -294,7 +294,7 @@ class Direct(HeldProducer):
 
 
 def test_a_driver_that_stores_at_once_is_asked_to() -> None:
-    """Where the driver can, a send stores its record; a submit, which waits for nothing, hands it over."""
+    """If the driver can, a send stores its record; a submit, which waits for nothing, hands it over."""
     with held_client(Direct()) as (mq, driver):
         out = mq.producer("orders")
         assert out.send(b"sent").coordinates == (1,)
@@ -307,7 +307,7 @@ def test_a_driver_that_stores_at_once_is_asked_to() -> None:
 
 
 def test_what_a_driver_stores_at_once_is_bounded_and_counted() -> None:
-    """A send waits for room like all others, and a producer that was closed stores nothing."""
+    """A send that the driver stores at once waits for room, is counted, and is refused after close."""
     with held_client(Direct()) as (mq, driver):
         out = mq.producer("orders", queue_messages=1)
         handle = out.submit(b"in the way")
@@ -323,7 +323,7 @@ def test_what_a_driver_stores_at_once_is_bounded_and_counted() -> None:
 
 
 def test_the_ids_of_a_batch_are_like_a_list() -> None:
-    """What send_many returns is equal to a list of the same ids, can be indexed, sliced, sorted and pickled."""
+    """The result of send_many equals a list of the same ids, can be indexed, sliced, sorted and pickled."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:
@@ -342,7 +342,7 @@ def test_the_ids_of_a_batch_are_like_a_list() -> None:
 
 
 def test_a_batch_for_many_places_has_its_ids_in_order() -> None:
-    """A batch whose records go to several topics and partitions has one id for each record, in its order."""
+    """A batch for several topics and partitions has one id for each record, in its order."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("a", partitions=3)
         mq.create_topic("b")
@@ -354,7 +354,7 @@ def test_a_batch_for_many_places_has_its_ids_in_order() -> None:
 
 
 def test_statistics_count_messages_and_bytes() -> None:
-    """The statistics count what was accepted, by what became of it, and stay after close."""
+    """The statistics count accepted messages by their outcome, and stay after close."""
     with held_client() as (mq, driver):
         out = mq.producer("orders")
         out.submit(b"12345", key=b"k", headers={"h": b"v"})
@@ -383,7 +383,7 @@ def test_limits_that_cannot_be_meant(limits: dict[str, int], kind: type[Exceptio
 
 
 def test_a_full_queue_of_messages(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """The queue is bounded in messages too; what is settled in its middle makes room."""
+    """The queue has a limit in messages too; a record that is settled in its middle makes room."""
     mq, driver = held
     out = mq.producer("orders", queue_messages=3)
     for number in range(3):
@@ -396,7 +396,7 @@ def test_a_full_queue_of_messages(held: tuple[mqplug.Client, HeldProducer]) -> N
 
 
 class RefusesAll(HeldProducer):
-    """Settles at once what it gets."""
+    """A driver that fails everything at once."""
 
     def send(self, sendings: Sequence[Sending]) -> None:
         super().send(sendings)
@@ -404,7 +404,7 @@ class RefusesAll(HeldProducer):
 
 
 def test_what_a_batch_raised_is_not_raised_again() -> None:
-    """Failures that send_many raised are not raised by close, even if they came before all was handed over."""
+    """Failures that send_many raised are not raised by close, even if they came during the hand-over."""
     with held_client(RefusesAll()) as (mq, _):
         mq.create_topic("pairs", partitions=2)
         with mq.producer("pairs") as out:
@@ -433,7 +433,7 @@ def test_a_batch_that_was_interrupted_is_told_at_flush(held: tuple[mqplug.Client
 def test_failures_that_nobody_looks_at_do_not_pile_up(
     held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of very many unseen failures the first are kept and the others counted."""
+    """The first of many unseen failures are kept and the others counted."""
     monkeypatch.setattr("mqplug._produce.outcomes.MAX_KEPT_FAILURES", 10)
     mq, driver = held
     out = mq.producer("orders")
@@ -448,7 +448,7 @@ def test_failures_that_nobody_looks_at_do_not_pile_up(
 def test_all_who_wait_for_one_record_are_woken(
     held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several threads that wait for the same handle all wake when it is settled, not one of them only."""
+    """All threads that wait for the same handle wake when it is settled."""
     monkeypatch.setattr("mqplug._produce.pump.PUMP_SLICE_S", 60)
     mq, driver = held
     out = mq.producer("orders")
@@ -461,7 +461,7 @@ def test_all_who_wait_for_one_record_are_woken(
 
 
 def test_ctrl_c_in_a_close_leaves_nothing_open(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """What was on its way when Ctrl-C ended a close is unknown at once: nobody can wait for it any more."""
+    """When Ctrl-C ends a close, unsettled records become unknown at once: nothing can wait for them any more."""
     mq, _ = held
     out = mq.producer("orders")
     handle = out.submit(b"x")
@@ -476,7 +476,7 @@ def test_ctrl_c_in_a_close_leaves_nothing_open(held: tuple[mqplug.Client, HeldPr
 
 
 def test_a_close_tells_of_what_failed_beside_what_is_unknown(held: tuple[mqplug.Client, HeldProducer]) -> None:
-    """Where close gives up on some messages, what failed before and was not looked at is the cause of its error."""
+    """If close gives up on some messages, earlier failures that were not checked are the cause of its error."""
     mq, driver = held
     out = mq.producer("orders")
     out.submit(b"x")
@@ -488,7 +488,7 @@ def test_a_close_tells_of_what_failed_beside_what_is_unknown(held: tuple[mqplug.
 
 
 def test_a_header_name_that_is_no_text_is_refused() -> None:
-    """A lone surrogate, which no backend can store, is a ValueError in every way of sending, and nothing is sent."""
+    """A lone surrogate, which no backend can store, raises ValueError in every way to send, and nothing is sent."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
         headers = [("\ud800", b"")]

@@ -1,4 +1,4 @@
-"""The producer's queue against a list: whatever is sent and settled in whatever order, nothing is lost or invented."""
+"""The producer's queue against a list: in any order of sends and settlements, nothing is lost or invented."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = st.integers(0, 60)
 
 @attrs.define
 class Sent:
-    """What the list knows of a message: its value, what became of it, and how the caller sees that."""
+    """The list's entry for a message: its value, its outcome, and how the caller sees that."""
 
     value: bytes
     state: str = "waiting"
@@ -29,7 +29,7 @@ class Sent:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """One producer whose driver settles what the machine says. No call waits."""
+    """One producer whose driver settles on the machine's request. No call waits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.log = self.mq.partitions("orders")[0]
         self.out = self.mq.producer("orders", queue_messages=MESSAGES, queue_bytes=BYTES)
         self.sent: list[Sent] = []
-        self.units: list[list[Sent]] = []  # as they lie with the driver
+        self.units: list[list[Sent]] = []  # in the driver's order
         self.closed = False
         self.number = 0
 
@@ -46,11 +46,11 @@ class QueueMachine(RuleBasedStateMachine):
         return HeldRuns()
 
     def accepted(self, unit: list[Sent]) -> None:
-        """These were handed over together."""
+        """Note records that were handed over together."""
         self.units.append(unit)
 
     def value(self, size: int) -> bytes:
-        """A value of this size; those of some size are all different."""
+        """Return a value of this size; values of a sufficient size are all different."""
         self.number += 1
         return (b"%04d" % self.number + bytes(size))[:size]
 
@@ -65,7 +65,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.closed)
     @rule(size=SIZES, when_full=st.sampled_from(["block", "raise"]))
     def submit(self, size: int, when_full: Any) -> None:
-        """Accepted if there is room, ``QueueFull`` if there is none."""
+        """Submit: accepted if there is room, otherwise ``QueueFull``."""
         value = self.value(size)
         if not self.has_room([value]):
             with pytest.raises(mqplug.QueueFull):
@@ -77,7 +77,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.closed)
     @rule(size=SIZES)
     def send(self, size: int) -> None:
-        """A send whose time runs out is on its way; its error has the handle."""
+        """Send: one that times out is on its way, and its error has the handle."""
         value = self.value(size)
         room = self.has_room([value])
         with pytest.raises(mqplug.SendTimeout if room else mqplug.QueueFull) as caught:
@@ -89,7 +89,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.closed)
     @rule(sizes=st.lists(SIZES, min_size=1, max_size=12))
     def send_many(self, sizes: list[int]) -> None:
-        """A batch goes in parts; what finds no room any more is ``QueueFull``, what is on its way ``SendTimeout``."""
+        """Send a batch in parts; a part without room raises ``QueueFull``, one on its way ``SendTimeout``."""
         values = [self.value(size) for size in sizes]
         parts = in_parts(values)
         if not self.has_room(parts[0]):
@@ -113,13 +113,13 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.units)
     @rule(choice=st.randoms(use_true_random=False), state=STATES, each_alone=st.booleans())
     def settle(self, choice: Any, state: str, each_alone: bool) -> None:
-        """Any of what is on its way is settled, a batch at once or record by record."""
+        """Settle any unit on its way, a batch at once or record by record."""
         self.settle_unit(choice.randrange(len(self.units)), state, each_alone)
 
     @precondition(lambda self: self.units)
     @rule(states=st.lists(STATES, min_size=MESSAGES, max_size=MESSAGES), each_alone=st.booleans())
     def settle_all(self, states: list[str], each_alone: bool) -> None:
-        """All that is on its way is settled."""
+        """Settle everything on its way."""
         for state in states[: len(self.units)]:
             self.settle_unit(0, state, each_alone)
 
@@ -139,7 +139,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(choice=st.randoms(use_true_random=False))
     def look(self, choice: Any) -> None:
-        """A handle says what became of its message."""
+        """Check that a handle reports its message's outcome."""
         sent = choice.choice(self.sent)
         assert sent.handle is not None
         assert sent.handle.done == (sent.state != "waiting")
@@ -154,7 +154,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.closed)
     @rule()
     def flush(self) -> None:
-        """Flush ends when all is settled, and raises what failed unseen, once."""
+        """Flush, which succeeds when everything is settled, and raises unseen failures once."""
         if self.waiting():
             with pytest.raises(mqplug.Timeout):
                 self.out.flush(timeout=0)
@@ -179,7 +179,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.closed and len(self.sent) > 5)
     @rule()
     def close(self) -> None:
-        """What is on its way at close is unknown, and counted."""
+        """Close, which makes unsettled records unknown, and counts them."""
         waiting = self.waiting()
         if waiting:
             with pytest.raises(mqplug.CloseIncomplete, match=f"outcome of {len(waiting)} messages"):
@@ -192,20 +192,20 @@ class QueueMachine(RuleBasedStateMachine):
         for call in (lambda: self.out.submit(b""), lambda: self.out.send_many([b""]), self.out.flush):
             with pytest.raises(mqplug.Closed):
                 call()
-        for unit in self.driver.units:  # a report that comes late changes nothing
+        for unit in self.driver.units:  # a late report changes nothing
             settle(unit, "failed", ())
         self.units.clear()
         self.driver.units.clear()
 
     @invariant()
     def in_order(self) -> None:
-        """The driver has what was accepted, in that order."""
+        """The driver has the accepted records, in order."""
         handed = [getattr(unit, "values", None) or [unit.value] for unit in self.driver.units]
         assert [list(each) for each in handed] == [[each.value for each in unit] for unit in self.units]
 
     @invariant()
     def counted(self) -> None:
-        """The statistics are those of the list."""
+        """The statistics match the list."""
         found = self.out.statistics()
         for state in ("stored", "failed", "unknown", "waiting"):
             assert getattr(found, state) == sum(each.state == state for each in self.sent)
@@ -217,7 +217,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.stack.close()
 
     def give_up(self) -> None:
-        """Close, whatever that raises."""
+        """Close, whatever it raises."""
         with pytest.raises(mqplug.Error) if self.waiting() or self.unseen() else ExitStack():
             self.out.close(timeout=0)
 
@@ -226,7 +226,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 def in_parts(values: list[bytes]) -> list[list[bytes]]:
-    """A batch as the queue takes it: as many records at once as fit into an empty one."""
+    """Split a batch as the queue does: as many records at once as fit into an empty queue."""
     parts: list[list[bytes]] = [[]]
     for value in values:
         last = parts[-1]
@@ -237,7 +237,7 @@ def in_parts(values: list[bytes]) -> list[list[bytes]]:
 
 
 def settle(unit: Any, state: str, where: tuple[Any, ...]) -> None:
-    """Tell a record or a run what became of it."""
+    """Settle a record or a run."""
     match state:
         case "stored":
             unit.stored(*where)
@@ -254,11 +254,11 @@ class CollectingRuns(HeldRuns):
 
 
 class CollectingMachine(QueueMachine):
-    """The same with a driver for which records are collected: it gets them in their order, in runs of some length."""
+    """The same with a driver for which records are collected: it gets them in order, in runs of some length."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.collected: list[Sent] = []  # what the driver did not have yet when this was last looked at
+        self.collected: list[Sent] = []  # accepted records that the driver did not have at the last check
 
     def make_driver(self) -> HeldRuns:
         return CollectingRuns()
@@ -268,7 +268,7 @@ class CollectingMachine(QueueMachine):
 
     @invariant()
     def in_order(self) -> None:
-        """The driver has what was accepted, in that order; what it does not have yet was accepted last."""
+        """The driver has the accepted records in order, except for the last ones."""
         for unit in self.driver.units[len(self.units) :]:
             number = len(getattr(unit, "values", [unit]))
             self.units.append(self.collected[:number])
@@ -278,7 +278,7 @@ class CollectingMachine(QueueMachine):
     @precondition(lambda self: self.collected)
     @rule()
     def linger(self) -> None:
-        """The run that is open goes at the second tick, without a look at its handles."""
+        """Hand the open run over at the second tick, without a check of its handles."""
         ticks = [self.out._queue._hand_over_lingering() for _ in range(2)]
         assert not ticks[1]
         assert sum(len(getattr(unit, "values", [unit])) for unit in self.driver.units) == len(self.waiting())

@@ -1,4 +1,4 @@
-"""Arrow data that is sent: what becomes of each column, and what is refused."""
+"""Sending Arrow data: the meaning of each column, and refused data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOON = 1_700_000_000_000
 
 
 class Foreign:
-    """Arrow data of another library: nothing but the C interface."""
+    """Arrow data of another library, with only the C interface."""
 
     def __init__(self, data: Any, *, stream: bool) -> None:
         name = "__arrow_c_stream__" if stream else "__arrow_c_array__"
@@ -33,7 +33,7 @@ class ForeignArray(Foreign):
 
 
 def full() -> pa.RecordBatch:
-    """Records that have everything, and nothing."""
+    """Return records with all fields, and with none."""
     return pa.record_batch(
         {
             "value": pa.array([b"one", None, b"", b"four"], pa.binary()),
@@ -48,7 +48,7 @@ def full() -> pa.RecordBatch:
 
 
 def rows(batch: mqplug.Batch) -> list[tuple[Any, ...]]:
-    """What was received, but for times that the log gave."""
+    """Return what was received, except for times that the log gave."""
     times = [each if each < NOON + 10 else None for each in batch.timestamps]
     return list(zip(batch.values, batch.keys, batch.headers, times, strict=True))
 
@@ -69,13 +69,13 @@ def topic(mq: mqplug.Client) -> str:
 
 
 def received(mq: mqplug.Client, topic: str = "orders") -> list[tuple[Any, ...]]:
-    """All that is stored."""
+    """Return all stored messages."""
     with mq.consumer(topic, start=mqplug.EARLIEST) as consumer:
         return rows(consumer.receive_many(1000, timeout=1))
 
 
 def forms() -> dict[str, Any]:
-    """The same data as different libraries have it."""
+    """Return the same data in the forms of different libraries."""
     table = pa.table(full())
     padded = pa.concat_tables([table.slice(3, 1), table, table.slice(0, 1)])
     return {
@@ -90,7 +90,7 @@ def forms() -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", forms())
 def test_arrow_is_sent_as_records_are(mq: mqplug.Client, topic: str, form: str) -> None:
-    """All that Arrow data says arrives, whether as a batch, a table, a slice, or from another library."""
+    """All fields of Arrow data arrive, whether from a batch, a table, a slice, or another library."""
     with mq.producer(topic) as out:
         ids = out.send_many(forms()[form])
     assert [each.coordinates for each in ids] == [(0,), (1,), (2,), (3,)]
@@ -106,14 +106,14 @@ TYPES = {
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_types_of_other_libraries(mq: mqplug.Client, topic: str, kind: str) -> None:
-    """Large types, views and dictionaries are as good as the plain ones."""
+    """Large types, views and dictionaries work like the plain ones."""
     plain, name, value = TYPES[kind]
     table = pa.table(full())
     headers = pa.large_list(pa.struct([("key", name), ("value", value)]))
     pairs = table["headers"].to_pylist()
     table = table.set_column(2, "headers", pa.array(pairs, headers) if kind != "views" else table["headers"])
     for number, column in enumerate(("value", "key")):
-        items = table[column].to_pylist()  # not cast: pyarrow 18 dies of a cast to views
+        items = table[column].to_pylist()  # not cast: pyarrow 18 crashes on a cast to views
         array = pa.array(items).dictionary_encode() if kind == "dictionaries" else pa.array(items, plain)
         table = table.set_column(number, column, array)
     with mq.producer(topic) as out:
@@ -139,7 +139,7 @@ def test_times_may_be_whole_milliseconds(mq: mqplug.Client, topic: str) -> None:
 
 
 def test_what_was_read_can_be_sent_on(mq: mqplug.Client, topic: str) -> None:
-    """A producer of any topic takes to_arrow as it is, topic and partition included."""
+    """A producer without a topic takes to_arrow() as it is, including topic and partition."""
     mq.create_topic("wide", partitions=3)
     with mq.producer("wide") as out:
         out.send_many([mqplug.Record(b"%d" % number, partition=2) for number in range(5)])
@@ -152,7 +152,7 @@ def test_what_was_read_can_be_sent_on(mq: mqplug.Client, topic: str) -> None:
 
 
 def test_another_topic_is_refused(mq: mqplug.Client, topic: str) -> None:
-    """A producer of one topic does not send where the messages were read, and says what to do."""
+    """A producer of one topic refuses data that names another, and says what to do."""
     table = pa.table({"value": pa.array([b"1"]), "topic": pa.array(["elsewhere"])})
     with mq.producer(topic) as out, pytest.raises(ValueError, match=r"names 'elsewhere', but this producer sends to"):
         out.send_many(table)
@@ -160,7 +160,7 @@ def test_another_topic_is_refused(mq: mqplug.Client, topic: str) -> None:
 
 
 def test_keys_and_partitions_spread(mq: mqplug.Client) -> None:
-    """Arrow data goes where records with the same keys and partitions go; ids come in its order."""
+    """Arrow data goes to the same partitions as records with the same keys and partitions; ids come in its order."""
     mq.create_topic("wide", partitions=4)
     keys, wanted = [b"%d" % (each % 7) for each in range(40)], [None if each % 3 else each % 4 for each in range(40)]
     table = pa.table({"value": pa.array(keys), "key": pa.array(keys), "partition": pa.array(wanted, pa.int16())})
@@ -206,20 +206,20 @@ def test_keys_and_partitions_spread(mq: mqplug.Client) -> None:
 def test_wrong_columns(
     mq: mqplug.Client, topic: str, columns: dict[str, Any], error: type[Exception], words: str
 ) -> None:
-    """A column that cannot be sent is named with its type, and nothing is sent."""
+    """A column that cannot be sent is reported with its type, and nothing is sent."""
     with mq.producer(topic) as out, pytest.raises(error, match=words):
         out.send_many(pa.table(columns))
     assert received(mq) == []
 
 
 def test_one_column_is_no_table(mq: mqplug.Client, topic: str) -> None:
-    """An array by itself is a TypeError that says what to send."""
+    """An array by itself raises TypeError, which says what to send."""
     with mq.producer(topic) as out, pytest.raises(TypeError, match="send a record batch or a table"):
         out.send_many(pa.array([b"1"]))
 
 
 def test_text_that_is_no_text(mq: mqplug.Client, topic: str) -> None:
-    """Bytes that are not what their type promises are refused before they are stored."""
+    """Invalid UTF-8 in a text column is refused before anything is stored."""
     names = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")]
     )
@@ -236,7 +236,7 @@ def test_nothing_at_all(mq: mqplug.Client, topic: str) -> None:
 
 
 def test_a_table_larger_than_a_batch(mq: mqplug.Client, topic: str) -> None:
-    """A table goes in parts where the backend takes fewer messages at once."""
+    """A table is sent in parts if the backend takes fewer messages at once."""
     table = pa.table({"value": pa.array([b"%d" % each for each in range(25_000)])})
     with mq.producer(topic) as out:
         ids = out.send_many(table)
@@ -244,7 +244,7 @@ def test_a_table_larger_than_a_batch(mq: mqplug.Client, topic: str) -> None:
 
 
 def test_a_message_that_is_too_large() -> None:
-    """The row that is too large is refused, the others are stored."""
+    """A row that is too large is refused, and the others are stored."""
     with mqplug.connect("memory://arrow-large?like=kafka") as mq:
         mq.create_topic("orders")
         table = pa.table({"value": pa.array([b"1", b"x" * 2_000_000, b"3"]), "key": pa.array([None, b"k", None])})
@@ -258,7 +258,7 @@ def test_a_message_that_is_too_large() -> None:
 
 
 def test_columns_that_are_not_asked_for_stay_arrow() -> None:
-    """A driver may take the arrays as they came; sizes need no lists either."""
+    """A driver may take the arrays as they came; computing sizes needs no lists either."""
     with held_client(HeldRuns()) as (mq, driver), mq.producer("orders") as out:
         with pytest.raises(mqplug.SendFailed):
             out.send_many(full().slice(1, 3), timeout=0)
@@ -280,7 +280,7 @@ async def _send(table: pa.Table) -> list[bytes | None]:
 
 
 def test_asyncio_takes_arrow() -> None:
-    """The asyncio producer takes the same."""
+    """The asyncio producer takes the same data."""
     from asyncio import run
 
     assert run(_send(pa.table(full()))) == [b"one", None, b"", b"four"]

@@ -1,4 +1,4 @@
-"""The page of the architecture: its map has every module, and what it points to exists."""
+"""The architecture page: its map has every module, and the files that it names exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_map_is_complete():
 
 
 def test_what_it_points_to_exists():
-    """Each path that the page names is there, and each file that it names alone lies beside the path before it."""
+    """Each path on the page exists, and so does each bare file name, beside the path before it."""
     named = re.findall(r"`([\w./-]*/[\w./-]+|[\w-]+\.(?:py|toml|md))`", PAGE)
     folder, missing = ROOT, []
     for name in named:

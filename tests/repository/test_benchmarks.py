@@ -1,4 +1,4 @@
-"""The benchmarks run, and what they write has the shape that is promised. No time is judged here."""
+"""The benchmarks run, and their output has the promised shape. No time is judged here."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.night
-@pytest.mark.timeout(600)  # it takes 14 s of a processor, of which a busy machine gives little
+@pytest.mark.timeout(600)  # it takes 14 s of CPU time, of which a busy machine gives little
 def test_core_benchmarks_write_every_sample(tmp_path):
-    """Each contest of the core names its sides in words, and has as many rounds of each."""
+    """Each core benchmark names its sides in words, and has as many rounds of each."""
     file = tmp_path / "core.json"
     program = [sys.executable, "-m", "benchmarks", "core", "--quick", "--json", str(file)]
     done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=ROOT, timeout=580)

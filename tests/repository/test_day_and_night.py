@@ -1,4 +1,4 @@
-"""Day and night together run every test: what the day leaves out has a part of the night."""
+"""Day and night together run every test: tests left out by day are in a part of the night."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ PARTS = runpy.run_path(str(ROOT / ".ci/night"), run_name="night")["PARTS"]
 
 
 def places(lines: Iterator[str] | list[str], mark: str) -> set[str]:
-    """The paths that commands with this choice of marks run."""
+    """Return the paths that commands with this choice of marks run."""
     chosen = [line.partition(mark)[2] for line in lines if mark in line]
     return {word.strip("{}") for line in chosen for word in line.split() if (ROOT / word.strip("{}")).exists()}
 
 
 def covered(folder: str, where: set[str]) -> bool:
-    """Whether a folder, or one that it lies in, is among these."""
+    """Return whether a folder, or one that contains it, is among these."""
     return not where.isdisjoint({folder, *map(str, Path(folder).parents)})
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_each_folder_of_tests_runs_by_day_and_whole_at_night(folder: str):
-    """Tox runs its tests of the day, and a part of the night runs all of them."""
+    """Tox runs the day's tests of each folder, and a part of the night runs all of them."""
     commands = re.sub(r"\\\n\s*", "", (ROOT / "tox.ini").read_text()).splitlines()
     assert covered(folder, places(commands, '-m "not night" '))
     assert covered(folder, places([step for _, steps in PARTS.values() for step in steps], '-m "" '))
@@ -46,7 +46,7 @@ def test_contributing_lists_the_parts():
 
 
 def test_no_test_asks_for_the_profile_of_the_contract():
-    """Marks alone say what runs at night; ``MQPLUG_PROFILE`` belongs to the contract's cases."""
+    """Only marks decide what runs at night; ``MQPLUG_PROFILE`` is for the contract's cases."""
     asking = [
         str(path.relative_to(ROOT))
         for folder in FOLDERS
@@ -70,7 +70,7 @@ def test_it(kafka_cluster, number):
 
 
 def test_one_worker_runs_what_uses_a_server_of_its_own(tmp_path: Path):
-    """Tests with the fixture of such a server are a group of pytest-xdist, whichever pytest runs them."""
+    """Tests with the fixture of such a server are a group of pytest-xdist, with any version of pytest."""
     (tmp_path / "test_it.py").write_text(NOTES_ITS_WORKER)
     words = ["-p", "xdist", "-p", "day_and_night", "-n", "2", "--dist", "loadgroup", "-c", "/dev/null"]
     of_the_run = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}

@@ -1,4 +1,4 @@
-"""A program begins quickly: it loads few modules of mqplug, and none that it does not need."""
+"""A program starts fast: it loads few modules of mqplug, and only those that it needs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_program_loads_only_what_it_needs(program, most, needless):
 
 
 def test_one_kind_of_use_does_not_load_another():
-    """A program that only sends loads no consumer, and one that only reads no producer's session."""
+    """A program that only sends loads no consumer, and one that only reads loads no producer session."""
     sends = "mq.producer('t', create=True).close()"
     reads = "mq.create_topic('t'); list(mq.read('t'))"
     for use, other in ((sends, "mqplug._consume.consumer"), (reads, "mqplug._produce.producer_session")):
@@ -81,13 +81,13 @@ print("cattrs" in sys.modules)
 
 
 def test_addresses_and_texts_need_no_converter():
-    """What most URLs hold, addresses and texts, becomes settings without cattrs, which is slow to load."""
+    """Addresses and texts, as in most URLs, become settings without cattrs, which is slow to load."""
     done = subprocess.run([sys.executable, "-c", SETTINGS], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 
 def test_each_public_name_is_loaded_from_its_module():
-    """What type checkers take from `mqplug` is there when a program runs."""
+    """Each name that type checkers see in `mqplug` exists at run time."""
     from mqplug import _public
 
     assert sorted(_public.__all__) == mqplug.__all__
@@ -95,7 +95,7 @@ def test_each_public_name_is_loaded_from_its_module():
 
 
 def test_a_replaced_connect_stays_replaced():
-    """Loading the other public names leaves a `connect` that a test has put in its place."""
+    """Loading the other public names keeps a `connect` that a test replaced."""
     program = "import mqplug; mqplug.connect = print; mqplug.EARLIEST; mqplug.connect('replaced')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "replaced\n"

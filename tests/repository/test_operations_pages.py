@@ -1,4 +1,4 @@
-"""The pages for operators keep up with the code."""
+"""The pages for operators are up to date with the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = DOCS / "operations-errors.md"
 
 
 def sections() -> dict[str, str]:
-    """The text below each heading that names an error."""
+    """Return the text below each heading that names an error."""
     parts = re.split(r"^#+ (.+)$", PAGE.read_text(), flags=re.MULTILINE)[1:]
     return {title.strip("`"): text.strip() for title, text in zip(parts[::2], parts[1::2], strict=True) if "`" in title}
 
@@ -32,7 +32,7 @@ def test_each_error_says_what_an_operator_does():
 
 @pytest.mark.parametrize("page", ["deploy.md", "operations-errors.md"])
 def test_commands_of_the_pages_exist(page: str):
-    """Each verb that a page for operators tells to run is one that the command line has."""
+    """Each verb on a page for operators exists in the command line."""
     named = set(re.findall(r"(?:[`/]|^\$ )mqplug ([a-z][a-z-]+)", (DOCS / page).read_text(), re.MULTILINE))
     assert "doctor" in named
     assert named - {"docs"} <= {*app.list_commands(click.Context(app)), "rocksmq"}

@@ -1,4 +1,4 @@
-"""What is installed, and what importing it costs."""
+"""The installed package, and the cost of importing it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(os.environ.get("TOX_ENV_NAME") != "wheel", reason="elsewhere the source itself is tested")
 def test_what_is_tested_is_the_built_wheel():
-    """In the environment for wheels the package comes from there, not from the checkout."""
+    """In the environment for wheels the package is imported from the wheel, not from the checkout."""
     assert Path(mqplug.__file__).is_relative_to(sys.prefix)
 
 
 @pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="outside tox the source itself is tested")
 def test_the_description_has_no_broken_link():
-    """What an index shows links to no file: there is none beside it."""
+    """The description on an index links to no file, as there is none beside it."""
     text = metadata("mqplug").get_payload() or metadata("mqplug")["Description"]
     assert "# mqplug" in text
     assert re.findall(r"\]\((?!https?://|#)[^)]*\)", text) == []
@@ -47,7 +47,7 @@ def test_requirements_are_three():
     ],
 )
 def test_lowest_environments_have_the_oldest(package: str, folder: str):
-    """`lowest-kafka`, `lowest-pulsar` and `lowest-spark` test the oldest release that is taken of each."""
+    """`lowest-kafka`, `lowest-pulsar` and `lowest-spark` test the oldest accepted release of each."""
     if not (ROOT / "tox.ini").exists():
         pytest.skip("only the checkout has it")
     floor = re.search(rf"{package}>=([\d.]+)", (ROOT / folder / "setup.cfg").read_text())
@@ -58,7 +58,7 @@ def test_lowest_environments_have_the_oldest(package: str, folder: str):
 
 
 def test_installed_backends_load():
-    """Each backend that is installed loads by its entry point."""
+    """Each installed backend loads by its entry point."""
     points = entry_points(group="mqplug.backends")
     assert "memory" in points.names
     for point in points:

@@ -1,4 +1,4 @@
-"""The public face: what is exported is complete, and all of it is documented."""
+"""The public names: the exports are complete, and all of them are documented."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FACADES = [
 
 
 def methods_of(kind: type) -> Iterator[FunctionType]:
-    """The public methods and properties that a class of ours defines, or inherits from one of ours."""
+    """Return the public methods and properties that a class of ours defines, or inherits from one of ours."""
     for owner in kind.__mro__:
         if not owner.__module__.startswith("mqplug"):
             continue
@@ -63,12 +63,12 @@ SEAM = HOOKS | {method.__name__: method for kind in (*DRIVERS, *PROTOCOLS) for m
 
 @pytest.fixture(params=PACKAGES)
 def package(request) -> ModuleType:
-    """Each package that others may import."""
+    """Each package that users may import."""
     return import_module(request.param)
 
 
 def test_the_packages_are_these():
-    """Whoever adds a public package says so here and on the page of the API."""
+    """The list of public packages here is complete, and so is that on the API page."""
     wanted = [
         "mqplug",
         "mqplug.aio",
@@ -91,19 +91,19 @@ def test_the_packages_are_these():
 
 
 def test_what_is_promised_exists(package):
-    """Each name of `__all__` is there, and stands there once."""
+    """Each name in `__all__` exists, and is listed once."""
     assert [name for name in package.__all__ if not hasattr(package, name)] == []
     assert len(set(package.__all__)) == len(package.__all__)
 
 
 def test_what_is_there_is_promised(package):
-    """Each public name that a package defines, or that a façade imports from a private module, is in `__all__`."""
+    """Each public name that a package defines, or imports from a private module as a façade, is in `__all__`."""
     names = set(defined(package)) | (set(imported(package)) if package.__name__ in FACADES else set())
     assert {name for name in names if not name.startswith(("_", "mqplug_"))} - set(package.__all__) == set()
 
 
 def test_what_is_promised_has_a_docstring(package):
-    """Each exported class and function says what it is, and each public method, where no hook or protocol does."""
+    """Each exported class and function has a docstring, and so has each public method outside hooks and protocols."""
     kinds = [getattr(package, name) for name in package.__all__]
     kinds = [kind for kind in kinds if inspect.isclass(kind) or inspect.isfunction(kind)]
     assert [kind.__name__ for kind in kinds if not inspect.getdoc(kind)] == []
@@ -112,14 +112,14 @@ def test_what_is_promised_has_a_docstring(package):
 
 
 def test_the_seam_is_documented():
-    """Each hook and each method of a driver has a docstring, and each hook a row on the page of the API."""
+    """Each hook and each method of a driver has a docstring, and each hook a row on the API page."""
     page = (ROOT / "docs/api.md").read_text()
     assert [name for name, function in SEAM.items() if not function.__doc__] == []
     assert [name for name in HOOKS if f"| `{name}` |" not in page] == []
 
 
 def test_each_part_of_the_seam_is_obliged_to_or_optional():
-    """The table of what a capability obliges to names each action, hook and driver, each action at its capability."""
+    """The table of obligations names each action, hook and driver, each action at its capability."""
     page = (ROOT / "docs/driver-rules.md").read_text()
     section = page.partition("## What a capability obliges to")[2].partition("\n## ")[0]
     drivers = [kind.__name__ for kind in DRIVERS]
@@ -151,7 +151,7 @@ def test_every_call_of_a_client_is_in_the_rules():
 
 
 def defined(package: ModuleType) -> Iterator[str]:
-    """The names of the functions, classes and constants that a package's own file defines."""
+    """Return the names of the functions, classes and constants that a package's own file defines."""
     for node in body(package):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
@@ -161,12 +161,12 @@ def defined(package: ModuleType) -> Iterator[str]:
 
 
 def imported(package: ModuleType) -> Iterator[str]:
-    """The names that a package's own file imports from private modules."""
+    """Return the names that a package's own file imports from private modules."""
     for node in body(package):
         if isinstance(node, ast.ImportFrom) and "._" in (node.module or ""):
             yield from (alias.asname or alias.name for alias in node.names)
 
 
 def body(package: ModuleType) -> list[ast.stmt]:
-    """What stands in a package's `__init__.py`."""
+    """Return the statements of a package's `__init__.py`."""
     return ast.parse(inspect.getsource(package)).body

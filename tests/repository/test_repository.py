@@ -1,4 +1,4 @@
-"""What holds across the repository: pages that keep up with the code, and imports that point inward."""
+"""Rules for the whole repository: pages that are up to date with the code, and imports that point inward."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def test_every_error_is_documented():
 
 
 def test_ci_runs_the_command_of_the_readme():
-    """What CI runs is the command that the README gives."""
+    """CI runs the command in the README."""
     command = (ROOT / ".ci/run").read_text().splitlines()[-1]
     assert f"\n$ {command}\n" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path):
-    """Each relative link of a page names a file that is there."""
+    """Each relative link of a page names an existing file."""
     targets = re.findall(r"\]\((?!\w+:)([^)#]+)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_distributions_use_the_public_names_alone(package: Path):
-    """A plugin, or what is built on plugins, imports what mqplug exports and its compiled part, and no other plugin."""
+    """A plugin, or a distribution built on plugins, imports only mqplug's exports and its own compiled part."""
     own = {path.name for path in package.parent.iterdir()} | {f"{package.name}_native"}
     strangers = {name for file in package.rglob("*.py") for name in imports(file) if is_ours(name)} - PUBLIC
     assert {name for name in strangers if name.partition(".")[0] not in own} == set()
@@ -66,12 +66,12 @@ def test_the_core_imports_no_plugin():
 
 
 def is_ours(name: str) -> bool:
-    """Whether a module belongs to this repository."""
+    """Return whether a module belongs to this repository."""
     return "mqplug" in name.partition(".")[0]
 
 
 def imports(file: Path) -> Iterator[str]:
-    """The modules that a file imports, and the private names it takes from mqplug."""
+    """Return the modules that a file imports, and the private names it takes from mqplug."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

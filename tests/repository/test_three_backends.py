@@ -1,4 +1,4 @@
-"""The page that compares the three backends: its figures are written by the benchmark, and its chart is whole."""
+"""The page that compares the three backends: the benchmark writes its figures, and its chart is complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT))  # benchmarks are not installed; at the end, so that an installed mqplug comes first
+sys.path.append(str(ROOT))  # benchmarks are not installed; appended, so that an installed mqplug comes first
 
 from benchmarks._three_report import results_as_chart, results_as_table, write_table_into  # noqa: E402
 from benchmarks._three_workload import BackendResult, Throughput, Turn, Workload  # noqa: E402
@@ -22,13 +22,13 @@ WORKLOADS = [Workload(size, partitions) for size in (128, 1024, 100 * 1024) for 
 
 
 def texts(svg):
-    """All words of a chart."""
+    """Return all words of a chart."""
     return [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
 @pytest.fixture
 def results():
-    """Results of which each backend is twice as fast as the next, with latencies of 1 to 100 ms."""
+    """Return results of which each backend is twice as fast as the next, with latencies of 1 to 100 ms."""
     return [
         BackendResult(
             backend,
@@ -41,7 +41,7 @@ def results():
 
 
 def test_table_has_a_row_for_each_backend_and_workload(results):
-    """A row says messages and megabytes a second, microseconds of CPU, and the percentiles in milliseconds."""
+    """A row has messages and megabytes a second, microseconds of CPU, and the percentiles in milliseconds."""
     head, _, *rows = results_as_table(results).splitlines()
     assert len(rows) == len(WORKLOADS) * len(BACKENDS)
     assert {row.count("|") for row in (head, *rows)} == {12}
@@ -51,7 +51,7 @@ def test_table_has_a_row_for_each_backend_and_workload(results):
 
 
 def test_chart_labels_every_value(results):
-    """A chart has a title, a legend, and the number of each bar, and colours for light and for dark pages."""
+    """A chart has a title, a legend, the number of each bar, and colours for light and for dark pages."""
     svg = results_as_chart(results, "2026-01-01, 2 processors. More.").svg()
     found = texts(svg)
     assert found[:2] == ["The same workload on three backends, through mqplug", "2026-01-01, 2 processors"]
@@ -61,7 +61,7 @@ def test_chart_labels_every_value(results):
 
 
 def test_table_is_written_between_the_marks(results, tmp_path):
-    """Writing the table again replaces it, and leaves the rest of the page alone."""
+    """Writing the table again replaces it, and keeps the rest of the page."""
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text())
     write_table_into(page, "first run", results_as_table(results))
@@ -74,7 +74,7 @@ def test_table_is_written_between_the_marks(results, tmp_path):
 
 
 def test_page_and_chart_are_of_one_run():
-    """The page has a row for each backend and workload, and the chart tells the same run."""
+    """The page has a row for each backend and workload, and the chart shows the same run."""
     page = PAGE.read_text()
     rows = re.findall(r"^\| ([^|]+) \| (RocksMQ|Kafka|Pulsar) \|", page, re.MULTILINE)
     assert rows == [(workload.name, backend) for workload in WORKLOADS for backend in BACKENDS]

@@ -1,4 +1,4 @@
-"""Pages, docstrings, comments and messages are written in plain English: habits of translated sentences stay out."""
+"""Pages, docstrings, comments and messages are plain English, without habits of translated sentences."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ HABITS_OF_CODE = {
 
 
 def habits(text: str, listed: dict[str, str]) -> dict[str, str]:
-    """The phrases of the list in a text, and what to write instead."""
+    """Return the listed phrases that a text contains, and what to write instead."""
     return {match[0]: instead for habit, instead in listed.items() for match in re.finditer(rf"\b({habit})\b", text)}
 
 
 def sentences(file: Path) -> Iterator[str]:
-    """The comments and strings of a file, but those of one word: names."""
+    """Return the comments and strings of a file, except those of one word, which are names."""
     for token in tokenize.generate_tokens(io.StringIO(file.read_text()).readline):
         if token.type in {tokenize.STRING, tokenize.COMMENT} and " " in token.string:
             yield CODE.sub("", token.string)
@@ -53,7 +53,7 @@ def test_pages_are_plain_english(page: Path):
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_code_is_plain_english(package: Path):
-    """No docstring, comment or message of a package has one either."""
+    """No docstring, comment or message of a package has a phrase of the list."""
     listed = HABITS | HABITS_OF_CODE
     found = {
         str(file.relative_to(ROOT)): phrases

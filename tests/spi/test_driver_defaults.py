@@ -1,4 +1,4 @@
-"""A backend that overrides only what it must: four calls of its drivers, and the defaults do the rest."""
+"""A backend that overrides only the required members: four calls of its drivers, with defaults for the rest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Notebook(spi.Connection):
 
 
 class Producer(spi.ProducerDriver):
-    """Appends to the list."""
+    """A producer driver that appends to the list."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._values = notebook.values
@@ -43,7 +43,7 @@ class Producer(spi.ProducerDriver):
 
 
 class Consumer(spi.ConsumerDriver):
-    """Reads the list from its beginning."""
+    """A consumer driver that reads the list from its beginning."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._values, self._next = notebook.values, 0
@@ -57,18 +57,18 @@ class Consumer(spi.ConsumerDriver):
 
 
 class Beside:
-    """Looks like a consumer, and is none."""
+    """An object that looks like a consumer driver, and is not derived from one."""
 
     def poll(self, most: int, timeout: float) -> list[spi.Batch]:
         return []
 
     def close(self, timeout: float) -> None:
-        """Nothing to release."""
+        """Do nothing: a list holds no resources."""
 
 
 @attrs.frozen
 class Settings:
-    """There are none."""
+    """A settings class without settings."""
 
 
 class Backend:
@@ -126,7 +126,7 @@ def test_four_calls_send_and_read(mq: mqplug.Client) -> None:
 
 
 def test_a_missing_method_is_named(mq: mqplug.Client) -> None:
-    """A seek that the driver does not have is a PluginError, and a capability that it lacks is Unsupported."""
+    """A seek that the driver lacks is a PluginError, and a missing capability is Unsupported."""
     with mq.consumer("notes", start=mqplug.EARLIEST) as reader:
         with pytest.raises(mqplug.PluginError, match="Consumer has no seek"):
             reader.seek(mqplug.EARLIEST)
@@ -138,7 +138,7 @@ def test_a_missing_method_is_named(mq: mqplug.Client) -> None:
 
 @pytest.mark.parametrize("method", ["commit", "settle", "follow", "membership"])
 def test_a_default_of_a_capability_is_unsupported(method: str) -> None:
-    """What a capability obliges to raises Unsupported until it is overridden."""
+    """A member that a capability requires raises Unsupported until it is overridden."""
     consumer, notebook = Consumer(Notebook()), Notebook()
     arguments: dict[str, Any] = {"membership": (), "follow": (None, 1.0)}
     with pytest.raises(mqplug.Unsupported):
@@ -148,7 +148,7 @@ def test_a_default_of_a_capability_is_unsupported(method: str) -> None:
 
 
 def test_a_gap_is_passed_by_a_seek_unless_overridden() -> None:
-    """The default of pass_over."""
+    """The default of pass_over seeks past the gap."""
 
     class Seeking(Consumer):
         def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
@@ -160,7 +160,7 @@ def test_a_gap_is_passed_by_a_seek_unless_overridden() -> None:
 
 
 def test_an_object_that_is_not_derived_needs_every_member(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the missing ones, and the class to derive from."""
+    """An object without the base class is refused; the error names missing members, and the class to derive from."""
     monkeypatch.setattr(Backend, "consumer", lambda self, connection: Beside())
     with pytest.raises(mqplug.PluginError, match=r"Beside has no commit, follow, .*wake") as caught:
         mq.consumer("notes", start=mqplug.EARLIEST).receive(timeout=1)

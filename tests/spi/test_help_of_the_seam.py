@@ -1,4 +1,4 @@
-"""``help()`` of the seam says what its names mean, so that nobody has to read the core."""
+"""``help()`` of the seam explains its names, so that nobody has to read the core."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ALIASES = [
 
 
 def helped(thing: object) -> str:
-    """What ``help`` prints."""
+    """Return what ``help`` prints."""
     return pydoc.render_doc(thing, renderer=pydoc.plaintext)
 
 
 @pytest.mark.parametrize("name", ALIASES)
 def test_each_alias_is_explained(name: str) -> None:
-    """A name for several types has no help of its own: that of the module explains it."""
+    """A name for several types has no help of its own: the module's help explains it."""
     assert f"``{name}``\n" in helped(spi)
 
 
 def test_the_action_lists_all_actions() -> None:
-    """Each class that is an action stands in the help."""
+    """Each class that is an action is listed in the help."""
     text = helped(spi).split("``Action``\n")[1].split("``GroupStart``")[0]
     assert {f"``{kind.__name__}``" for kind in typing.get_args(spi.Action)} <= set(
         text.replace(",", " ").replace(".", " ").split()
@@ -39,24 +39,24 @@ def test_the_action_lists_all_actions() -> None:
 
 @pytest.mark.parametrize("mode", typing.get_args(spi.Mode))
 def test_the_help_has_each_mode(mode: str) -> None:
-    """With what it means."""
+    """The help explains each mode."""
     assert f'"{mode}" (' in helped(spi)
 
 
 def test_a_retention_says_its_unit() -> None:
-    """Seconds, None and infinity."""
+    """The help explains seconds, None and infinity."""
     text = helped(spi.CreateTopic)
     assert all(each in text for each in ("in seconds", "math.inf", "None stands for the backend's default"))
 
 
 def test_pump_says_when_it_is_called_and_returns() -> None:
-    """What a driver has to do in it."""
+    """The help says what a driver must do in pump."""
     text = helped(spi.ProducerDriver.pump)
     assert all(each in text for each in ("settle", "0 only looks", "any thread", "threads of its own"))
 
 
 def test_a_start_with_a_group_may_be_a_mapping() -> None:
-    """What is in it, and where it applies."""
+    """The help says what the mapping contains, and when it applies."""
     text = " ".join(helped(spi.ConsumerOptions).split())
     assert "a mapping with a position for every one of ``logs``" in text
     assert "Where the group has a position, it is ignored" in text
@@ -64,5 +64,5 @@ def test_a_start_with_a_group_may_be_a_mapping() -> None:
 
 @pytest.mark.parametrize("name", [each for each in spi.__all__ if attrs.has(getattr(spi, each))])
 def test_each_class_of_data_has_a_docstring(name: str) -> None:
-    """None shows what attrs makes up."""
+    """Each data class has its own docstring instead of the one that attrs generates."""
     assert getattr(spi, name).__doc__

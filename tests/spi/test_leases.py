@@ -1,4 +1,4 @@
-"""The lease table: who has which message of a shared log."""
+"""The lease table: which member has which message of a shared log."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def position(number: int) -> Position:
 
 
 class Shelf:
-    """A log whose clock stands where it is put."""
+    """A log with a manual clock."""
 
     def __init__(self, *keys: bytes | None) -> None:
         self.keys = list(keys)
         self.time = 100.0
 
     def read(self, begin: Numbers, most: int) -> Iterator[Upcoming]:
-        """What a backend tells the table."""
+        """Return what a backend passes to the table."""
         numbers = [number for number in range(len(self.keys)) if at(number) >= begin]
         for number in numbers[:most]:
             yield Upcoming(at(number), self.keys[number], (at(number)[0], at(number)[1] + 1))
@@ -51,7 +51,7 @@ def leased(*numbers: int, attempt: int = 1) -> list[Lease]:
 
 
 def acked(*numbers: int) -> Settlement:
-    """These are done."""
+    """Return a settlement with acks of these messages."""
     return Settlement([at(number) for number in numbers])
 
 
@@ -66,7 +66,7 @@ def test_nobody_gets_what_another_has() -> None:
 
 
 def test_what_was_acked_before_is_passed_over() -> None:
-    """Ranges that a stored position holds are not handed out, and stay acked."""
+    """Ranges that a stored position holds are not delivered, and stay acked."""
     shelf = Shelf(*[None] * 8)
     table = shelf.table(GroupPosition(position(1), ((at(2), at(3)), (at(5), at(6)))))
     assert table.take("a", 10, shelf.read) == leased(1, 4, 7)
@@ -76,7 +76,7 @@ def test_what_was_acked_before_is_passed_over() -> None:
 
 
 def test_a_returned_message_comes_again_when_it_is_due() -> None:
-    """What was given back waits for its delay, then anybody gets it, with its attempt counted."""
+    """A returned message waits for its delay; then any member gets it, with its attempt counted."""
     shelf = Shelf(None, None)
     table = shelf.table()
     table.take("a", 2, shelf.read)
@@ -88,7 +88,7 @@ def test_a_returned_message_comes_again_when_it_is_due() -> None:
 
 
 def test_a_settlement_of_what_is_not_held_changes_nothing() -> None:
-    """Another's message, one settled already and one never handed out are passed over."""
+    """Settling another member's message, a settled one or one that was never leased is ignored."""
     shelf = Shelf(None, None, None)
     table = shelf.table()
     table.take("a", 1, shelf.read)
@@ -99,7 +99,7 @@ def test_a_settlement_of_what_is_not_held_changes_nothing() -> None:
 
 
 def test_after_max_processing_another_gets_it() -> None:
-    """A member that takes too long loses its message, and what it says of it later is passed over."""
+    """A member that exceeds max_processing loses its message, and its later settlement is ignored."""
     shelf = Shelf(None)
     table = shelf.table()
     table.take("a", 1, shelf.read, max_processing=10)
@@ -111,7 +111,7 @@ def test_after_max_processing_another_gets_it() -> None:
 
 
 def test_what_a_member_had_is_free_when_it_leaves() -> None:
-    """Others get it at once, as the next attempt."""
+    """Other members get its messages at once, as the next attempt."""
     shelf = Shelf(None, None)
     table = shelf.table()
     table.take("a", 2, shelf.read)
@@ -120,7 +120,7 @@ def test_what_a_member_had_is_free_when_it_leaves() -> None:
 
 
 def test_a_seek_frees_all_and_forgets_acks() -> None:
-    """Whoever had something has it no more; all comes again from there on, as the first attempt."""
+    """A seek ends every lease; all messages come again from there on, as the first attempt."""
     shelf = Shelf(*[None] * 4)
     table = shelf.table()
     table.take("a", 4, shelf.read)
@@ -132,7 +132,7 @@ def test_a_seek_frees_all_and_forgets_acks() -> None:
 
 
 def test_what_was_trimmed_counts_as_acked() -> None:
-    """After a trim nothing before it is handed out, and nobody holds it any more."""
+    """After a trim no earlier message is delivered, and no member holds one."""
     shelf = Shelf(*[None] * 6)
     table = shelf.table()
     table.take("a", 3, shelf.read)
@@ -144,7 +144,7 @@ def test_what_was_trimmed_counts_as_acked() -> None:
 
 
 def test_nothing_new_is_opened_when_too_much_is_open() -> None:
-    """The table's memory is bounded: at its bound it waits for acks."""
+    """The table's memory is bounded: at its limit it waits for acks."""
     shelf = Shelf(*[None] * 5)
     table = shelf.table(most_open=2)
     assert table.take("a", 9, shelf.read) == leased(0, 1)
@@ -154,7 +154,7 @@ def test_nothing_new_is_opened_when_too_much_is_open() -> None:
 
 
 def test_what_was_handed_out_before_the_log_failed_goes_its_way() -> None:
-    """A log that cannot be read further takes nothing with it; the next call says what is wrong."""
+    """A log that fails loses no earlier message; the next call raises the error."""
     shelf = Shelf(None, None, None)
     table = shelf.table()
     table.take("a", 1, shelf.read)
@@ -170,7 +170,7 @@ def test_what_was_handed_out_before_the_log_failed_goes_its_way() -> None:
 
 
 def test_what_is_open_and_what_waits_is_told() -> None:
-    """A table is full at its bound, and knows whether anything waits for its turn."""
+    """A table is full at its limit, and knows whether any message waits for its turn."""
     shelf = Shelf(None, None, None)
     table = shelf.table(most_open=2)
     assert (table.is_full, table.has_waiting) == (False, False)
@@ -182,7 +182,7 @@ def test_what_is_open_and_what_waits_is_told() -> None:
 
 @pytest.mark.parametrize("state", ["with a member", "put off", "behind a key"])
 def test_what_is_open_costs_nothing(state: str) -> None:
-    """To take, settle and ask takes no longer when a hundred times as many messages are open."""
+    """Taking, settling and querying take no longer with a hundred times as many open messages."""
     few, many = (min(_seconds(state, count) for _ in range(3)) for count in (100, 10_000))
     assert many < 10 * few
 
@@ -210,7 +210,7 @@ def _seconds(state: str, count: int) -> float:
 
 
 def test_a_key_is_with_one_member() -> None:
-    """While a member has a message of a key, others get none of that key; without a key all are free."""
+    """While a member has a message of a key, others get none of that key; messages without a key are all free."""
     shelf = Shelf(b"a", b"a", None, b"b", b"a")
     table = shelf.table(by_key=True)
     assert table.take("one", 1, shelf.read) == leased(0)
@@ -221,7 +221,7 @@ def test_a_key_is_with_one_member() -> None:
 
 
 def test_a_returned_message_holds_its_key_back() -> None:
-    """Until it is due, nothing behind it of the same key is handed out."""
+    """Until a returned message is due, no later one of the same key is delivered."""
     shelf = Shelf(b"a", b"a", b"b")
     table = shelf.table(by_key=True)
     table.take("one", 1, shelf.read)
@@ -232,7 +232,7 @@ def test_a_returned_message_holds_its_key_back() -> None:
 
 
 def test_tidy_ranges() -> None:
-    """Ranges ascend, overlap nowhere, and lie behind the position."""
+    """Ranges ascend, do not overlap, and lie after the position."""
     ranges = ((at(7), at(8)), (at(0), at(1)), (at(2), at(4)), (at(4), at(5)))
     assert tidy(GroupPosition(position(3), ranges)) == GroupPosition(position(3), ((at(3), at(5)), (at(7), at(8))))
 
@@ -241,7 +241,7 @@ def test_tidy_ranges() -> None:
 
 
 class Job:
-    """What the model knows of a message."""
+    """The model's state of a message."""
 
     def __init__(self, *, acked: bool) -> None:
         self.member: str | None = None
@@ -253,12 +253,12 @@ class Job:
         self.lost: set[str] = set()
 
     def free(self, due: float) -> None:
-        """It goes to whoever asks next."""
+        """Free the message for the next member that asks."""
         self.member, self.lapsed, self.ends, self.due = None, None, float("inf"), due
         self.attempt += 1
 
     def give(self, member: str, ends: float) -> None:
-        """A member has it."""
+        """Lease the message to a member."""
         self.lost = (self.lost | {self.lapsed} if self.lapsed else self.lost) - {member}
         self.member, self.lapsed, self.ends = member, None, ends
 
@@ -277,7 +277,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @initialize(done=st.sets(st.integers(0, 8)), begin=st.integers(0, 3), keys=st.lists(st.sampled_from(KEYS)))
     def open(self, done: set[int], begin: int, keys: list[bytes | None]) -> None:
-        """A group that stood somewhere before."""
+        """Start with a group that has a position and acks."""
         ranges = tuple((at(number), at(number)) for number in sorted(done))
         self.add([*keys, *[None] * max(0, 9 - len(keys))])
         for number, job in enumerate(self.jobs):
@@ -287,13 +287,13 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=4))
     def add(self, keys: list[bytes | None]) -> None:
-        """More is sent."""
+        """Send more messages."""
         self.shelf.keys += keys
         self.jobs += [Job(acked=number < self.floor) for number in range(len(self.jobs), len(self.jobs) + len(keys))]
 
     @rule(target=out, member=st.sampled_from("abc"), most=st.integers(1, 5), limit=st.sampled_from([None, 3.0]))
     def take(self, member: str, most: int, limit: float | None) -> object:
-        """A member takes what the model says it may have."""
+        """Take the messages that the model allows a member."""
         expected = []
         for number in self.allowed(member):
             if len(expected) == most:
@@ -305,7 +305,7 @@ class LeaseMachine(RuleBasedStateMachine):
         return multiple(*[(member, lease.coordinates) for lease in expected])
 
     def allowed(self, member: str) -> Iterator[int]:
-        """What a member may have, in order."""
+        """Yield the messages that a member may have, in order."""
         self.expire()
         held_back: set[bytes] = set()
         for number, job in enumerate(self.jobs):
@@ -321,7 +321,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(lease=out, member=st.sampled_from("abc"), delay=st.sampled_from([None, 0.0, 2.0]), right=st.booleans())
     def settle(self, lease: tuple[str, Numbers], member: str, delay: float | None, right: bool) -> None:
-        """Somebody settles a message that was out once."""
+        """Settle a message that was leased once, by its member or another."""
         owner, coordinates = lease
         member = owner if right else member
         self.expire()
@@ -340,12 +340,12 @@ class LeaseMachine(RuleBasedStateMachine):
         assert self.table.settle(member, settled) == late
 
     def job_at(self, coordinates: Numbers) -> Job:
-        """The message with these coordinates."""
+        """Return the message with these coordinates."""
         return self.jobs[next(number for number in range(len(self.jobs)) if at(number) == coordinates)]
 
     @rule(lease=out)
     def stop_clock(self, lease: tuple[str, Numbers]) -> None:
-        """Somebody has acked a message that was out once, and its ack is on its way."""
+        """Stop the clock of a message that was leased once, as its ack is on its way."""
         member, coordinates = lease
         self.expire()
         job, key = self.job_at(coordinates), self.shelf.keys[[at(n) for n in range(len(self.jobs))].index(coordinates)]
@@ -359,7 +359,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(member=st.sampled_from("abc"))
     def leave(self, member: str) -> None:
-        """A member dies."""
+        """Remove a member."""
         for job in self.jobs:
             if job.member == member:
                 job.free(self.shelf.time)
@@ -370,12 +370,12 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, 2.0, 10.0]))
     def wait(self, seconds: float) -> None:
-        """Time passes."""
+        """Advance the clock."""
         self.shelf.time += seconds
 
     @rule(number=st.integers(0, 12))
     def seek(self, number: int) -> None:
-        """The group is moved."""
+        """Move the group."""
         self.floor = number
         before = self.jobs
         self.jobs = [Job(acked=index < number) for index in range(len(before))]
@@ -385,13 +385,13 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 6))
     def trim(self, number: int) -> None:
-        """Retention removes the beginning."""
+        """Remove the beginning, as retention does."""
         for job in self.jobs[:number]:
             job.acked, job.member, job.lapsed = True, None, None
         self.table.trim(position(min(number, len(self.jobs))))
 
     def expire(self) -> None:
-        """Who took too long loses what it has."""
+        """End the leases that have run out."""
         for job in self.jobs:
             if job.member is not None and job.ends <= self.shelf.time:
                 member = job.member
@@ -400,7 +400,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @invariant()
     def stands_where_the_model_says(self) -> None:
-        """A message counts as acked in the table's position if, and only if, it is acked."""
+        """A message counts as acked in the table's position exactly if it is acked in the model."""
         state = self.table.state()
         found = [
             at(number) < state.position.coordinates or any(first <= at(number) <= last for first, last in state.acked)
@@ -411,7 +411,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
 
 class KeyMachine(LeaseMachine):
-    """The same, where a key is with one member at a time."""
+    """The same for keys, each of which is with one member at a time."""
 
     by_key = True
 
@@ -422,7 +422,7 @@ TestLeasesByKey = KeyMachine.TestCase
 
 
 def test_what_was_handed_out_before_is_taken_up() -> None:
-    """A table that takes over counts what was handed out as attempts, and keeps delays; the rest is new."""
+    """A table that takes over counts recalled leases as attempts, and keeps delays; other messages are new."""
     shelf = Shelf(*[None] * 5)
     table = shelf.table(GroupPosition(position(1), ((at(2), at(2)),)))
     table.recall({at(1): Recalled(2), at(3): Recalled(1, 5.0)}, shelf.read)
@@ -432,7 +432,7 @@ def test_what_was_handed_out_before_is_taken_up() -> None:
 
 
 def test_a_member_goes_on_with_what_it_had() -> None:
-    """What a member says that it has stays its own, as the same attempt, unless another has some of it by now."""
+    """Messages that a member claims stay its own, as the same attempt, unless another has some of them."""
     shelf = Shelf(*[None] * 4)
     table = shelf.table()
     table.recall({at(number): Recalled(1, 1.0) for number in range(4)}, shelf.read)
@@ -447,7 +447,7 @@ def test_a_member_goes_on_with_what_it_had() -> None:
 
 
 def test_a_key_that_another_member_has_is_not_claimed() -> None:
-    """A member that comes too late does not go on with a message whose key is with another."""
+    """A late member cannot claim a message whose key is with another."""
     shelf = Shelf(b"k", b"k")
     table = shelf.table(by_key=True)
     table.recall({at(0): Recalled(1), at(1): Recalled(1)}, shelf.read)
@@ -456,7 +456,7 @@ def test_a_key_that_another_member_has_is_not_claimed() -> None:
 
 
 def test_what_is_settled_late_counts() -> None:
-    """What a table before this one had handed out is acked whoever has it, read or not; what came back waits."""
+    """A recalled lease that is acked late counts, whichever member has it, read or not; a returned one waits."""
     shelf = Shelf(*[None] * 6)
     table = shelf.table()
     table.recall({at(0): Recalled(1), at(1): Recalled(1)}, shelf.read)

@@ -15,7 +15,7 @@ LOGS = [Log("memory", "c", "orders", number, "i") for number in range(7)]
 
 
 def settle(seats: list[Seat]) -> None:
-    """Let every member look at its changes until nothing changes any more."""
+    """Let every member process its changes until nothing changes any more."""
     for _ in range(3):
         for seat in seats:
             leaving, _ = seat.changes()
@@ -24,7 +24,7 @@ def settle(seats: list[Seat]) -> None:
 
 @given(joins=st.lists(st.booleans(), min_size=1, max_size=12))
 def test_members_hold_everything_evenly_and_nothing_twice(joins: list[bool]) -> None:
-    """Whoever joins and leaves: each log has exactly one holder, and shares differ by one at most."""
+    """Whichever members join and leave, each log has exactly one holder, and shares differ by one at most."""
     roster = Roster()
     seats: list[Seat] = []
     for join in joins:
@@ -40,7 +40,7 @@ def test_members_hold_everything_evenly_and_nothing_twice(joins: list[bool]) -> 
 
 
 def test_a_log_moves_only_after_it_was_released() -> None:
-    """A new member gets nothing of another's before that has let go."""
+    """A new member gets no log before its holder has released it."""
     roster = Roster()
     first = roster.join(LOGS, lambda: None)
     first.changes()
@@ -76,7 +76,7 @@ def test_others_are_woken_when_something_changes() -> None:
 
 
 def test_an_exclusive_member_is_alone() -> None:
-    """A second one is refused at once; when the first has left, the place is free."""
+    """A second member is refused at once; when the first has left, the place is free."""
     roster = Roster()
     first = roster.join(LOGS, lambda: None, "exclusive")
     with pytest.raises(ConsumerBusy, match="only member"):
@@ -91,7 +91,7 @@ def test_an_exclusive_member_is_alone() -> None:
     ("first", "second"), [("ordered", "shared"), ("shared", "key_shared"), ("ordered", "exclusive")]
 )
 def test_members_are_in_one_mode(first: Mode, second: Mode) -> None:
-    """Whoever wants another mode is told which one the group is in."""
+    """A member that wants another mode is refused with the group's mode."""
     roster = Roster()
     roster.join(LOGS, lambda: None, first)
     with pytest.raises(ConsumerBusy, match=first):
@@ -100,7 +100,7 @@ def test_members_are_in_one_mode(first: Mode, second: Mode) -> None:
 
 
 def test_members_that_share_hold_everything() -> None:
-    """Each is given all its logs once, and nothing is ever taken from it."""
+    """Each member is given all its logs once, and none is ever taken away."""
     roster = Roster()
     seats = [roster.join(LOGS, lambda: None, "shared") for _ in range(2)]
     assert [seat.changes() for seat in seats] == [([], LOGS)] * 2
@@ -110,7 +110,7 @@ def test_members_that_share_hold_everything() -> None:
 
 
 def test_members_are_reported() -> None:
-    """Each member is reported by the name and host that it was given, or by its process, with what it holds now."""
+    """Each member is reported with its given name and host, or its process, and the logs that it holds now."""
     roster = Roster()
     named = roster.join(LOGS[:2], lambda: None, name="billing-1", host="web1")
     other = roster.join(LOGS[1:3], lambda: None)
@@ -126,7 +126,7 @@ def test_members_are_reported() -> None:
 
 
 def test_a_log_that_nobody_took_yet_is_moving() -> None:
-    """The roster tells whether members have looked at all that changed for them."""
+    """The roster knows whether members have processed all their changes."""
     roster = Roster()
     seat = roster.join(LOGS, lambda: None)
     assert roster.moving
@@ -135,7 +135,7 @@ def test_a_log_that_nobody_took_yet_is_moving() -> None:
 
 
 def test_members_read_partitions_that_are_added() -> None:
-    """Those that read the topic are given its new logs, shared out as evenly as the old ones."""
+    """Members that read the topic are given its new logs, shared out as evenly as the old ones."""
     roster = Roster()
     seats = [roster.join(LOGS[:4], lambda: None) for _ in range(2)]
     settle(seats)

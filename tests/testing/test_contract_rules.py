@@ -1,4 +1,4 @@
-"""The page of rules and the cases of the contract are one list, and say the same of what each case needs."""
+"""The page of rules and the cases of the contract are one list, and agree on what each case needs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TEXTS = {rule: text for _, rule, text in PARAGRAPHS}
 
 
 def rule_of(case: Case) -> str:
-    """The id without what tells the mode."""
+    """Return the id without the suffix of a mode."""
     return "-".join(case.id.split("-")[:2])
 
 
 def cases_of_rules() -> dict[str, list[Case]]:
-    """The cases of each rule, one for each mode."""
+    """Return the cases of each rule, one for each mode."""
     return {rule: list(cases) for rule, cases in groupby(sorted(CASES, key=lambda case: case.id), rule_of)}
 
 
@@ -34,7 +34,7 @@ RULES = cases_of_rules()
 
 
 def head(rule: str, cases: Sequence[Case]) -> str:
-    """How the paragraph of a rule has to begin."""
+    """Return how the paragraph of a rule must begin."""
     if not cases:
         return f"**{rule}** · no call yet"
     first, *others = cases
@@ -45,24 +45,24 @@ def head(rule: str, cases: Sequence[Case]) -> str:
 
 
 def asked(case: Case) -> list[str]:
-    """What a case asks for, beyond a client."""
+    """Return what a case needs besides a client."""
     needs = [f"needs {quoted(case.needs)}"] if case.needs else []
     return needs + ([f"hook {quoted(case.hooks)}"] if case.hooks else [])
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names as code."""
+    """Format names as code."""
     return ", ".join(f"`{name}`" for name in names)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_each_case_has_its_paragraph(rule):
-    """The rule of each case stands on the page, with what the case needs and asks of the harness."""
+    """The rule of each case is on the page, with what the case needs and asks of the harness."""
     assert HEADS.get(rule) == head(rule, RULES[rule])
 
 
 def test_what_has_no_case_is_said_to_be_absent():
-    """A rule without a call is said not to be part of this version, and there is no other without a case."""
+    """A rule without a case is marked as not part of this version."""
     of_the_kit = {rule for rule in HEADS if rule.startswith("KIT-")}
     assert set(HEADS) - set(RULES) - of_the_kit == set(NO_CALL_YET)
     for rule in NO_CALL_YET:
@@ -79,7 +79,7 @@ def test_what_the_kit_promises_of_itself_is_tested():
 
 
 def test_each_rule_stands_once_and_in_its_place():
-    """No rule stands on the page twice; they come by section, in the order of their numbers."""
+    """Each rule is on the page once; they come by section, in the order of their numbers."""
     found = [rule for _, rule, _ in PARAGRAPHS]
     assert len(found) == len(set(found)) == len(re.findall(r"^\*\*[A-Z]+-\d+", PAGE, re.MULTILINE))
     sections = re.findall(r"^## ([A-Z]+):", PAGE, re.MULTILINE)
@@ -88,5 +88,5 @@ def test_each_rule_stands_once_and_in_its_place():
 
 
 def test_paragraphs_are_short():
-    """A paragraph is a promise, no essay."""
+    """A paragraph of a rule is short."""
     assert {rule: text for rule, text in TEXTS.items() if len(text) > 420 or not text.endswith(".")} == {}

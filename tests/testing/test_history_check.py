@@ -1,4 +1,4 @@
-"""The history check, run: sound backends pass, and what is broken on purpose is found."""
+"""The history check at work: sound backends pass, and deliberate defects are found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _trim(client, topic, before):
 
 @contextmanager
 def memory(**more):
-    """A store that lasts as long as the block."""
+    """A harness of a store that lasts as long as the block."""
     settings = {"name": uuid.uuid4().hex, **more}
 
     def connect(extensions=()):
@@ -58,19 +58,19 @@ def mutant(plugin):
 
 
 def kinds(verdict):
-    """The kinds of anomalies that were found."""
+    """Return the kinds of the anomalies found."""
     return {anomaly.kind for anomaly in verdict.anomalies}
 
 
 def events(verdict, kind):
-    """What was done of one kind."""
+    """Return the events of one kind."""
     return [event for event in verdict.history.events if isinstance(event.did, kind)]
 
 
 @pytest.mark.parametrize(("like", "seed"), [("full", 1), ("full", 2), ("kafka", 3), ("pulsar", 4), ("pulsar", 5)])
 def test_a_sound_backend_passes(like, seed):
     """Random work, with faults that clients have to bear, shows nothing wrong on memory in any personality."""
-    for seconds in (1.2, 6, 20):  # a busy machine needs longer until there was some of everything
+    for seconds in (1.2, 6, 20):  # a busy machine needs longer until there is some of everything
         with memory(like=like) as harness:
             verdict = check_history(harness, seconds, seed)
         assert not verdict.anomalies, str(verdict)
@@ -96,7 +96,7 @@ def test_what_the_injector_breaks_is_found(rule, kind):
     for seconds in (0.7, 3, 0.7, 3, 12):
         with memory() as harness:
             verdict = check_history(harness, seconds, 3, plan=IMPATIENT, faults=False, defects=[rule], rerun=False)
-        # the last 8 messages are sought too: it takes eight of them to show where that led, and whoever received them
+        # the last 8 messages are sought too: it takes eight of them to show where that led, and which consumer got them
         is_short = all(len(example.shortest) < 20 for example in verdict.examples)
         if is_short and kind in kinds(verdict):
             break
@@ -126,14 +126,14 @@ def test_a_broken_backend_is_found(kind, found):
 
 
 def test_the_unbroken_mutant_passes():
-    """The same wrapping without a defect passes, so that it is the defect that is found."""
+    """The same wrapper without a defect passes, so that the defect is what the check finds."""
     with mutant(Mutant("sound")) as harness:
         verdict = check_history(harness, 1.0, 4, plan=QUICK, faults=False)
     assert not verdict.anomalies, str(verdict)
 
 
 def test_a_smaller_run_that_still_fails_is_named():
-    """After a failure smaller runs follow, and the verdict says which one still fails."""
+    """After a failure smaller runs follow, and the verdict names one that still fails."""
     with mutant(StoresInReverse("mutant")) as harness:
         verdict = check_history(harness, 0.5, 5, plan=IMPATIENT, faults=False)
     assert verdict.smaller.startswith("it still fails in 0.5 s with 1 producers, 1 members, 0 readers and 1 partitions")
@@ -141,7 +141,7 @@ def test_a_smaller_run_that_still_fails_is_named():
 
 
 def test_what_was_found_is_also_said_last():
-    """Whoever keeps only the end of a long output has the worst anomaly, the verdict, and how to repeat the run."""
+    """The end of a long output has the worst anomaly, the verdict, and how to repeat the run."""
     found = Story().sent(a=1, b=2).final(b=2).history
     anomalies = check(found)
     verdict = Verdict(found, anomalies, RunCounts.of(found), examples=[Example(anomalies[0], found.events, ())])
@@ -179,8 +179,8 @@ def test_no_seed_is_drawn_and_named():
 
 @pytest.mark.night
 def test_the_backend_is_stopped_cleanly_when_all_have_left():
-    """A restart comes when no client is open; kill and pause come under the clients, and are undone."""
-    for seed, seconds in enumerate([2.5, 2.5, 2.5, 6, 6, 20], 11):  # the lots, and the machine, say what comes
+    """A restart happens while no client is open; kill and pause happen under the clients, and are undone."""
+    for seed, seconds in enumerate([2.5, 2.5, 2.5, 6, 6, 20], 11):  # chance and the machine decide what happens
         done, here = [], []
         with memory() as inner:
 
@@ -207,7 +207,7 @@ def test_the_backend_is_stopped_cleanly_when_all_have_left():
 
 
 def test_nodes_are_killed_and_started():
-    """Where a harness can kill one of several nodes, the check does so, and starts it again each time."""
+    """If a harness can kill one of several nodes, the check does so, and starts it again each time."""
     done = []
     hooks = {name: partial(done.append, name) for name in ("kill_node", "start_node")}
     with memory() as inner:
@@ -218,7 +218,7 @@ def test_nodes_are_killed_and_started():
 
 
 def test_the_topic_is_unloaded():
-    """Where a harness can unload a topic, the check does so with its own topic, while clients work."""
+    """If a harness can unload a topic, the check unloads its own, while clients work."""
     done = []
     with memory() as inner:
         verdict = check_history(Harness(connect=inner.connect, unload=done.append), 2.5, 1, plan=QUICK)
@@ -229,13 +229,13 @@ def test_the_topic_is_unloaded():
 
 
 def test_long_runs_are_disturbed_as_often_as_those_of_a_minute():
-    """A longer run has more faults, not the same number."""
+    """A longer run has more faults, at the same rate as one of a minute."""
     assert Plan(seconds=2).pace == 2
     assert Plan(seconds=60).pace == Plan(seconds=600).pace == 60
 
 
 def test_an_error_that_is_none_of_ours_is_an_anomaly():
-    """What no caller should ever see ends an actor, and is told."""
+    """A stray exception ends an actor, and is reported as an anomaly."""
     with memory() as inner:
         opened = count()
 
@@ -252,7 +252,7 @@ def test_an_error_that_is_none_of_ours_is_an_anomaly():
 
 
 def test_a_full_history_ends_the_run():
-    """A run ends early when the history is as long as it may be."""
+    """A run ends early when the history has reached its limit."""
     with memory() as harness:
         verdict = check_history(harness, 30, 9, plan=attrs.evolve(QUICK, limit=300), faults=False)
     assert not verdict.anomalies, str(verdict)

@@ -1,4 +1,4 @@
-"""The checker: each anomaly is found in a history written by hand, and its nearest neighbour is innocent."""
+"""The checker: each anomaly is found in a history written by hand, and a nearly equal legal one passes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mqplug_testing.history import KINDS, History, _events as did, check, shrink
 
 
 def story(**guarantee):
-    """An empty one."""
+    """An empty story."""
     return Story(**guarantee)
 
 
 def member(story, name="m", group="g"):
-    """A member comes, and is given the partition."""
+    """A story in which a member joins, and is given the partition."""
     return story.open(name, group).assign(name)
 
 
 def three():
-    """Three messages are stored."""
+    """A story in which three messages are stored."""
     return story().sent(a=1, b=2, c=3)
 
 
 def out_of_order():
-    """Five messages whose times do not ascend, the first two of which are trimmed."""
+    """A story with five messages whose times do not ascend, the first two of which are trimmed."""
     made = story().sent(a=1, b=2, c=3, d=4, e=5).open("q")
     for place, (value, log_time) in enumerate(zip("abcde", (5, 9, 4, 8, 9), strict=True), 1):
         made = made.get("q", value, place, log_time=log_time)
@@ -32,7 +32,7 @@ def out_of_order():
 
 
 def entries():
-    """Two messages in one entry, on a backend that acks whole entries."""
+    """A story with two messages in one entry, on a backend that acks whole entries."""
     made = story(ack_granularity="entry").send("a", (7, 0)).send("b", (7, 1))
     return member(made).get("m", "a", (7, 0)).get("m", "b", (7, 1)).ack("m", (7, 0))
 
@@ -230,18 +230,18 @@ def _names(table):
 
 @pytest.mark.parametrize(("kind", "what", "told"), GUILTY, ids=_names(GUILTY))
 def test_each_anomaly_is_found(kind, what, told):
-    """A history with one thing that may not be shows that kind of anomaly."""
+    """A history with one forbidden event shows that kind of anomaly."""
     assert kind in {anomaly.kind for anomaly in check(told.history)}
 
 
 @pytest.mark.parametrize(("kind", "what", "told"), INNOCENT, ids=_names(INNOCENT))
 def test_its_neighbour_is_innocent(kind, what, told):
-    """A history that looks nearly the same, and is legal, shows no anomaly at all."""
+    """A nearly equal, legal history shows no anomaly at all."""
     assert [str(anomaly) for anomaly in check(told.history)] == []
 
 
 def test_each_kind_has_both():
-    """No kind of anomaly is without a history that shows it, and one that does not."""
+    """Each kind of anomaly has a history that shows it, and one that does not."""
     assert {kind for kind, *_ in GUILTY} == {kind for kind, *_ in INNOCENT} == set(KINDS)
 
 
@@ -255,7 +255,7 @@ def test_what_is_shown_is_short_and_enough(kind, what, told):
 
 
 def test_a_long_history_is_shrunk():
-    """Of a thousand events a handful is left: those that show the anomaly."""
+    """A history of a thousand events shrinks to the few that show the anomaly."""
     made = story().sent(**{f"v{number}": number for number in range(400)}).open("r")
     for number in range(400):
         made.get("r", f"v{number}", number)
@@ -272,13 +272,13 @@ def test_a_long_history_is_shrunk():
 
 @pytest.mark.parametrize(("kind", "what", "told"), GUILTY + INNOCENT, ids=_names(GUILTY + INNOCENT))
 def test_a_history_survives_its_file(kind, what, told, tmp_path):
-    """What is saved as JSON lines and read again is the same history."""
+    """A history that is saved as JSON lines and read again is the same."""
     told.history.save(tmp_path / "history.jsonl")
     assert History.load(tmp_path / "history.jsonl") == told.history
 
 
 def test_a_file_of_another_version_is_refused(tmp_path):
-    """A file that is no history of this version is refused, and says which it is."""
+    """A file that is not a history of this version is refused with its version."""
     (tmp_path / "history.jsonl").write_text('{"mqplug-history": 99}\n')
     with pytest.raises(ValueError, match="99"):
         History.load(tmp_path / "history.jsonl")

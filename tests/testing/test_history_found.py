@@ -1,4 +1,4 @@
-"""What the history check found, once each, so that it is found at once if it comes back."""
+"""Defects that the history check found, once each, so that they are found at once if they come back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqplug_testing.faults import Faults, Rule
 
 
 def test_an_ack_through_what_is_settled_acks_nothing_else():
-    """A second ack_through of a message that is acked and stored leaves what came later alone."""
+    """A second ack_through of a message that is acked and stored leaves later messages alone."""
     with mqplug.connect("memory") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out, mq.consumer("orders", group="billing") as orders:
@@ -27,7 +27,7 @@ def test_an_ack_through_what_is_settled_acks_nothing_else():
 
 
 def test_after_a_seek_that_timed_out_no_older_ack_is_stored():
-    """A seek of a group whose answer was lost is not undone by what was acked before it."""
+    """Earlier acks do not undo a seek of a group whose answer was lost."""
     trouble = Faults([Rule("seek", "lose_ack")])
     with mqplug.connect("memory", extensions=[trouble]) as mq:
         mq.create_topic("orders")
@@ -42,7 +42,7 @@ def test_after_a_seek_that_timed_out_no_older_ack_is_stored():
 
 
 def test_the_acks_of_one_member_do_not_take_back_those_of_another():
-    """As on Pulsar, what a member that came late acks is stored, though another one has brought the group further."""
+    """As on Pulsar, the acks of a member that joined late are stored, though another has moved the group further."""
     with mqplug.connect("memory", like="pulsar") as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:

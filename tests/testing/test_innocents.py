@@ -1,4 +1,4 @@
-"""The contract lets pass what is odd and legal: in its ids, batches and times, and in what it cannot do."""
+"""The contract accepts odd and legal backends: in their ids, batches and times, and in missing capabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest_plugins = "mutants.fixtures"
 
 
 def failures(kind, cases):
-    """How those cases end on this backend that do not end well."""
+    """Return the outcomes of the failed ones of these cases on this backend."""
     found = outcomes(kind, dict.fromkeys(cases, PATIENCE[-1]))
     return {case: outcome for case, outcome in found if outcome not in SOUND}
 
@@ -27,6 +27,6 @@ def test_who_is_odd_passes(kind):
 
 @pytest.mark.parametrize("kind", LACKING, ids=lambda kind: kind.without)
 def test_who_lacks_something_passes(kind, matrix):
-    """A backend that does not declare one thing passes: what needs it is refused or skipped, nothing else uses it."""
+    """A backend that lacks one capability passes: cases that need it are refused or skipped, and no other uses it."""
     needs = {case.id: case.needs for case in BY_ID.values()}
     assert failures(kind, concerned(kind, matrix.reached(Mutant), needs)) == {}

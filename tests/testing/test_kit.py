@@ -1,4 +1,4 @@
-"""The contract kit about itself: nothing is left out unseen, and nothing passes by accident."""
+"""The contract kit's checks of itself: no case is silently left out, and none passes by accident."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BY_ID = {case.id: case for case in CASES}
 
 @pytest.fixture
 def harness_of():
-    """Clients of a mutant that share one store, which lasts as long as the test."""
+    """Yield a harness for clients of a mutant that share one store, which lasts as long as the test."""
     with ExitStack() as opened:
 
         def make(plugin: Mutant) -> Harness:
@@ -42,7 +42,7 @@ def harness_of():
 
 
 class Narrow(Mutant):
-    """Memory that declares as little as possible."""
+    """Memory that declares as few capabilities as possible."""
 
     def capabilities(self, sound):
         kept = {"delete_topic": True, "message_max_bytes": sound.message_max_bytes}
@@ -50,7 +50,7 @@ class Narrow(Mutant):
 
 
 def test_a_case_that_compared_nothing_fails(harness_of):
-    """KIT-08: a case whose checks never ran is no pass."""
+    """KIT-08: a case whose checks never ran does not pass."""
     empty = Case("SEEK-01", lambda bench: None)
     with pytest.raises(pytest.fail.Exception, match="compared nothing"):
         run(empty, harness_of(Mutant("sound")))
@@ -58,7 +58,7 @@ def test_a_case_that_compared_nothing_fails(harness_of):
 
 @pytest.mark.night
 def test_a_narrow_backend_passes_or_skips(harness_of):
-    """KIT-03: no case uses what is not declared: it is refused, or skipped for the capability or hook that it names."""
+    """KIT-03: no case uses an undeclared capability: it is refused, or skipped with the capability or hook named."""
     harness = Harness(connect=harness_of(Narrow("narrow")).connect)
     with harness.connect() as client:
         declared = {name for name, able in attrs.asdict(client.capabilities).items() if able is True}
@@ -82,7 +82,7 @@ def test_the_manifest_is_complete():
 
 
 def test_every_case_is_a_sentence():
-    """Each case says in one sentence what it promises, and names capabilities and hooks that exist."""
+    """Each case states its promise in one sentence, and names capabilities and hooks that exist."""
     capabilities = {field.name for field in attrs.fields(spi.Capabilities)}
     for case in CASES:
         assert case.title.endswith("."), case.id
@@ -91,7 +91,7 @@ def test_every_case_is_a_sentence():
 
 
 def test_an_unknown_expected_failure_is_refused():
-    """A failure that is expected of a case that does not exist is a mistake in the list."""
+    """An expected failure of a case that does not exist is an error in the list."""
     with pytest.raises(ValueError, match="SEEK-99"):
         prove(known_failures={"SEEK-99": "no such case"})
 
@@ -115,7 +115,7 @@ def test_expected_failures_are_strict(pytester):
 
 
 def test_the_report_is_json(pytester):
-    """KIT-10: the result can be written to a file, one entry for each case."""
+    """KIT-10: the result can be written to a file, with one entry for each case."""
     pytester.makepyfile(CONTRACT.format(settings="", arguments="only=['WM']"))
     result = pytester.runpytest_inprocess("--mqplug-report=report.json")
     (found,) = json.loads((pytester.path / "report.json").read_text())["runs"]
@@ -126,7 +126,7 @@ def test_the_report_is_json(pytester):
 
 
 def test_a_failed_comparison_shows_both_sides(harness_of):
-    """KIT-07: what was expected and what was seen are shown whole, without help of pytest."""
+    """KIT-07: the expected and the seen value are shown whole, without help of pytest."""
     case = Case("SEEK-01", lambda bench: bench.equal([1, 2, 3], [1, 2, 4], "in order"))
     with pytest.raises(AssertionError) as caught:
         run(case, harness_of(Mutant("sound")))

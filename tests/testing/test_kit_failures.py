@@ -1,4 +1,4 @@
-"""What a failed case shows: the rule first, then both sides whole, the case's function, and the backend's frames."""
+"""The output of a failed case: the rule first, then both sides whole, the case's function, and the backend's frames."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ test_contract = prove(ARGUMENTS)
 
 @pytest.fixture
 def prove(pytester, monkeypatch):
-    """Runs the contract over one of those backends; the lines of the result."""
+    """Run the contract over one of those backends, and return the lines of the result."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
 
@@ -50,14 +50,14 @@ def prove(pytester, monkeypatch):
 
 
 def shown(lines):
-    """What is shown of the first failure, without the bar above it."""
+    """Return the output of the first failure, without the bar above it."""
     begin = next(number for number, line in enumerate(lines) if re.match(r"_{3,} .* _{3,}$", line)) + 1
     end = next(number for number, line in enumerate(lines[begin:], begin) if re.match(r"(-|=|_){3,} ", line))
     return "\n".join(lines[begin:end]).rstrip().split("\n")
 
 
 def test_the_rule_comes_first(prove):
-    """A failure begins with its rule, then both sides with whole ids, then the case's function; the kit is not seen."""
+    """A failure begins with its rule, both sides with whole ids, and the case's function, without frames of the kit."""
     text = shown(prove("TooEarly"))
     assert text[:2] == [SEEK, ""]
     assert re.fullmatch(r"expected: \[MessageId\(memory kit-seek-33-\w+-\w{12}\[0\] 1\)\]", text[2])
@@ -69,7 +69,7 @@ def test_the_rule_comes_first(prove):
 
 
 def test_a_summary_has_a_line_for_each(prove):
-    """The summary names each failed case by its rule, with what differed: none are thrown together."""
+    """The summary names each failed case by its rule, with the difference, and merges none."""
     lines = prove("TooEarly", only="SEEK-05 SEEK-33")
     failed = [number for number, line in enumerate(lines) if line.startswith("failed ")]
     assert [lines[number] for number in failed] == [f"failed {BY_ID['SEEK-05'].headline}", f"failed {SEEK}"]
@@ -85,7 +85,7 @@ def test_a_summary_has_a_line_for_each(prove):
     ],
 )
 def test_what_a_driver_leaves_behind_fails_the_case(prove, kind, complaint):
-    """A case during which a driver's task or coroutine is thrown away unfinished fails, though all promises held."""
+    """A case during which a driver abandons a task or coroutine fails, although all promises held."""
     assert any(complaint in line for line in prove(kind, "-Wdefault"))
 
 
@@ -98,7 +98,7 @@ def test_workers_tell_the_same(prove, monkeypatch):
 
 
 def test_a_backend_sees_its_own_frames(prove):
-    """An exception that the backend should not raise comes with the backend's frames, and those of its cause."""
+    """An unexpected exception of the backend is shown with the backend's frames, and those of its cause."""
     text = shown(prove("Defective"))
     assert text[0] == SEEK
     assert text[2:4] == ["expected: no error", text[3]]
@@ -111,7 +111,7 @@ def test_a_backend_sees_its_own_frames(prove):
 
 
 def test_an_error_in_the_place_of_another_is_shown(prove):
-    """Where one error was promised and another came, both are named, with the frames of the one that came."""
+    """If another error than the promised one is raised, both are named, with the frames of the raised one."""
     text = shown(prove("Raising", only="SEEK-13"))
     assert text[0] == BY_ID["SEEK-13"].headline
     assert "PositionLost: gone for good" in "\n".join(text[1:5])
@@ -120,13 +120,13 @@ def test_an_error_in_the_place_of_another_is_shown(prove):
 
 def test_a_case_that_hangs_names_its_rule(prove):
     """A case that runs out of time begins with its rule, and shows where it hangs."""
-    text = shown(prove("Hanging", "--mqplug-scale=0.04"))  # time enough to come to where it hangs
+    text = shown(prove("Hanging", "--mqplug-scale=0.04"))  # time enough to reach the place where it hangs
     assert text[:4] == [SEEK, "", "expected: an end within 4.8s", "seen:     it was still running"]
     assert any("time.sleep(60)" in line for line in text)
 
 
 def test_a_fixture_that_fails_afterwards_is_told_apart(prove):
-    """An error of the harness after the case names the case, and says that it is not the promise that was broken."""
+    """An error of the harness after the case names the case, and says that its promise was not broken."""
     text = shown(prove("Sound", afterwards="raise OSError('cannot stop the server')"))
     assert text[0] == SEEK
     assert text[2] == "The case was run. Its fixtures failed afterwards."
@@ -134,7 +134,7 @@ def test_a_fixture_that_fails_afterwards_is_told_apart(prove):
 
 
 def test_a_known_failure_that_passes_says_so(prove):
-    """A known failure that passes is told by its rule, with the reason that was given."""
+    """A known failure that passes is reported by its rule, with the given reason."""
     text = shown(prove("Sound", known={"SEEK-33": "it drifts"}))
     assert text[0] == SEEK
     assert text[2:] == [
@@ -144,14 +144,14 @@ def test_a_known_failure_that_passes_says_so(prove):
 
 
 def test_pytest_still_shows_all(prove):
-    """With ``--full-trace`` or a style of one's own pytest shows its frames, and the summary the rule."""
+    """With ``--full-trace`` or another traceback style pytest shows its frames, and the summary the rule."""
     lines = prove("TooEarly", "--tb=long")
     assert any("_case_tools/bench.py" in line for line in lines)
     assert any(line.startswith("FAILED ") and " - SEEK-33: A seek" in line for line in lines)
 
 
 def test_junit_has_id_and_rule(prove, pytester):
-    """The JUnit file has id, sentence and link as properties, and the failure says the rule."""
+    """The JUnit file has id, sentence and link as properties, and the failure has the rule."""
     prove("TooEarly", "--junitxml=junit.xml", only="SEEK-33 WM-17")
     failed, skipped = sorted(
         ElementTree.parse(pytester.path / "junit.xml").iter("testcase"), key=lambda each: each.get("name")
@@ -164,7 +164,7 @@ def test_junit_has_id_and_rule(prove, pytester):
 
 
 def test_the_seed_decides_what_is_drawn(prove):
-    """A case that draws by lot says which seed repeats it, and the same seed draws the same."""
+    """A case that draws at random names the seed that repeats it, and the same seed draws the same."""
     texts = ["\n".join(shown(prove("TooEarly", *seed, only="SEEK-34"))) for seed in (["--mqplug-seed=7"], [])]
     assert "--mqplug-seed=7, step 0" in texts[0]
     [seed] = set(re.findall(r"--mqplug-seed=(\d+), step", texts[1]))
@@ -174,7 +174,7 @@ def test_the_seed_decides_what_is_drawn(prove):
 
 
 def test_long_lists_are_shown_around_their_difference():
-    """Of lists that are too long those items are shown that lie around the first difference, and none is cut."""
+    """Of lists that are too long the items around the first difference are shown, each whole."""
     names = [f"message number {number:04} of the log" for number in range(1000)]
     broken = difference_of(names, [*names[:700], "another", *names[701:]], "in order")
     lines = str(broken).splitlines()
@@ -195,13 +195,13 @@ def test_long_lists_are_shown_around_their_difference():
     ],
 )
 def test_values_are_shown_whole(expected, seen, text):
-    """What is short stands on one line, what is long has a line for each item."""
+    """A short value is shown on one line, a long one with a line for each item."""
     found = str(difference_of(expected, seen))
     assert found.startswith("expected: {") if text is None else found == text
 
 
 def test_a_child_that_fails_shows_its_traceback():
-    """Where a process of a case ends too early, its traceback is shown, with the lines that it printed."""
+    """If a process of a case ends too early, its traceback is shown, with the lines that it printed."""
     program = "print('ready'); raise RuntimeError('no table')"
     with ChildProcess(program) as child, pytest.raises(PromiseBroken) as caught:
         child.wait_for(2, 60)
@@ -211,7 +211,7 @@ def test_a_child_that_fails_shows_its_traceback():
 
 
 def test_it_can_be_pickled():
-    """What a case raises comes whole from another process."""
+    """The error of a case survives pickling, as between processes."""
     broken = PromiseBroken("the order", expected="[1]", seen="[2]", difference="at [0]")
     again = pickle.loads(pickle.dumps(broken))
     assert (str(again), again.brief) == (str(broken), broken.brief)

@@ -1,4 +1,4 @@
-"""Drivers that hang, the parts of the kit that make trouble, and what the cases about mistakes have to notice."""
+"""Drivers that hang, the kit's tools that cause faults, and what the cases about defects must notice."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def stuck(request, monkeypatch):
 
 @pytest.mark.parametrize("stuck", ["close"], indirect=True)
 def test_a_native_close_that_hangs_is_abandoned_in_time(stuck):
-    """Close ends in time with a warning, although the driver's own close does not."""
+    """Close ends in time with a warning, although the driver's own close hangs."""
     consumer, trouble = stuck
     with pytest.warns(ResourceWarning, match="abandoned"):
         consumer.close(0.2)
-    assert not trouble.let_go.is_set()  # it hangs still
+    assert not trouble.let_go.is_set()  # it still hangs
 
 
 @pytest.mark.parametrize("stuck", ["poll"], indirect=True)
 def test_a_poll_that_hangs_holds_up_no_other_call_for_ever(stuck):
-    """While a driver's poll hangs and cannot be woken, seek is a timeout and close still ends in time."""
+    """While a driver's poll hangs and cannot be woken, seek times out and close still ends in time."""
     consumer, trouble = stuck
     thread = threading.Thread(target=_receive, args=(consumer,), daemon=True)
     thread.start()
@@ -115,7 +115,7 @@ def _read(connection):
 
 
 def test_a_child_is_killed_and_keeps_what_it_said():
-    """The kit's child process is killed in the middle of its work; a line that was cut off is not counted."""
+    """The kit's child process is killed in the middle of its work; an incomplete line is not counted."""
     program = "import sys, time\nprint('one')\nprint(sys.argv[1])\nsys.stdout.write('cut')\ntime.sleep(60)"
     with ChildProcess(program, "two") as child:
         child.wait_for(2, 30)
@@ -124,6 +124,6 @@ def test_a_child_is_killed_and_keeps_what_it_said():
 
 
 def test_a_child_that_ends_too_soon_fails_the_case():
-    """A child that ends before it has said enough is a failure, and not a wait."""
+    """A child that ends before it has printed enough fails the case instead of making it wait."""
     with ChildProcess("print('one')") as child, pytest.raises(PromiseBroken, match="2 lines within"):
         child.wait_for(2, 30)

@@ -1,4 +1,4 @@
-"""What a harness says of its hooks: which there are, and why others are not."""
+"""A harness's hooks: which it has, and why others are absent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_two(connect, **others):
 
 
 def test_an_outage_is_there_with_kill_and_start(connect):
-    """Whoever can end a backend has an outage to look at, unless the harness says that another takes over."""
+    """A harness that can end a backend has an outage hook, unless it says that another node takes over."""
     with connect() as client:
         assert in_two(connect).has("outage", client)
         assert not Harness(connect=connect).has("outage", client)
@@ -38,7 +38,7 @@ def test_an_outage_is_there_with_kill_and_start(connect):
 
 
 def test_a_skip_says_why_a_hook_is_absent(connect):
-    """What is said of an absent hook is the reason of the skip; without it the hook alone is named."""
+    """The given reason for an absent hook is the reason of the skip; without one the skip names only the hook."""
     case = attrs.evolve(BY_ID["FLT-12"], needs=())
     with pytest.raises(pytest.skip.Exception) as skipped:
         run(case, in_two(connect, absent={"outage": TAKEN_OVER}))
@@ -49,7 +49,7 @@ def test_a_skip_says_why_a_hook_is_absent(connect):
 
 
 class Limited:
-    """A client that may not administer."""
+    """A client without administration rights."""
 
     def __init__(self, client):
         self._client = client
@@ -61,7 +61,7 @@ class Limited:
 
 
 def test_an_admin_makes_trims_and_deletes_the_topics(connect):
-    """With ``admin``, a case that trims passes for clients that may not administer; without it, it is refused."""
+    """With ``admin``, a case that trims passes for clients without rights; without it, it is refused."""
     harness = Harness(connect=lambda: Limited(connect()), admin=connect)
     assert run(BY_ID["WM-05"], harness) == "passed"
     with connect() as client:
@@ -79,7 +79,7 @@ def test_an_admin_makes_trims_and_deletes_the_topics(connect):
     ],
 )
 def test_what_is_said_to_be_absent_is(connect, absent, said):
-    """Only what a harness may have can be absent, and only what it does not have."""
+    """Only a known hook that the harness does not have can be declared absent."""
     with pytest.raises(ValueError, match=said):
         in_two(connect, absent=absent)
 
@@ -99,7 +99,7 @@ PASSING = "lambda: mqplug.connect('memory://harness-known')"
 
 
 def test_a_harness_knows_what_fails(pytester):
-    """What fails over a backend is said by its harness, and is no failure; where it passes after all it is one."""
+    """A failure that the harness declares as known is no failure; if the case passes after all, it is one."""
     pytester.makepyfile(CONTRACT.replace("CONNECT", PASSING))
     result = pytester.runpytest_inprocess("-p", "no:randomly")
     result.assert_outcomes(failed=2, skipped=1)
@@ -107,7 +107,7 @@ def test_a_harness_knows_what_fails(pytester):
 
 
 def test_what_a_harness_knows_to_fail_is_reported(pytester, monkeypatch):
-    """The reason stands in the summary."""
+    """The reason is in the summary."""
     monkeypatch.setattr("mqplug_testing.Bench.topic", lambda *_: None)
     pytester.makepyfile(CONTRACT.replace("CONNECT", PASSING))
     result = pytester.runpytest_inprocess("-p", "no:randomly")
@@ -116,7 +116,7 @@ def test_what_a_harness_knows_to_fail_is_reported(pytester, monkeypatch):
 
 
 def test_known_failures_of_a_harness_exist(connect):
-    """A harness knows cases that exist, and why they fail."""
+    """The known failures of a harness name existing cases and their reasons."""
     for known, said in (
         ({"SEEK-99": "no such case"}, "unknown case SEEK-99; SEEK has cases from SEEK-01 to SEEK-"),
         ({"WM-01": ""}, "without a reason: WM-01"),

@@ -1,4 +1,4 @@
-"""What the kit knows of capabilities and calls has no holes, and its cases know no backend."""
+"""The kit's tables of capabilities and calls have no holes, and its cases know no backend."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ PUBLIC = {"mqplug", "mqplug.aio", "mqplug.spi", "mqplug_testing"}
 
 
 def operations() -> set[str]:
-    """The capabilities that stand under this head in the class."""
+    """Return the capabilities below this heading in the class."""
     source = inspect.getsource(spi.Capabilities)
     lines = source.partition("# operations")[2].partition("# properties")[0].splitlines()
     return {line.split(":")[0].strip() for line in lines if ":" in line}
 
 
 def test_each_operation_has_its_calls():
-    """LIF-13: an operation is called, or a hook calls it, or nobody can declare it: there is no fourth way."""
+    """LIF-13: each operation has a call, or a hook that calls it, or no backend can declare it."""
     known = [*OPERATION_CALLS, *HOOKS_OF_OPERATIONS]
     assert sorted(known) == sorted(operations())
     assert {hook for case in CASES for hook in case.hooks} >= set(HOOKS_OF_OPERATIONS.values())
 
 
 def test_what_has_no_call_has_no_case():
-    """What is said to have no call yet has no case, and says why."""
+    """A capability without a call has no case, and a reason."""
     assert SINCE.keys().isdisjoint(NO_CALL_YET)
     assert all(NO_CALL_YET.values())
 
@@ -51,7 +51,7 @@ def test_each_hook_is_used():
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_cases_use_what_is_public(path):
-    """A case imports what users can import, and the kit's own tools: nothing else of the core, and no backend."""
+    """A case imports only public names and the kit's own tools, and no backend."""
     tree = ast.parse(path.read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}

@@ -1,4 +1,4 @@
-"""The contract kit as its users meet it: by URL, as tests of a plugin, with known failures, and its reports."""
+"""The contract kit as its users see it: by URL, as tests of a plugin, with known failures, and its reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ test_contract = prove({arguments})
 
 @pytest.fixture
 def contract(pytester, monkeypatch):
-    """Runs the contract as a plugin's test, with the arguments of ``prove`` and options of pytest."""
+    """Run the contract as a plugin's test, with the arguments of ``prove`` and options of pytest."""
     for name in ("MQPLUG_PROFILE", "MQPLUG_TIME_SCALE", "PYTEST_XDIST_TESTRUNUID"):
         monkeypatch.delenv(name, raising=False)
 
@@ -52,7 +52,7 @@ def contract(pytester, monkeypatch):
 
 @pytest.fixture
 def by_url(pytester, monkeypatch):
-    """Runs the cases by URL, in a process of its own."""
+    """Run the cases by URL, in a separate process."""
     monkeypatch.delenv("PYTEST_XDIST_TESTRUNUID", raising=False)
 
     def start(*options):
@@ -62,13 +62,13 @@ def by_url(pytester, monkeypatch):
 
 
 def names(result):
-    """The ids of the cases that ran, in their order."""
+    """Return the ids of the cases that ran, in order."""
     found = [re.search(r"::test_\w+(?:\[(.+?)\])? (?:PASSED|SKIPPED)", line) for line in result.outlines]
     return [match[0] for match in found if match]
 
 
 def test_a_case_is_a_test_function():
-    """Each case is a function that pytest collects by its name, in a module that can be imported."""
+    """Each case is a function that pytest collects by its name, in an importable module."""
     for case in CASES:
         assert case.check.__name__.startswith("test_"), case.id
         assert case.check.__module__.startswith("mqplug_testing.contract.test_"), case.id
@@ -76,14 +76,14 @@ def test_a_case_is_a_test_function():
 
 
 def test_no_code_is_needed(by_url):
-    """``pytest --pyargs mqplug_testing.contract --mqplug-url`` runs the contract over what the URL names."""
+    """``pytest --pyargs mqplug_testing.contract --mqplug-url`` runs the contract over the backend of the URL."""
     result = by_url("--mqplug-url=memory://?like=kafka", "--mqplug-only=WM")
     result.assert_outcomes(passed=sum(case.group == "WM" for case in CASES))
     result.stdout.fnmatch_lines(["*mqplug contract: memory full*", "WM *", "mqplug contract: * cases, *"])
 
 
 def test_one_case_runs_alone(pytester):
-    """A single case runs by its file and name, as an editor runs it, over the memory backend if nothing is said."""
+    """A single case runs by its file and name, as an editor runs it, by default over the memory backend."""
     case = next(case for case in CASES if case.id == "SEEK-05")
     module = sys.modules[case.check.__module__]
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"{module.__file__}::{case.check.__name__}")
@@ -91,7 +91,7 @@ def test_one_case_runs_alone(pytester):
 
 
 def test_a_backend_may_bring_its_harness():
-    """The memory backend's own harness is found by the scheme of the URL, and has hooks that connecting alone lacks."""
+    """The memory backend's own harness is found by the scheme of the URL, and adds hooks to connecting."""
     from mqplug_testing._harness.harness import harness_for
 
     with harness_for("memory://") as harness, harness.connect() as one, harness.connect() as other:
@@ -101,7 +101,7 @@ def test_a_backend_may_bring_its_harness():
 
 
 def test_a_url_alone_can_connect(tmp_path):
-    """Where a backend brings no harness, the kit connects by the URL, or by the file that stands for it."""
+    """If a backend has no harness, the kit connects by the URL, or by the file in its place."""
     from mqplug_testing._harness.harness import harness_for
 
     path = tmp_path / "mine.toml"
@@ -114,7 +114,7 @@ def test_a_url_alone_can_connect(tmp_path):
 
 
 def test_the_seed_decides_the_order(contract):
-    """KIT-09: the same seed gives the same order, another seed another; without one the cases come sorted."""
+    """KIT-09: the same seed gives the same order, another seed another; without one the cases are sorted."""
     orders = [
         names(contract("only=['ID']", "-v", *option))
         for option in ((), ["--mqplug-seed=7"], ["--mqplug-seed=7"], ["--mqplug-seed=8"])
@@ -126,7 +126,7 @@ def test_the_seed_decides_the_order(contract):
 
 
 def test_profiles_contain_each_other():
-    """What quick runs, full runs too, and soak runs all."""
+    """The full profile includes quick, and soak runs everything."""
     ran = [{case.id for case in CASES if case.runs_in(profile)} for profile in PROFILES]
     assert ran[0] <= ran[1] <= ran[2] == {case.id for case in CASES}
 
@@ -143,7 +143,7 @@ def test_a_profile_chooses_cases(contract, monkeypatch):
 
 @pytest.mark.parametrize("options", [[], ["-n1"]], ids=["alone", "workers"])
 def test_a_quick_run_names_what_only_a_full_one_runs(contract, monkeypatch, options):
-    """The summary of a quick run names the cases that it left to the full profile, of those that were asked for."""
+    """The summary of a quick run names those of the selected cases that only the full profile runs."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     lines = contract("only=['FLT', 'TO', 'WM-01']", "--mqplug-profile=quick", *options).outlines
     full = [case.id for case in CASES if case.group in ("FLT", "TO") and case.profile == "full"]
@@ -168,20 +168,20 @@ def test_a_quick_run_names_what_only_a_full_one_runs(contract, monkeypatch, opti
     ],
 )
 def test_a_keyword_is_looked_for_in_ids(contract, keyword, found):
-    """With ``-k`` a group or an id in capitals means cases by their ids alone, other words all that pytest looks in."""
+    """With ``-k`` a group or an id in capitals matches only case ids, and other words match as usual in pytest."""
     result = contract("", "--collect-only", "-q", "-k", keyword, "--mqplug-profile=soak")
     collected = {line.partition("[")[2].rstrip("]") for line in result.outlines if "::test_contract[" in line}
     assert collected == {case.id for case in CASES if found(case)}
 
 
 def test_a_keyword_finds_cases_by_url(by_url):
-    """The same where the cases are run by URL, as functions without an id in their names."""
+    """The same keywords select cases by URL, where functions have no id in their names."""
     result = by_url("--collect-only", "-q", "-k", "CON-0 and not CON-01")
     assert len([line for line in result.outlines if "::test_" in line]) == 8
 
 
 def test_a_keyword_leaves_other_tests_alone(contract, pytester):
-    """Tests beside the contract are found by what pytest looks in."""
+    """Keywords select other tests as usual in pytest."""
     pytester.makepyfile(test_other="def test_connects(): pass")
     result = contract("", "--collect-only", "-q", "-k", "SEEK-05 or connects")
     assert [line.rpartition("::")[2] for line in result.outlines if "::" in line] == [
@@ -190,7 +190,7 @@ def test_a_keyword_leaves_other_tests_alone(contract, pytester):
 
 
 def test_several_are_chosen_at_once(contract):
-    """Cases, groups and beginnings of ids are chosen one by one or with commas."""
+    """Cases, groups and prefixes of ids are chosen one by one or separated by commas."""
     chosen = contract("", "--collect-only", "-q", "--mqplug-only=SEEK-05, WM-01", "--mqplug-only=ID-0").outlines
     assert sum("::test_contract[" in line for line in chosen) == 2 + sum(case.id[:4] == "ID-0" for case in CASES)
 
@@ -208,7 +208,7 @@ def test_newer_cases_do_not_fail(contract, monkeypatch):
 
 
 def test_known_failures_are_strict(contract, pytester):
-    """A known failure that passes fails the run, whether it stands in the test or in a file."""
+    """A known failure that passes fails the run, whether the test or a file declares it."""
     contract("known_failures={'WM-01': 'once'}, only=['WM-01']").assert_outcomes(failed=1)
     (pytester.path / "known.toml").write_text('WM-01 = "once"\n')
     contract("only=['WM-01']", "--mqplug-known-failures=known.toml").assert_outcomes(failed=1)
@@ -228,14 +228,14 @@ def test_known_failures_are_strict(contract, pytester):
     ],
 )
 def test_wrong_arguments_are_refused(arguments, said):
-    """What cannot be meant is refused where it is written."""
+    """An invalid argument is refused where it is written."""
     with pytest.raises(ValueError, match=said):
         prove(**arguments)
 
 
 @pytest.mark.parametrize("option", ["--mqplug-only=SEAK", "--mqplug-kit=one", "--mqplug-known-failures=missing.toml"])
 def test_wrong_options_are_refused(contract, option):
-    """A wrong option ends the run before any case, with a line that says what is wrong."""
+    """A wrong option ends the run before any case, with a line that names the problem."""
     result = contract("", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert any(line.startswith("ERROR: ") for line in result.errlines)
@@ -257,7 +257,7 @@ def test_the_report_follows_its_schema(contract, pytester):
 
 
 def test_the_report_has_the_cases_of_workers(contract, pytester, monkeypatch):
-    """With workers, the report and the lines have each case from the first one on, though it begins with that one."""
+    """With workers, the report and the lines include every case, from each worker's first one on."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     printed = contract("only=['ID']", "-n1", "--mqplug-report=report.json", "--mqplug-lines").stdout.str()
     (found,) = json.loads((pytester.path / "report.json").read_text())["runs"]
@@ -267,7 +267,7 @@ def test_the_report_has_the_cases_of_workers(contract, pytester, monkeypatch):
 
 
 def test_the_report_is_a_table(contract, pytester):
-    """The same as Markdown: a row for each group, and one that counts all."""
+    """The Markdown report has a row for each group, and one for the total."""
     contract("only=['WM', 'ERR-05']", "--mqplug-report=report.md")
     lines = (pytester.path / "report.md").read_text().splitlines()
     assert lines[0].startswith("**The contract of mqplug over memory** (profile full; python 3")
@@ -276,7 +276,7 @@ def test_the_report_is_a_table(contract, pytester):
 
 
 def test_undeclared_operations_are_refused(contract):
-    """Where an operation is not declared, its cases pass when its calls are ``Unsupported``, and are counted apart."""
+    """Cases of an undeclared operation pass if its calls are ``Unsupported``, and are counted separately."""
     result = contract("only=['GRP-13', 'ACK-08']", "--mqplug-report=report.json")
     result.assert_outcomes(passed=2)
     with mqplug.connect("memory://refusing?like=kafka") as keep:
@@ -287,7 +287,7 @@ def test_undeclared_operations_are_refused(contract):
 
 
 def test_waiting_is_stretched():
-    """KIT-06: one factor stretches all three kinds of waiting."""
+    """KIT-06: one factor scales all three kinds of waiting."""
     assert Waiting().scaled(3) == Waiting(something=90, nothing=0.6000000000000001, poll=0.03)
     assert RunSettings().overridden(scale=2.0, kit=None).scale == 2
 
@@ -306,7 +306,7 @@ with running(alone=alone):
 
 
 def test_timed_cases_run_alone(tmp_path, monkeypatch):
-    """KIT-09: of several workers, one that measures the clock runs while no other does."""
+    """KIT-09: with several workers, a case that measures the clock runs while no other does."""
     monkeypatch.setenv(SHARED_DIRECTORY_VARIABLE, str(tmp_path))
     present = tmp_path / "present"
     present.mkdir()
@@ -322,7 +322,7 @@ def test_timed_cases_run_alone(tmp_path, monkeypatch):
 
 
 def test_the_command_proves_a_backend(capfd):
-    """``mqplug test URL`` runs the cases, says in which order, and what came out."""
+    """``mqplug test URL`` runs the cases, names their order, and prints the result."""
     assert mqplug_command(["test", "memory://", "--only", "ID", "--seed", "3"]) == 0
     printed = capfd.readouterr().out
     assert "the order is --seed 3" in printed
@@ -342,7 +342,7 @@ def test_the_command_proves_a_backend(capfd):
     ],
 )
 def test_the_command_refuses(capfd, arguments, code, said):
-    """Wrong arguments end it before it connects, with an exit code of their own and a line that says what is wrong."""
+    """Wrong arguments are refused before connecting, with their own exit code and a line that names the problem."""
     assert mqplug_command(["test", *arguments]) == code
     assert said in "".join(capfd.readouterr())
 
@@ -370,7 +370,7 @@ def pytest_runtest_setup(item):
 
 
 def test_the_command_shows_each_case_at_a_pipe(tmp_path, monkeypatch):
-    """Piped, each case has its line as soon as it ends, and no dot."""
+    """In a pipe, each case has its line as soon as it ends, and no dot."""
     (tmp_path / "waits_before_the_second.py").write_text(WAITS_BEFORE_THE_SECOND)
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p waits_before_the_second")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -385,14 +385,14 @@ def test_the_command_shows_each_case_at_a_pipe(tmp_path, monkeypatch):
 
 
 def test_the_line_of_a_failure_has_its_promise(contract):
-    """Where each case has a line, that of a failure says what was promised."""
+    """In a list with one line per case, a failure's line has its promise."""
     lines = contract("known_failures={'ID-01': 'once'}, only=['ID-01']", "--mqplug-lines").outlines
     title = next(case.title for case in CASES if case.id == "ID-01")
     assert any(re.fullmatch(rf"1 of 1  ID-01 failed in [\d.]+ s: {re.escape(title)}", line) for line in lines)
 
 
 def test_the_command_keeps_a_history_with_an_anomaly(capfd, tmp_path, monkeypatch):
-    """What the history check found can be looked at afterwards, though nobody asked for a file."""
+    """An anomaly's history is kept for later, even without a file option."""
     found = Story().sent(a=1, b=2).final(b=2).history
     verdict = Verdict(found, check(found), RunCounts.of(found))
     monkeypatch.setattr("mqplug_testing.check_history", lambda *_, **__: verdict)
@@ -403,7 +403,7 @@ def test_the_command_keeps_a_history_with_an_anomaly(capfd, tmp_path, monkeypatc
 
 
 def test_the_command_searches_a_history(capfd, tmp_path):
-    """``mqplug test URL --history`` prints a verdict in one line, and keeps the history if asked to."""
+    """``mqplug test URL --history`` prints a verdict in one line, and keeps the history on request."""
     file = tmp_path / "history.jsonl"
     assert mqplug_command(["test", "memory://", "--history", "1s", "--seed", "5", "--history-file", str(file)]) == 0
     assert re.search(r"^exactly once: no anomaly; .*; seed 5$", capfd.readouterr().out, re.MULTILINE)

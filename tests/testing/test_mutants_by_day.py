@@ -1,4 +1,4 @@
-"""Which mutants run by day: those that a change touches, and a fifteenth of all, another each day."""
+"""The mutants that run by day: those that a change touches, and a fifteenth of all, which changes each day."""
 
 from __future__ import annotations
 
@@ -14,59 +14,59 @@ DAY = 20780
 
 
 def touches(mutant, changed):
-    """Whether this mutant runs on each day on which this file is the change."""
+    """Return whether this mutant runs on each day on which this file is the change."""
     return all(KINDS[mutant] in by_day({changed}, DAY + later) for later in range(DAYS))
 
 
 @pytest.mark.parametrize("first", range(DAYS))
 def test_fifteen_days_bring_all_mutants(first):
-    """On any fifteen days, one after the other, each mutant runs by day; no day has many more than a fifteenth."""
+    """In any fifteen days in a row, each mutant runs by day; no day has many more than a fifteenth."""
     days = [by_day(set(), DAY + first + later) for later in range(DAYS)]
     assert {mutant for chosen in days for mutant in chosen} == set(MUTANTS)
     assert max(map(len, days)) < 2 * len(MUTANTS) / DAYS
 
 
 def test_a_change_of_a_mutant_runs_it():
-    """The module in which a mutant is written touches it."""
+    """A change of the module that defines a mutant touches the mutant."""
     assert touches("DropsEveryTenth", "tests/mutants/reading.py")
     assert not touches("DropsEveryTenth", "tests/mutants/resolving.py")
 
 
 def test_a_change_of_what_is_patched_runs_the_mutant():
-    """A module of the core touches the mutants that replace something in it."""
+    """A change of a core module touches the mutants that replace something in it."""
     assert touches("with_attempts-ACK-18", "mqplug/_model/batch.py")
     assert touches("check_headers-HP-11", "mqplug/_produce/record.py")
     assert not touches("check_headers-HP-11", "mqplug/_model/batch.py")
 
 
 def test_a_change_of_what_is_overridden_runs_the_mutant():
-    """A module of the memory backend touches the mutants that do something else in its place."""
+    """A change of a module of the memory backend touches the mutants that override it."""
     assert "mqplug/memory/_consumer.py" in files_of(KINDS["DropsEveryTenth"])
     assert "mqplug/memory/_hooks.py" in files_of(KINDS["LooksAsAGroup"])
     assert "mqplug/memory/_consumer.py" not in files_of(KINDS["LooksAsAGroup"])
 
 
 def test_a_change_of_a_case_runs_the_mutants_that_it_kills():
-    """A module of the contract touches the mutants that were made for its cases, and those that prove them."""
+    """A change of a contract module touches the mutants made for its cases, and those that prove them."""
     assert touches("with_attempts-ACK-18", "contrib/mqplug-testing/mqplug_testing/contract/test_ack_returning.py")
     assert touches("DropsEveryTenth", "contrib/mqplug-testing/mqplug_testing/contract/test_concurrency.py")
     assert not touches("with_attempts-ACK-18", "contrib/mqplug-testing/mqplug_testing/contract/test_concurrency.py")
 
 
 def test_other_files_touch_no_mutant():
-    """What no mutant is about leaves the day's fifteenth alone."""
+    """A change of an unrelated file adds nothing to the day's fifteenth."""
     assert by_day({"README.md", "plugins/mqplug-kafka/mqplug_kafka/_driver.py"}, DAY) == by_day(set(), DAY)
 
 
 def test_a_large_change_leaves_most_to_the_night():
-    """A change of all files adds so many mutants and no more, always the same."""
+    """A change of all files adds a limited number of mutants, always the same."""
     everything = sorted({file for mutant in MUTANTS for file in files_of(mutant)})
     usual, chosen = by_day(set(), DAY), by_day(set(everything), DAY)
     assert len(usual) < len(chosen) <= len(usual) + MOST
     assert chosen == by_day(frozenset(everything), DAY)
 
 
-# what git knows of the change --------------------------------------------------------------------------------
+# the change according to git --------------------------------------------------------------------------------
 
 
 class Repository:
@@ -90,7 +90,7 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A repository with two commits on main; no other is asked for the change."""
+    """A repository with two commits on main, which is the only one that git queries."""
     if not shutil.which("git"):
         pytest.skip("there is no git")
     monkeypatch.delenv("MQPLUG_BASE", raising=False)
@@ -99,7 +99,7 @@ def repository(tmp_path, monkeypatch):
 
 
 def test_the_change_of_a_branch_is_what_it_adds_to_main(repository):
-    """It has what was committed since the branch left main, what was not, and files that git does not track."""
+    """The change has the commits since the branch left main, uncommitted changes, and untracked files."""
     repository.git("checkout", "--quiet", "-b", "branch")
     repository.commit("third")
     repository.commit("fourth")
@@ -114,13 +114,13 @@ def test_the_change_of_main_is_its_last_commit(repository):
 
 
 def test_a_base_that_is_named_comes_first(repository, monkeypatch):
-    """``MQPLUG_BASE`` says with what to compare."""
+    """``MQPLUG_BASE`` names the commit to compare with."""
     monkeypatch.setenv("MQPLUG_BASE", "HEAD")
     assert change(repository.folder) == set()
 
 
 def test_a_shallow_clone_knows_its_day_but_no_change(repository, tmp_path_factory):
-    """Where the commit before is missing no change is known; the day of the commit is."""
+    """Without the previous commit no change is known; the day of the commit is."""
     clone = tmp_path_factory.mktemp("clone")
     subprocess.run(["git", "clone", "--quiet", "--depth=1", repository.folder.as_uri(), clone], check=True)
     assert change(clone) == set()
@@ -128,7 +128,7 @@ def test_a_shallow_clone_knows_its_day_but_no_change(repository, tmp_path_factor
 
 
 def test_without_git_there_is_no_change(tmp_path, monkeypatch):
-    """Outside a repository nothing is known, and each run has the same fifteenth."""
+    """Outside a repository no change is known, and each run has the same fifteenth."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.delenv("MQPLUG_BASE", raising=False)
     assert (change(tmp_path), day(tmp_path)) == (set(), 0)

@@ -1,4 +1,4 @@
-"""The backend of the page "Prove your backend", as the distribution that the page makes of it."""
+"""The backend of the page "Prove your backend", as the distribution that the page describes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HOOKED = [case for case in CASES if HOOKS >= set(case.hooks) > set() and case.pr
 
 
 def block(language: str, beginning: str) -> str:
-    """The first block of the page that has this line."""
+    """Return the first block of the page that contains this line."""
     blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
     return next(each for each in blocks if beginning in each)
 
 
 @pytest.fixture
 def installed(tmp_path):
-    """A folder that has the page's code as modules, and its entry points as pip would write them."""
+    """A folder with the page's code as modules, and its entry points as pip would write them."""
     driver = re.findall(
         r"```python\n(.*?)```", PAGE.partition("## A whole backend")[2].partition("### Try it")[0], re.DOTALL
     )

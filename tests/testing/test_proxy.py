@@ -1,4 +1,4 @@
-"""The proxy of ``mqplug_testing``: a network that is taken away, or only its answers."""
+"""The proxy of ``mqplug_testing``: a network that fails, or only loses its answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from mqplug_testing import Proxy, free_port
 
-SILENCE = 0.3  # seconds in which something would have come on loopback
+SILENCE = 0.3  # seconds within which data would arrive on loopback
 PATIENCE = 20.0
 
 
 @pytest.fixture
 def server():
-    """Something that listens."""
+    """A listening socket."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE)
         yield listener
@@ -26,21 +26,21 @@ def server():
 
 @pytest.fixture
 def proxy(server):
-    """A proxy in front of it."""
+    """A proxy in front of the server."""
     with Proxy(server.getsockname()[1]) as proxy:
         yield proxy
 
 
 @pytest.fixture
 def pair(proxy, server):
-    """Both ends of a connection over the proxy."""
+    """Both ends of a connection through the proxy."""
     client, served = connected(proxy, server)
     with client, served:
         yield client, served
 
 
 def connected(proxy, server):
-    """A new connection over the proxy."""
+    """Return both ends of a new connection through the proxy."""
     client = socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)
     served, _ = server.accept()
     served.settimeout(PATIENCE)
@@ -48,13 +48,13 @@ def connected(proxy, server):
 
 
 def heard(end, count):
-    """This many bytes, however they come."""
+    """Receive this many bytes, however they are split."""
     with end.makefile("rb") as words:
         return words.read(count)
 
 
 def silent(end):
-    """Whether nothing comes, not even the end."""
+    """Return whether nothing arrives, not even the end."""
     end.settimeout(SILENCE)
     try:
         end.recv(1, socket.MSG_PEEK)
@@ -66,7 +66,7 @@ def silent(end):
 
 
 def test_it_carries_both_ways(pair):
-    """What one end says the other hears, however much it is."""
+    """Each end receives what the other sends, whatever its size."""
     client, served = pair
     client.sendall(b"ping")
     assert served.recv(10) == b"ping"
@@ -76,7 +76,7 @@ def test_it_carries_both_ways(pair):
 
 
 def test_an_end_is_passed_on(pair):
-    """One side may have said all while the other still speaks."""
+    """One side may stop sending while the other continues."""
     client, served = pair
     client.shutdown(socket.SHUT_WR)
     assert served.recv(10) == b""
@@ -85,7 +85,7 @@ def test_an_end_is_passed_on(pair):
 
 
 def test_a_cut_connection_goes_on_when_healed(proxy, pair):
-    """While it is cut nothing arrives on either side; afterwards all does, in order."""
+    """During a cut nothing arrives on either side; afterwards everything does, in order."""
     proxy.cut()
     for speaker, listener in (pair, reversed(pair)):
         speaker.sendall(b"one, ")
@@ -98,7 +98,7 @@ def test_a_cut_connection_goes_on_when_healed(proxy, pair):
 
 @pytest.mark.parametrize("linger", [0, 1], ids=["broken", "ended"])
 def test_nobody_is_told_that_the_other_side_is_gone(proxy, pair, linger):
-    """A connection that one side ends or breaks during a cut seems open to the other until it is healed."""
+    """A connection that one side closes or resets during a cut seems open to the other until it is healed."""
     client, served = pair
     served.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, linger))
     proxy.cut()
@@ -109,7 +109,7 @@ def test_nobody_is_told_that_the_other_side_is_gone(proxy, pair, linger):
 
 
 def test_a_new_connection_gets_no_answer(proxy, server):
-    """Who connects during a cut waits, and is let in when it is healed."""
+    """A client that connects during a cut waits, and is accepted when it is healed."""
     proxy.cut()
     with socket.socket() as client:
         client.settimeout(SILENCE)
@@ -126,7 +126,7 @@ def test_a_new_connection_gets_no_answer(proxy, server):
 
 
 def first_words(server):
-    """What the first client says that says something: others have given up while there was no network."""
+    """Return the first bytes of a client; clients that gave up during the cut send none."""
     while True:
         served, _ = server.accept()
         with served:
@@ -135,7 +135,7 @@ def first_words(server):
 
 
 def test_cutting_and_healing_twice_is_harmless(proxy, pair):
-    """What is cut can be cut, and what is healed can be healed."""
+    """Cutting twice and healing twice is harmless."""
     for step in (proxy.heal, proxy.cut, proxy.cut, proxy.heal, proxy.heal):
         step()
     pair[0].sendall(b"on")
@@ -143,7 +143,7 @@ def test_cutting_and_healing_twice_is_harmless(proxy, pair):
 
 
 def test_stalled_replies_come_late(proxy, pair):
-    """While replies are stalled requests arrive, and answers do when the network is healed, all and in order."""
+    """While replies are stalled requests arrive; the answers arrive in order when the network is healed."""
     client, served = pair
     proxy.stall_replies()
     for number in (b"1", b"2"):
@@ -158,7 +158,7 @@ def test_stalled_replies_come_late(proxy, pair):
 
 
 def test_a_connection_that_lost_a_reply_is_reset_in_the_end(proxy, server, pair):
-    """Requests arrive, answers do not, and nobody is told; what has a hole carries nothing more when it is healed."""
+    """While replies are dropped requests arrive; a connection that lost one is reset when it is healed."""
     client, served = pair
     proxy.drop_replies()
     client.sendall(b"ask")
@@ -176,7 +176,7 @@ def test_a_connection_that_lost_a_reply_is_reset_in_the_end(proxy, server, pair)
 
 
 def test_a_connection_that_lost_nothing_goes_on(proxy, pair):
-    """Who was not answered while replies were dropped keeps the connection."""
+    """A connection that had no answer while replies were dropped continues."""
     client, served = pair
     proxy.drop_replies()
     client.sendall(b"ask")
@@ -187,7 +187,7 @@ def test_a_connection_that_lost_nothing_goes_on(proxy, pair):
 
 
 def test_that_a_server_goes_is_no_answer_either(proxy, pair):
-    """The end of a connection is dropped as an answer is."""
+    """The end of a connection is dropped like an answer."""
     client, served = pair
     proxy.drop_replies()
     served.close()
@@ -198,7 +198,7 @@ def test_that_a_server_goes_is_no_answer_either(proxy, pair):
 
 
 def test_an_answer_resets_the_connection(proxy, pair):
-    """The request arrives whole, and in the place of the answer comes a reset, for both."""
+    """The request arrives whole, and its answer is replaced by a reset of both sides."""
     client, served = pair
     proxy.reset_replies()
     client.sendall(b"ask")
@@ -213,7 +213,7 @@ def test_an_answer_resets_the_connection(proxy, pair):
 
 @pytest.mark.parametrize("trouble", ["drop_replies", "stall_replies", "reset_replies"])
 def test_a_server_that_answers_and_goes_holds_nothing_up(proxy, server, trouble):
-    """Whatever becomes of its last answer, others are carried, and the proxy can be healed and closed."""
+    """A server that answers and closes blocks no other connection, nor heal and close of the proxy."""
     getattr(proxy, trouble)()
     for _ in range(3):
         client, served = connected(proxy, server)
@@ -232,7 +232,7 @@ def test_a_server_that_answers_and_goes_holds_nothing_up(proxy, server, trouble)
 
 
 def test_what_was_begun_before_is_passed_on(proxy, pair):
-    """What had arrived at the other side before a change is not taken back."""
+    """Bytes that arrived at the other side before a change stay delivered."""
     client, served = pair
     served.sendall(b"before")
     assert heard(client, 6) == b"before"
@@ -242,7 +242,7 @@ def test_what_was_begun_before_is_passed_on(proxy, pair):
 
 
 def test_from_one_trouble_to_the_next(proxy, pair):
-    """What is asked for last holds: replies that were stalled are dropped if they are to be dropped then."""
+    """The last fault counts: stalled replies are dropped if drop_replies follows."""
     client, served = pair
     proxy.stall_replies()
     served.sendall(b"told")
@@ -255,14 +255,14 @@ def test_from_one_trouble_to_the_next(proxy, pair):
 
 
 def test_a_server_that_is_down_ends_the_connection(proxy, server):
-    """Who connects while nobody listens behind the proxy is told so."""
+    """A connection is closed if no server listens for the proxy."""
     server.close()
     with socket.create_connection(("127.0.0.1", proxy.port), PATIENCE) as client:
         assert client.recv(1) == b""
 
 
 def test_closing_ends_connections_also_while_cut(proxy, pair):
-    """After close nothing is carried, nobody listens, and no thread is left."""
+    """After close the proxy forwards nothing, listens nowhere, and has no thread."""
     proxy.cut()
     proxy.close()
     for end in pair:
@@ -274,7 +274,7 @@ def test_closing_ends_connections_also_while_cut(proxy, pair):
 
 
 def test_a_taken_port_leaves_nothing_behind(server):
-    """The ports that it had already taken are free again, and no thread has started."""
+    """If one port is taken, the ports already bound are free again, and no thread has started."""
     port, taken = free_port(), server.getsockname()[1]
     with pytest.raises(OSError, match="in use"):
         Proxy(taken, taken, ports=[port, taken])
@@ -283,7 +283,7 @@ def test_a_taken_port_leaves_nothing_behind(server):
 
 
 def test_several_targets_share_a_network(server):
-    """Each target has a port, in their order, and one cut takes all of them away."""
+    """Each target has a port, in order, and one cut disconnects all of them."""
     ports = [free_port(), free_port()]
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(PATIENCE)
@@ -305,7 +305,7 @@ def test_several_targets_share_a_network(server):
 
 
 def test_a_delay_holds_in_both_directions_and_ends_when_healed(proxy, pair):
-    """What was sent arrives no earlier than the delay; what is under way when it is healed arrives at once."""
+    """Data arrives after at least the delay; healing delivers data under way at once."""
     client, served = pair
     proxy.delay(0.4)
     for speaker, listener in (pair, reversed(pair)):
@@ -323,7 +323,7 @@ def test_a_delay_holds_in_both_directions_and_ends_when_healed(proxy, pair):
 
 
 def test_a_delay_is_one_of_time_not_of_throughput(proxy, pair):
-    """Many chunks are under way together: a megabyte takes the delay once, not once for each chunk."""
+    """Chunks overlap in the delay: a megabyte takes the delay once instead of once per chunk."""
     client, served = pair
     proxy.delay(1.0)
     much = bytes(1_000_000)
@@ -332,11 +332,11 @@ def test_a_delay_is_one_of_time_not_of_throughput(proxy, pair):
     sender.start()
     assert heard(served, len(much)) == much
     sender.join(PATIENCE)
-    assert time.monotonic() - began < 15 * 1.0  # there are sixteen chunks or more
+    assert time.monotonic() - began < 15 * 1.0  # sixteen or more chunks
 
 
 def test_the_end_of_a_delayed_connection_comes_after_what_was_sent(proxy, pair):
-    """A side that sends and ends, or breaks, the connection does not lose what is under way."""
+    """A side that sends and closes, or resets, the connection loses no data under way."""
     client, served = pair
     proxy.delay(0.3)
     served.sendall(b"last words")
@@ -345,7 +345,7 @@ def test_the_end_of_a_delayed_connection_comes_after_what_was_sent(proxy, pair):
 
 
 def test_one_connection_breaks_and_the_others_go_on(proxy, server):
-    """The connection that carried something last is reset on both sides; the other one notices nothing."""
+    """The connection that carried data last is reset on both sides; the other one is unaffected."""
     first, first_served = connected(proxy, server)
     second, second_served = connected(proxy, server)
     with first, first_served, second, second_served:
@@ -371,7 +371,7 @@ def test_one_connection_breaks_and_the_others_go_on(proxy, server):
 
 @pytest.mark.parametrize("wrong", [-1, float("inf"), float("nan")])
 def test_a_delay_that_cannot_be_meant_is_refused(proxy, wrong):
-    """A delay is a finite time that has not passed yet, and at least one connection is broken."""
+    """A delay must be finite and not negative, and the number of connections to break at least one."""
     with pytest.raises(ValueError, match="must be a finite number, 0 or more"):
         proxy.delay(wrong)
     with pytest.raises(ValueError, match="must be 1 or more, or None"):

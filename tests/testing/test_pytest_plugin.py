@@ -1,4 +1,4 @@
-"""The pytest plugin, which each pytest run loads wherever mqplug is installed: it costs nothing until it is used."""
+"""The pytest plugin, which every pytest run with mqplug installed loads: unused, it costs nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_it(): assert Path(os.environ[{SHARED_DIRECTORY_VARIABLE!r}]).is_dir()
 
 @pytest.fixture(autouse=True)
 def outside(monkeypatch):
-    """The runs take themselves for no part of this one."""
+    """Let the runs believe that they are no part of this one."""
     for name in ("PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv(SHARED_DIRECTORY_VARIABLE, raising=False)
@@ -38,7 +38,7 @@ def outside(monkeypatch):
 
 @pytest.fixture
 def loaded(pytester):
-    """Returns the modules that a run of one empty test has loaded in the end, in all its processes."""
+    """Return the modules that a run of one empty test has loaded at its end, in all its processes."""
     pytester.makeconftest(NOTE_MODULES)
     pytester.makepyfile("def test_nothing(): pass")
 
@@ -55,7 +55,7 @@ def loaded(pytester):
 
 @pytest.mark.parametrize("option", ["-q", "-n1", "--help"])
 def test_a_run_without_cases_loads_the_plugin_alone(loaded, option):
-    """Neither mqplug nor anything that it needs is imported for the tests of others, or to show the options."""
+    """Neither mqplug nor its requirements are imported for other tests, or to show the options."""
     assert loaded(option) - loaded(option, "-p", "no:mqplug") == {"mqplug_pytest"}
 
 
@@ -66,7 +66,7 @@ def test_the_options_are_shown(pytester):
 
 
 def test_workers_share_a_directory(pytester):
-    """The plugin sets in each worker the variable by which the kit finds the directory of all of them."""
+    """The plugin sets in each worker the variable by which the kit finds their common directory."""
     assert mqplug_pytest.SHARED_DIRECTORY_VARIABLE == SHARED_DIRECTORY_VARIABLE
     pytester.makepyfile(SHARES)
     pytester.runpytest_subprocess("-n1").assert_outcomes(passed=1)

@@ -1,4 +1,4 @@
-"""Servers that a harness starts, kills and pauses, and the ports that they get."""
+"""Servers that a harness starts, kills and pauses, and their ports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
                 count += 1
                 client.sendall(b"%d " % count)
 """
-"""A server that answers each byte with how many it got."""
+"""A server that answers each byte with the number of bytes that it got."""
 
 STAYS = (
     "import signal, time; signal.signal(signal.SIGTERM, lambda *_: None); print('ready', flush=True); time.sleep(99)"
@@ -47,21 +47,21 @@ def server():
 
 
 def asked(port):
-    """What it counts to."""
+    """Return the server's answer."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
         client.sendall(b"x")
         return int(client.recv(10))
 
 
 def test_it_is_ready_when_it_listens(server):
-    """After start it answers at once; starting what runs does nothing."""
+    """After start it answers at once; starting a running server does nothing."""
     assert asked(server.port) == 1
     server.start()
     assert asked(server.port) == 2
 
 
 def test_it_is_killed_and_started_again(server):
-    """A kill ends it at once, whoever is connected; what is started again is another process at the same port."""
+    """A kill ends it at once, even with clients; the next start is another process at the same port."""
     before = server.pid
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
         client.sendall(b"x")
@@ -75,7 +75,7 @@ def test_it_is_killed_and_started_again(server):
 
 
 def test_a_paused_server_stands_still(server):
-    """When pause returns nothing is answered any more; afterwards all that was asked is."""
+    """After pause nothing is answered; after unpause every request is."""
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
         server.pause()
         assert server.running
@@ -89,7 +89,7 @@ def test_a_paused_server_stands_still(server):
 
 
 def test_a_paused_server_can_be_killed_and_stopped(server):
-    """Both end it, and it is gone when they return."""
+    """A paused server is gone when kill or stop returns."""
     for end in (server.kill, server.stop):
         server.pause()
         end()
@@ -98,14 +98,14 @@ def test_a_paused_server_can_be_killed_and_stopped(server):
 
 
 def test_restart_is_another_process(server):
-    """It is stopped, and started again."""
+    """A restart stops the process and starts another."""
     before = server.pid
     server.restart()
     assert server.pid != before
 
 
 def test_one_that_does_not_obey_is_killed(monkeypatch):
-    """``stop`` ends whatever ignores SIGTERM."""
+    """``stop`` kills a process that ignores SIGTERM."""
     monkeypatch.setattr("mqplug_testing._harness.server_process.STOP_S", 0.2)
     with ServerProcess([sys.executable, "-c", STAYS], says="ready") as server:
         server.stop()
@@ -113,7 +113,7 @@ def test_one_that_does_not_obey_is_killed(monkeypatch):
 
 
 def test_its_children_go_with_it():
-    """Who is started by a script ends with it, and is stopped with it."""
+    """A process that a script starts is killed with the script."""
     port = free_port()
     with ServerProcess(["sh", "-c", f"'{sys.executable}' -c '{COUNTS}' {port}; true"], port=port) as server:
         assert asked(port) == 1
@@ -123,7 +123,7 @@ def test_its_children_go_with_it():
 
 
 def test_what_it_prints_is_kept():
-    """``says`` waits for a text; ``output`` has all of it since the last start."""
+    """``says`` waits for a text; ``output`` has everything since the last start."""
     program = "import sys; print('a', flush=True); print('up', file=sys.stderr, flush=True); sys.stdin.read()"
     with ServerProcess([sys.executable, "-c", program], says="up") as server:
         assert server.output == "a\nup\n"
@@ -137,7 +137,7 @@ def test_what_it_prints_is_kept():
     ids=["ended", "silent"],
 )
 def test_one_that_does_not_come_up_says_why(program, words):
-    """The error has what it printed, and the command to try; nothing is left running."""
+    """The error has the server's output, and the command to try; nothing is left running."""
     server = ServerProcess([sys.executable, "-c", program], says="never", timeout=0.5 if program is STAYS else 60)
     with pytest.raises(mqplug.ConnectError, match=f"(?s){words}") as caught, server:
         pass
@@ -146,7 +146,7 @@ def test_one_that_does_not_come_up_says_why(program, words):
 
 
 def test_before_the_start_it_has_no_number():
-    """What was not started says so."""
+    """Reading the pid before the start raises an error that says so."""
     server = ServerProcess(["true"])
     with pytest.raises(mqplug.ConnectError, match="not started"):
         _ = server.pid
@@ -155,7 +155,7 @@ def test_before_the_start_it_has_no_number():
 
 
 def test_a_server_that_watches_its_input_ends_with_whoever_started_it():
-    """However the tests end, its standard input ends with them."""
+    """However the tests end, their end closes the server's standard input."""
     program = f"""
 import os, signal, sys
 from mqplug_testing import ServerProcess
@@ -171,7 +171,7 @@ with ServerProcess([sys.executable, "-c", {WATCHES!r}], says="ready") as server:
 
 
 def is_alive(pid):
-    """Whether there is such a process, and it is no zombie."""
+    """Return whether the process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -179,7 +179,7 @@ def is_alive(pid):
 
 
 def test_their_hooks_are_those_of_a_harness(server):
-    """What a server and a proxy can do is handed to a harness in one word each."""
+    """The hooks of a server and of a proxy can be passed to a harness."""
     with Proxy(server.port) as proxy:
         harness = Harness(connect=lambda: mqplug.connect("memory"), **server.hooks(), **proxy.hooks())
         assert harness.cut_network == proxy.cut
@@ -188,7 +188,7 @@ def test_their_hooks_are_those_of_a_harness(server):
 
 
 def test_a_free_port_is_one_that_nobody_gets_by_chance():
-    """It lies below what the kernel gives to outgoing connections, and can be listened at."""
+    """A free port lies below the kernel's ports for outgoing connections, and can be listened at."""
     port = free_port()
     assert FIRST_PORT <= port <= LAST_PORT
     with socket.create_server(("127.0.0.1", port)):
@@ -196,7 +196,7 @@ def test_a_free_port_is_one_that_nobody_gets_by_chance():
 
 
 def test_a_free_port_is_given_once(monkeypatch):
-    """Two servers that have not started yet get different ports, whatever chance says."""
+    """Two servers that have not started yet get different ports."""
     first, second = free_port(), free_port()
     monkeypatch.setattr(server_process, "_given_ports", {first})
     monkeypatch.setattr(server_process.random.SystemRandom, "sample", lambda *_: [first, second])
