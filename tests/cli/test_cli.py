@@ -375,7 +375,7 @@ def test_docs_prints_a_page(capsys, page):
 
 
 def test_docs_names_the_nearest_page(capsys):
-    """An unknown page is wrong usage."""
+    """An unknown page is wrong usage, and the nearest page is suggested."""
     assert run_command(["docs", "ruels"]) == 2
     assert "Did you mean 'rules'?" in capsys.readouterr().err
 

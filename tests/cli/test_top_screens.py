@@ -296,7 +296,7 @@ def test_a_tail_says_that_it_asks(mq, monkeypatch):
 
 
 def test_a_seek_without_a_group_says_why(mq):
-    """The key s says how to reach the groups, or that the topic has none."""
+    """The key s says how to reach the groups, or that no group exists."""
 
     async def steps(pilot):
         await press(pilot, "s")

@@ -144,7 +144,7 @@ def test_what_is_no_outage_is_told_as_it_is(caplog):
 @pytest.mark.parametrize("error", [mqplug.ConnectError("gone"), OSError("gone"), mqplug.Timeout("gone")])
 @pytest.mark.parametrize("part", ["consumer", "producer", "connection"])
 def test_an_error_in_a_drivers_close_is_close_incomplete(part, error):
-    """It is raised once as CloseIncomplete with the driver's error as its cause, and everything is released."""
+    """A driver's close that fails raises CloseIncomplete once, with its error as the cause, and releases everything."""
     away = Away(lambda: error)
     client = opened(away)
     parts = {

@@ -102,7 +102,7 @@ def test_two_threads_in_one_receive_are_refused(mq: mqplug.Client) -> None:
 
 
 def test_retention_that_overtakes_a_reader_is_told_until_it_seeks(mq: mqplug.Client) -> None:
-    """Every receive raises PositionLost with the new low, until a seek."""
+    """If retention overtakes a reader, every receive raises PositionLost with the new low, until a seek."""
     ids = fill(mq, 10, partitions=1)
     with mq.consumer("orders", start=mqplug.before(ids[0]), partitions=[0]) as orders:
         low = mqplug.Position(ids[6].log, ids[6].coordinates)

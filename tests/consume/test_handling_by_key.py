@@ -40,7 +40,7 @@ def number_of(message: mqplug.Message) -> int:
 
 
 def test_keys_of_one_partition_are_handled_side_by_side(mq: mqplug.Client) -> None:
-    """Four threads handle four keys of one partition at the same time, and each key in its order."""
+    """Four threads handle four keys of one partition at the same time, each key in its order."""
     together = threading.Barrier(4, timeout=20)
     seen: dict[bytes | None, list[int]] = defaultdict(list)
 

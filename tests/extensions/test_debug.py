@@ -245,7 +245,7 @@ def joins(mq):
 
 
 def shares(mq):
-    """Read as a member that shares the topic."""
+    """Read as a member in shared mode."""
     with mq.consumer("orders", group="g", mode="shared", start=mqplug.EARLIEST) as orders:
         orders.receive(5)
 
@@ -402,7 +402,7 @@ def test_nothing_is_watched_unless_it_is_asked_for(target):
 
 
 def test_debug_is_yes_or_no():
-    """Another value raises a ConfigError that names the setting."""
+    """A value of debug that is no bool raises a ConfigError that names the setting."""
     with pytest.raises(mqplug.ConfigError, match="debug"):
         mqplug.connect("memory://?debug=loud")
 

@@ -44,7 +44,7 @@ def stored(client, faults):
 
 
 def test_a_dropped_send_is_unknown_and_not_stored(troubled):
-    """The message is lost on its way, and its outcome is unknown."""
+    """A dropped message is not stored, and its outcome is unknown."""
     mq, faults = troubled(Rule("send", "drop", nth=2))
     with mq.producer("t") as out:
         out.send(b"1")
@@ -55,7 +55,7 @@ def test_a_dropped_send_is_unknown_and_not_stored(troubled):
 
 
 def test_a_lost_answer_is_unknown_and_stored(troubled):
-    """The message is stored, and its outcome is unknown."""
+    """A message whose answer is lost is stored, and its outcome is unknown."""
     mq, faults = troubled(Rule("send", "lose_ack", nth=2))
     with mq.producer("t") as out:
         out.send(b"1")
@@ -84,7 +84,7 @@ def test_a_failed_send_has_the_error_of_its_rule(troubled):
 
 
 def test_a_delayed_answer_comes_late(troubled):
-    """The message is stored at once, its sender waits, and a timeout leaves a handle that gets the answer."""
+    """With a delayed answer the message is stored at once, and a timeout leaves a handle that gets the answer."""
     mq, _ = troubled(Rule("send", "delay", delay=0.4, nth=1))
     with mq.producer("t") as out:
         began = time.monotonic()

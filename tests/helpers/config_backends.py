@@ -17,7 +17,7 @@ from mqplug.spi import Capabilities, Descriptor, Url, hookimpl
 
 @attrs.frozen(kw_only=True)
 class Sasl:
-    """Settings in which ``username`` and ``password`` belong together."""
+    """``username`` and ``password`` belong together."""
 
     username: str | None = None
     password: str | None = attrs.field(default=None, repr=False)
@@ -25,7 +25,7 @@ class Sasl:
 
 @attrs.frozen(kw_only=True)
 class RocksMQ:
-    """Settings in which ``path`` is the directory. ``sync`` says when a send is done."""
+    """``path`` is the directory. ``sync`` says when a send is done."""
 
     path: str = attrs.field(validator=attrs.validators.min_len(1), metadata={"address": True})
     sync: Literal["always", "interval", "os"] = "always"
@@ -36,7 +36,7 @@ class RocksMQ:
 
 @attrs.frozen(kw_only=True)
 class Pulsar:
-    """Settings in which ``service_url`` is the broker's address. ``token`` is secret."""
+    """``service_url`` is where the broker is. ``token`` is secret."""
 
     service_url: str = attrs.field(default="pulsar://127.0.0.1:6650", metadata={"address": True})
     admin_url: str | None = None
@@ -54,7 +54,7 @@ class Pulsar:
 
 @attrs.frozen(kw_only=True)
 class Kafka:
-    """Settings in which ``servers`` lists brokers, ``librdkafka`` has client options, and ``sasl`` credentials."""
+    """``servers`` lists brokers. ``librdkafka`` is for options of the client; ``sasl`` for credentials."""
 
     servers: list[str] = attrs.field(metadata={"address": True})
     username: str | None = None

@@ -10,7 +10,7 @@ from mqplug.memory._personality import FULL
 SHARING = ("shared", "key_shared")
 WITHOUT_GROUPS = ("durable_groups", "ordered", "exclusive", *SHARING, "nack", "ack_timeout", "assignment_events")
 GO_WITH = {"groups": WITHOUT_GROUPS, "nack": SHARING, "partitions": ("add_partitions",), "retention": ("alter_topic",)}
-"""The capabilities that each of these implies."""
+"""The capabilities that depend on each of these."""
 
 
 class Lacking(Mutant):

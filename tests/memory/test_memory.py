@@ -145,7 +145,7 @@ def test_a_member_that_is_refused_is_no_member(mq: Client) -> None:
 
 
 def test_messages_are_kept_for_seven_days(mq: Client) -> None:
-    """Older messages are removed, unless the topic says otherwise."""
+    """Messages older than seven days are removed, unless the topic says otherwise."""
     mq.create_topic("orders")
     mq.create_topic("kept", retention=30 * 86400)
     fill(mq, 3)

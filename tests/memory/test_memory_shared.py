@@ -139,7 +139,7 @@ def test_an_entry_that_changed_hands_is_acked_in_the_end() -> None:
 
 
 def test_a_group_that_stands_inside_an_entry_acks_the_rest_of_it() -> None:
-    """The messages of an entry before the group's position are already acked."""
+    """If a group stands inside an entry, the messages of the entry before its position are already acked."""
     seam = Seam(like="pulsar")
     log, places = seam.logs[0], seam.send(b"0", b"1", b"2")
     member = seam.member("shared")

@@ -47,7 +47,7 @@ def test_a_time_before_1970_is_a_datetime(batch):
 
 
 def test_everything_else_of_such_a_message_works(batch):
-    """Such a message can be shown, compared, hashed, copied and pickled, and so can its batch."""
+    """A message with such a time can be shown, compared, hashed, copied and pickled, and so can its batch."""
     for row, message in enumerate(batch):
         for again in (copy.copy(message), pickle.loads(pickle.dumps(message)), batch[row]):
             assert again == message

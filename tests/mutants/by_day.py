@@ -43,7 +43,7 @@ def files_of(mutant: type[Mutant]) -> frozenset[str]:
 
 
 def change(root: Path = ROOT) -> frozenset[str]:
-    """Return the files that differ from where the branch left main, or on main from the last commit; None if unknown.
+    """Return the files that differ from where the branch left main, or on main from the last commit; none if unknown.
 
     ``MQPLUG_BASE`` names another commit to compare with.
     """

@@ -1,6 +1,6 @@
 """Backends whose answers are lost, come late, or are cut off; that stall; and whose topics others create again.
 
-Memory stands for a server behind a network.
+Memory stands for a server across a network.
 """
 
 from __future__ import annotations

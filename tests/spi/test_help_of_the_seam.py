@@ -44,19 +44,19 @@ def test_the_help_has_each_mode(mode: str) -> None:
 
 
 def test_a_retention_says_its_unit() -> None:
-    """The help explains seconds, None and infinity."""
+    """The help of a retention gives its unit, and the meaning of None and infinity."""
     text = helped(spi.CreateTopic)
     assert all(each in text for each in ("in seconds", "math.inf", "None stands for the backend's default"))
 
 
 def test_pump_says_when_it_is_called_and_returns() -> None:
-    """The help says what a driver must do in pump."""
+    """The help of pump says what a driver must do in it, for how long, and in which threads."""
     text = helped(spi.ProducerDriver.pump)
     assert all(each in text for each in ("settle", "0 only looks", "any thread", "threads of its own"))
 
 
 def test_a_start_with_a_group_may_be_a_mapping() -> None:
-    """The help says what the mapping contains, and when it applies."""
+    """The help of ConsumerOptions says what a mapping as start contains, and when it is ignored."""
     text = " ".join(helped(spi.ConsumerOptions).split())
     assert "a mapping with a position for every one of ``logs``" in text
     assert "Where the group has a position, it is ignored" in text

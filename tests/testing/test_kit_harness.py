@@ -107,7 +107,7 @@ def test_a_harness_knows_what_fails(pytester):
 
 
 def test_what_a_harness_knows_to_fail_is_reported(pytester, monkeypatch):
-    """The reason is in the summary."""
+    """The reason of a known failure is in the summary."""
     monkeypatch.setattr("mqplug_testing.Bench.topic", lambda *_: None)
     pytester.makepyfile(CONTRACT.replace("CONNECT", PASSING))
     result = pytester.runpytest_inprocess("-p", "no:randomly")

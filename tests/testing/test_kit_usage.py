@@ -257,7 +257,7 @@ def test_the_report_follows_its_schema(contract, pytester):
 
 
 def test_the_report_has_the_cases_of_workers(contract, pytester, monkeypatch):
-    """With workers, the report and the lines include every case, from each worker's first one on."""
+    """With workers, the report and the lines include every case from the first one on."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     printed = contract("only=['ID']", "-n1", "--mqplug-report=report.json", "--mqplug-lines").stdout.str()
     (found,) = json.loads((pytester.path / "report.json").read_text())["runs"]

@@ -90,7 +90,7 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A repository with two commits on main, which is the only one that git queries."""
+    """A repository with two commits on main, without a base from the environment."""
     if not shutil.which("git"):
         pytest.skip("there is no git")
     monkeypatch.delenv("MQPLUG_BASE", raising=False)
