@@ -1,4 +1,4 @@
-"""Acks that are kept back, given back or limited wrongly."""
+"""Acks, nacks, dead letters and limits of unacked messages that are wrong."""
 
 from __future__ import annotations
 
