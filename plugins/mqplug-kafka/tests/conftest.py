@@ -1,6 +1,6 @@
-"""A client and a topic for each test, on the servers of the run, which tests/helpers/run_servers.py starts.
+"""A client and a topic for each test, on the servers that tests/helpers/run_servers.py starts for the run.
 
-The topics of a test are deleted after it: a broker with some hundred of them takes long to stop and to start.
+Each test's topics are deleted after it: a broker with a few hundred topics is slow to stop and start.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def tidy(request):
     for server in servers if new_names else ():
         with KafkaWire(server.port, timeout=30) as kafka:
             for name in new_names:
-                with suppress(BrokerError):  # it is the name of a group, or was deleted
+                with suppress(BrokerError):  # the name is a group's, or the topic was deleted
                     kafka.delete_topic(name)
 
 
 @pytest.fixture
 def telling(caplog, monkeypatch):
-    """Options with which the native client logs each step of groups and transactions: shown if the test fails."""
+    """Options that make librdkafka log each step of groups and transactions: shown if the test fails."""
     monkeypatch.setattr(logger, "filters", [])
     caplog.set_level(logging.DEBUG, logger.name)
     return {"debug": "cgrp,eos"}
@@ -54,14 +54,14 @@ def telling(caplog, monkeypatch):
 
 @pytest.fixture
 def mq(kafka_server):
-    """A client of its own for each test."""
+    """A client used by one test only."""
     with mqplug.connect(kafka_server.url) as client:
         yield client
 
 
 @pytest.fixture
 def topic(mq):
-    """A fresh topic of one partition."""
+    """A new topic with one partition."""
     name = new_name()
     mq.create_topic(name)
     return name

@@ -1,4 +1,4 @@
-"""Logs of all that Kafka may hold, as other clients write them, made from a seed."""
+"""Logs with everything that other clients may write to Kafka, generated from a seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("a", "a", "", "ключ", "x" * 300)
 
 
 class ForeignLog:
-    """A topic that is filled step by step: transactions, codecs, headers, nulls, trims, compaction."""
+    """A topic filled step by step: transactions, codecs, headers, nulls, trims, compaction."""
 
     def __init__(self, server, mq, seed, partitions=1):
         self.chance = random.Random(seed)
@@ -36,19 +36,19 @@ class ForeignLog:
         mq.create_topic(self.topic, partitions=partitions, options=options)
 
     def grow(self, steps):
-        """Take steps, of which each sends some messages, and may trim the log or wait until it was compacted."""
+        """Run steps: each sends some messages and may trim the log. Then wait until a compacted log was compacted."""
         for _ in range(steps):
             self._send(self.chance.choice((1, 7, 60, 400)))
             if self.chance.random() < 0.15 and not self._is_compacted:
                 self._trim()
         if self._is_compacted:
             time.sleep(0.3)
-            self._send(1)  # begins a segment, so that those before may be compacted
+            self._send(1)  # begins a segment, so that the earlier ones may be compacted
             time.sleep(1.5)
         self._settle()
 
     def _settle(self):
-        """Wait until each transaction has its marker: the broker writes it after it has answered the commit."""
+        """Wait until each transaction has its marker: the broker writes it after answering the commit."""
         admin = AdminClient({"bootstrap.servers": self._server.bootstrap})
         latest = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in range(self._partitions)}
 
@@ -100,7 +100,7 @@ class ForeignLog:
             self._mq.trim(self.topic, {log.partition: position for log, position in kept.items()})
 
     def low(self):
-        """Return the first positions that there are."""
+        """Return the first position of each partition that still exists."""
         return {mark.low.log: mark.low for mark in self._mq.watermarks(self.topic).values()}
 
     def positions(self, offsets):

@@ -1,7 +1,7 @@
-"""A program that takes part in a group, or asks about it: ``python group_client_program.py ROLE URL TOPIC GROUP``.
+"""A program that joins a group or queries it: ``python group_client_program.py ROLE URL TOPIC GROUP``.
 
-It goes round and round, prints a line after each round that succeeded, and ends when its standard input is closed. What
-may be tried again is tried again; anything else ends it with a traceback.
+It repeats its role, prints a line after each successful round, and ends when its standard input is closed. It retries
+after retryable errors; any other error ends it with a traceback.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import mqplug
 import mqplug_kafka
 from mqplug import spi
 
-PAUSE = 0.05  # seconds between two rounds: a broker that starts needs the processor, too
+PAUSE = 0.05  # seconds between two rounds: a starting broker needs the processor as well
 
 
 def member(mq, topic, group):
-    """Join, take a few, ack, ask, and leave."""
+    """Join, receive up to ten messages, ack, commit, read the committed positions and leave."""
     with mq.consumer(topic, group=group) as consumer:
         for message in consumer.receive_many(10, timeout=2):
             consumer.ack(message)
@@ -29,12 +29,12 @@ def member(mq, topic, group):
 
 
 def lag(mq, topic, group):
-    """Ask how far the group is behind."""
+    """Ask for the group's lag."""
     mq.lag(topic, group=group, timeout=10)
 
 
 def groups(mq, topic, group):
-    """Ask which groups there are."""
+    """List the groups of the topic."""
     mq.groups(topic, timeout=10)
 
 
@@ -46,48 +46,48 @@ def description(mq, topic, group):
 
 
 def questions(mq, topic, group):
-    """Ask all that can be asked about a group and its topic."""
+    """Ask for the group's description, positions, lag and listing, and for its topic's watermarks."""
     assert mq.describe_group(group, timeout=10).topics == (topic,)
     assert mq.positions(topic, group=group, timeout=10)[0].position is not None
     assert set(mq.lag(topic, group=group, timeout=10)) == set(mq.watermarks(topic, timeout=10))
     end = time.monotonic() + 30
-    while group not in {each.name for each in mq.groups(topic, timeout=10)}:  # no broker lists it while it moves
+    while group not in {each.name for each in mq.groups(topic, timeout=10)}:  # a moving group is not listed
         assert time.monotonic() < end, "the group is not listed"
 
 
 def mover(mq, topic, group):
-    """Move a group that nobody is in, there and back, and forget another one."""
+    """Move a group without members to the end and back, and delete another one."""
     for start in (mqplug.LATEST, mqplug.EARLIEST):
         mq.reset_group(f"{group}-moved", topic, start, timeout=10)
     mq.reset_group(f"{group}-short", topic, mqplug.EARLIEST, timeout=10)
-    with suppress(mqplug.GroupNotFound):  # an answer was lost, and the question asked again
+    with suppress(mqplug.GroupNotFound):  # a retry after a lost answer
         mq.delete_group(f"{group}-short", timeout=10)
 
 
 def impatient(mq, topic, group):
-    """Begin a group that is new, and forget it, in less time than a broker takes that is paused."""
+    """Create a group and delete it, with timeouts that a paused broker exceeds."""
     log = first_log(mq, topic)
     new = f"{group}-{time.monotonic_ns()}"
     try:
         mqplug_kafka.mqplug_move_group(mq._connection, new, {log: spi.GroupPosition(mqplug.Position(log, (0,)))}, 0.5)
     finally:
-        with suppress(mqplug.GroupNotFound):  # it was not begun
+        with suppress(mqplug.GroupNotFound):  # it was not created
             mqplug_kafka.mqplug_administer(mq._connection, spi.DeleteGroup(new), 0.5)
 
 
 def hasty(mq, topic, group):
-    """Ask for a group's topics and members in less time than a broker takes that is paused."""
+    """Ask for a group's topics and members, with a timeout that a paused broker exceeds."""
     mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroupMembers(group), 0.5)
 
 
 @cache
 def first_log(mq, topic):
-    """What is known before the broker is paused."""
+    """Return the topic's first log, which is looked up before the broker is paused."""
     return mq.partitions(topic)[0]
 
 
 def rounds(mq, role, topic, group, ended):
-    """Go round until it is enough."""
+    """Repeat the role until the event is set."""
     while not ended.wait(PAUSE):
         began = time.monotonic()
         try:
@@ -105,7 +105,7 @@ ROLES = {each.__name__: each for each in (member, lag, groups, description, ques
 
 
 def main(role, url, topic, group):
-    """Run until the parent lets go."""
+    """Run until the parent closes standard input."""
     ended = threading.Event()
 
     def listen():

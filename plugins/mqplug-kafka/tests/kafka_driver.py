@@ -1,4 +1,4 @@
-"""Names, ports and messages for tests, and a consumer at the driver's seam."""
+"""Names, ports and messages for tests, and a consumer that calls the driver directly."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ import mqplug_kafka
 _numbers = itertools.count()
 
 new_names = []
-"""The names of the test that runs now."""
+"""The names that the current test has used."""
 
 
 def new_name():
-    """Return a name that no other test has."""
+    """Return a name that no other test uses."""
     new_names.append(f"t{os.getpid()}-{next(_numbers)}")
     return new_names[-1]
 
 
 def seeds(by_day, count):
-    """Return so many seeds, of which the first ones run by day."""
+    """Return ``count`` seeds: the first ``by_day`` of them run by day, the others at night."""
     return [*range(by_day), *(pytest.param(each, marks=pytest.mark.night) for each in range(by_day, count))]
 
 
@@ -50,7 +50,7 @@ def take(consumer, count, seconds=30):
 
 
 def free_ports(count):
-    """Return free loopback ports that no outgoing connection, and no other test or worker, gets by chance."""
+    """Return free loopback ports outside the ranges of outgoing connections and of other workers."""
     return list(itertools.islice(_free_ports, count))
 
 
@@ -64,7 +64,7 @@ _free_ports = filter(_is_free, random.sample(range(10_000 + 500 * _worker, 10_50
 
 
 def time_limit(server, milliseconds):
-    """Return the options of a topic whose messages may lie so far ahead."""
+    """Return the options of a topic whose timestamps may be this far in the future."""
     older = server.version.startswith(("3.3.", "3.4.", "3.5."))
     return {f"message.timestamp.{'difference' if older else 'after'}.max.ms": str(milliseconds)}
 
@@ -73,5 +73,5 @@ Seam = partial(driver_seam.Seam, mqplug_kafka, prefetch_bytes=1 << 20)
 
 
 def administer(mq, action):
-    """Carry out an action, at the driver's seam."""
+    """Call the driver directly to carry out an administrative action."""
     return mqplug_kafka.mqplug_administer(mq._connection, action, 20)

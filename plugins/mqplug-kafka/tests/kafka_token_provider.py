@@ -1,4 +1,4 @@
-"""A token provider as a distribution of its own would have it: its module and its entry point."""
+"""A token provider as a separate distribution would ship it: its module and its entry point."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from mqplug_devbrokers._tokens import unsigned_token
 
 faults = []
-"""What the next calls raise, return instead of a token, or None for a good one."""
+"""What the next calls raise, or return instead of a token. None stands for a good token."""
 calls = []
-"""The options of the calls."""
+"""The options of each call."""
 
 
 def provide(settings):
-    """Return a token for alice, or what a test ordered."""
+    """Return a token for alice, or the fault that a test set."""
     calls.append(dict(settings.token_options))
     fault = faults[0] if faults else None
     if isinstance(fault, Exception):
@@ -26,7 +26,7 @@ def provide(settings):
 
 
 def install(folder):
-    """Make an entry point in a folder, which has to be on the path. ``broken`` names no function."""
+    """Write entry points to a folder and return the path that finds them. ``broken`` names a missing function."""
     info = folder / "kafka_token_provider-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kafka-token-provider\nVersion: 1\n")

@@ -1,4 +1,4 @@
-"""A relay in front of a broker that loses an answer, and then plays a broker that does not lead its partition yet."""
+"""A relay to a broker. It loses an answer, then plays a broker that does not lead its partition yet."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from contextlib import suppress
 
 PRODUCE = 0
 NOT_LEADER = 6
-TOGETHER_S = 1.0  # produce requests that come within it are on their way together
+TOGETHER_S = 1.0  # produce requests that arrive within it count as one volley
 
 
 class LeaderlessRelay:
-    """Passes on what clients and a broker send each other."""
+    """Passes frames between clients and a broker."""
 
     def __init__(self, port, broker_port):
         self.broker_port = broker_port
         self.topic = b""
-        """The topic of the produce requests, which has one partition."""
+        """The topic of the produce requests. It has one partition."""
         self.stored_answer = None
-        """An answer to a produce request of this topic."""
+        """An answer to a produce request for this topic."""
         self.loses_next = False
-        """Whether the next produce request is passed on, but not its answer. Then no client gets in."""
+        """Whether the next produce request is passed on without its answer. After that, no client can connect."""
         self.lost = threading.Event()
         self.refusals = 0
-        """How many produce requests are refused, of those that are on their way together."""
+        """How many produce requests of the next volley are refused."""
         self._server = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -40,7 +40,7 @@ class LeaderlessRelay:
         self.lost.clear()
 
     def come_back(self, refusals):
-        """Let clients in again, and refuse their first produce requests."""
+        """Accept clients again, and refuse their first produce requests."""
         self.refusals = refusals
         self.lost.clear()
 
@@ -55,12 +55,12 @@ class LeaderlessRelay:
 
 
 class _Conversation:
-    """A client's connection, and the one to the broker."""
+    """A client's connection and the matching one to the broker."""
 
     def __init__(self, relay, client):
         self._relay, self._client = relay, client
         self._broker = socket.create_connection(("127.0.0.1", relay.broker_port))
-        self._produced = set()  # the numbers of produce requests without an answer
+        self._produced = set()  # the numbers of unanswered produce requests
         self._together = []
         self._lock = threading.Lock()
         for source, take in ((client, self._take_request), (self._broker, self._take_answer)):
@@ -82,7 +82,7 @@ class _Conversation:
             return
         with self._lock:
             if self._relay.loses_next and self._produced:
-                return  # of those on their way together only the first one arrives
+                return  # only the first request of a volley arrives
             self._produced.add(number)
             if not self._relay.refusals:
                 _send(self._broker, request)
@@ -94,7 +94,7 @@ class _Conversation:
             self._refuse()
 
     def _refuse(self):
-        """Refuse the first ones of the produce requests that are on their way together, and pass on the others."""
+        """Refuse the first produce requests of the volley, and pass on the others."""
         with self._lock, suppress(OSError):
             refusals, self._relay.refusals = self._relay.refusals, 0
             together, self._together = self._together, []
@@ -104,10 +104,10 @@ class _Conversation:
                 _send(self._broker, request)
 
     def _refusal(self, request):
-        """Return the stored answer, with this request's number, an error, and no offset."""
+        """Return the stored answer with this request's number, an error and no offset."""
         answer = bytearray(self._relay.stored_answer)
         answer[:4] = request[4:8]
-        error = answer.index(self._relay.topic) + len(self._relay.topic) + 1 + 4  # behind partitions and partition
+        error = answer.index(self._relay.topic) + len(self._relay.topic) + 1 + 4  # after partitions and partition
         struct.pack_into(">hq", answer, error, NOT_LEADER, -1)
         return answer
 

@@ -1,4 +1,4 @@
-"""Topics whose configuration is changed: only what is given, and in force after a kill."""
+"""Altering topics: only the given settings change, and a change survives a kill of the broker."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import mqplug
 
 
 def own(mq, topic):
-    """The settings that a topic does not have from the cluster."""
+    """Return the settings that a topic does not inherit from the cluster."""
     wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
     config = mq.unwrap(AdminClient).describe_configs([wanted])[wanted].result(30).values()
     return {each.name: each.value for each in config if each.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
 
 
 def test_segments_follow_the_retention(mq):
-    """Segments are as in a topic that is created so, and the cluster's again when messages are kept longer."""
+    """Altering retention sets the segments that creation would; with long retention they are the cluster's again."""
     topic, alike = new_name(), new_name()
     mq.create_topic(topic)
     before = own(mq, topic)
@@ -34,7 +34,7 @@ def test_segments_follow_the_retention(mq):
 
 
 def test_segments_that_an_operator_chose_stay(mq):
-    """A topic's own segment settings are changed only by name."""
+    """Altering retention keeps segment settings that an operator chose; only naming them changes them."""
     topic = new_name()
     mq.create_topic(topic, options={"segment.ms": 600_000})
     mq.alter_topic(topic, retention=3600)
@@ -44,7 +44,7 @@ def test_segments_that_an_operator_chose_stay(mq):
 
 
 def test_options_are_the_topics_configuration(mq):
-    """Settings are set by name, None is the cluster's default, and the broker may spell a value otherwise."""
+    """Options are set by name, None restores the cluster's default, and the broker may spell a value differently."""
     topic = new_name()
     mq.create_topic(topic, retention=3600)
     kept = own(mq, topic)
@@ -61,7 +61,7 @@ def test_options_are_the_topics_configuration(mq):
     ("option", "said"), [("no.such.setting", "no.such.setting"), ("replication_factor", "cannot be altered")]
 )
 def test_what_cannot_be_altered_changes_nothing(mq, topic, option, said):
-    """An unknown setting and the replication factor are a ConfigError, and the rest of the change is not made."""
+    """An unknown setting or the replication factor raises ConfigError, and nothing else is changed either."""
     before = own(mq, topic)
     with pytest.raises(mqplug.ConfigError, match=said):
         mq.alter_topic(topic, retention=3600, options={option: 1})
@@ -69,7 +69,7 @@ def test_what_cannot_be_altered_changes_nothing(mq, topic, option, said):
 
 
 def test_a_broker_that_does_not_know_a_new_topic_yet_is_asked_again(mq, monkeypatch):
-    """On a cluster, the broker that gets a request may hear late of the topic: ``alter_topic`` asks again."""
+    """In a cluster the broker that gets a request may not know a new topic yet: ``alter_topic`` retries."""
     topic, asked = new_name(), []
     mq.create_topic(topic)
     ask = mq._connection.requests.ask
@@ -88,7 +88,7 @@ def test_a_broker_that_does_not_know_a_new_topic_yet_is_asked_again(mq, monkeypa
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_a_change_outlives_a_killed_broker(kafka_server, mq, topic):
-    """A broker that is killed right after the call returned comes back with the change."""
+    """A broker killed right after the call returned comes back with the change."""
     changed = mq.alter_topic(topic, retention=3600, retention_bytes=10**8)
     kafka_server.kill()
     kafka_server.start()

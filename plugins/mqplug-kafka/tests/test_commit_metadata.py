@@ -1,4 +1,4 @@
-"""Acks of single messages in the metadata of a commit."""
+"""Acks of single messages, stored in the metadata of a commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS = st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)), max_siz
 
 
 def ranges(offset, runs):
-    """Ascending ranges behind an offset, from gaps and lengths."""
+    """Return ascending ranges after an offset, built from gaps and lengths."""
     found = []
     for gap, length in runs:
         first = offset + gap
@@ -30,13 +30,13 @@ def ranges(offset, runs):
 @BUSY
 @given(st.integers(0, 2**62), RUNS)
 def test_ranges_come_back(offset, runs):
-    """What fits is read back as it was."""
+    """Ranges that fit into the metadata are read back unchanged."""
     acked = ranges(offset, runs)
     assert unpack_acked(offset, pack_acked(offset, acked)) == acked
 
 
 def test_what_does_not_fit_is_left_out_from_the_far_end(caplog):
-    """The nearest ranges are stored, within what a broker takes, and the log says how many are not."""
+    """The nearest ranges are stored, up to the broker's limit, and the log says how many were dropped."""
     acked = ranges(0, [(1, 1)] * 5000)
     text = pack_acked(0, acked)
     assert f"of {len(acked)} acked ranges exceed" in caplog.text
@@ -50,16 +50,16 @@ LENGTHS = st.lists(
 )
 
 
-@settings(BUSY, max_examples=25)  # of some hundred numbers each
+@settings(BUSY, max_examples=25)  # each has a few hundred numbers
 @given(st.integers(0, 2**62), LENGTHS)
 def test_so_many_ranges_always_fit(offset, lengths):
-    """What the capabilities say fits into a commit, as far as the span reaches, whatever the lengths."""
+    """The number of ranges that the capabilities promise fits into a commit, whatever their lengths within the span."""
     acked = ranges(offset, zip(lengths[::2], lengths[1::2], strict=True))
     assert unpack_acked(offset, pack_acked(offset, acked)) == acked
 
 
 def test_the_worst_ranges_fit():
-    """The most digits that the span can hold: as many numbers as possible one above a power of ten."""
+    """Ranges whose numbers have the most digits that the span allows fit into a commit."""
     room, numbers = MAX_SPAN_OFFSETS, [1] * (2 * MAX_RANGES)
     for power in range(1, 12):
         more = min(len(numbers), room // 10**power)
@@ -71,7 +71,7 @@ def test_the_worst_ranges_fit():
 
 
 def test_foreign_metadata_is_no_ack():
-    """What another program wrote there is left alone."""
+    """Metadata that another program wrote acks nothing."""
     foreign = (
         None,
         "",
@@ -88,12 +88,12 @@ def test_foreign_metadata_is_no_ack():
 
 
 def test_without_gaps_nothing_is_written():
-    """A group that acks in order has plain commits."""
+    """A group that acks in order commits empty metadata."""
     assert pack_acked(7, ()) == ""
 
 
 def test_ranges_end_where_the_log_ends():
-    """A range behind the end is left out, and one that reaches over it is cut."""
+    """A range after the end of the log is dropped, and one that crosses the end is cut."""
     acked = (((3,), (4,)), ((6,), (9,)), ((11,), (2**70,)))
     assert cut_acked(acked, 100) == (((3,), (4,)), ((6,), (9,)), ((11,), (99,)))
     assert cut_acked(acked, 8) == (((3,), (4,)), ((6,), (7,)))

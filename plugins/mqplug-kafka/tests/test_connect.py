@@ -1,4 +1,4 @@
-"""Connecting proves itself, and says why it cannot."""
+"""Connecting proves that a broker answers, or reports why none does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.python
 
 
 def refused(timeout=10.0, **settings):
-    """The error that connecting raises, within its timeout."""
+    """Return the error that connecting raises within its timeout."""
     began = time.monotonic()
     with pytest.raises(mqplug.Error) as caught:
         mqplug.connect("kafka", timeout=timeout, **settings)
@@ -37,7 +37,7 @@ def listener():
 
 
 def test_an_unreachable_address_is_a_connect_error():
-    """Nobody listens at any of the addresses: that is told with the reason, well before the timeout."""
+    """If no address accepts connections, the error names each address and the reason, well before the timeout."""
     servers = [f"127.0.0.1:{port}" for port in free_ports(2)]
     began = time.monotonic()
     error = refused(timeout=30.0, servers=servers)
@@ -49,7 +49,7 @@ def test_an_unreachable_address_is_a_connect_error():
 
 
 def test_a_host_that_nobody_knows_is_a_connect_error():
-    """A name that cannot be resolved is told with the name, well before the timeout."""
+    """A host name that cannot be resolved is named in the error, well before the timeout."""
     began = time.monotonic()
     error = refused(timeout=30.0, servers=["no-such-host.invalid:9092"])
     assert time.monotonic() - began < 20
@@ -58,7 +58,7 @@ def test_a_host_that_nobody_knows_is_a_connect_error():
 
 
 def test_tls_where_the_broker_has_none_is_a_connect_error(kafka_server):
-    """TLS towards a plain port is told with the address and the cause, well before the timeout."""
+    """TLS to a plain port fails with the address, the cause and the fix, well before the timeout."""
     began = time.monotonic()
     error = refused(timeout=30.0, servers=[kafka_server.bootstrap], tls=True)
     assert time.monotonic() - began < 20
@@ -69,7 +69,7 @@ def test_tls_where_the_broker_has_none_is_a_connect_error(kafka_server):
 
 
 def test_an_outage_is_told_after_a_second(monkeypatch):
-    """A connect gives up when each server fails again after a second, not when one of them is silent since."""
+    """A connect gives up once every server has failed again after a second, not while one of them is silent."""
     now, failures = [100.0], ConnectionFailures()
     monkeypatch.setattr(admin_requests.time, "monotonic", lambda: now[0])
 
@@ -94,7 +94,7 @@ def test_an_outage_is_told_after_a_second(monkeypatch):
 
 
 def test_servers_that_close_each_connection_are_told_when_all_are_down_again(monkeypatch):
-    """The native client reports no reason for them, but that all are down, and again when it tried all once more."""
+    """If librdkafka gives no reason, a connect gives up when it reports for the second time that all are down."""
     now, failures = [100.0], ConnectionFailures()
     monkeypatch.setattr(admin_requests.time, "monotonic", lambda: now[0])
     failures(KafkaError(KafkaError._ALL_BROKERS_DOWN))
@@ -105,7 +105,7 @@ def test_servers_that_close_each_connection_are_told_when_all_are_down_again(mon
 
 
 def test_a_connection_closed_during_a_request_has_the_same_error():
-    """A broker that expects TLS or SASL may close the connection before the client has written its request."""
+    """A connection closed while the client writes its request is explained like one closed later: try TLS or SASL."""
     failures = ConnectionFailures()
     failures(
         KafkaError(KafkaError._TRANSPORT, "127.0.0.1:1/bootstrap: Send failed: Broken pipe (after 2ms in state UP)")
@@ -117,7 +117,7 @@ def test_a_connection_closed_during_a_request_has_the_same_error():
 
 
 def test_a_refusal_is_told_rather_than_what_follows_from_it():
-    """On a busy machine, both are read at once: the reason is told, not that the next connection was closed."""
+    """If a refusal and the close of the next connection are read at once, the error reports the refusal."""
     failures = ConnectionFailures()
     failures(KafkaError(KafkaError._SSL, "127.0.0.1:1/bootstrap: connecting to a PLAINTEXT broker listener?"))
     failures(KafkaError(KafkaError._TRANSPORT, "127.0.0.1:1/bootstrap: SSL connection closed by peer"))
@@ -126,7 +126,7 @@ def test_a_refusal_is_told_rather_than_what_follows_from_it():
 
 
 def test_a_renewal_out_of_turn_is_no_refusal(mq):
-    """What a broker says of a second login within a second ends no request of a connection that had an answer."""
+    """A refused second login within a second fails no request of a connection that has had an answer."""
     error = KafkaError(
         KafkaError._AUTHENTICATION,
         "127.0.0.1:1/1: SASL OAUTHBEARER mechanism handshake failed: Broker: Request not valid in current SASL state",
@@ -140,14 +140,14 @@ def test_a_renewal_out_of_turn_is_no_refusal(mq):
 
 
 def test_one_live_broker_is_enough(kafka_server):
-    """Dead addresses beside a live one do not fail a connect."""
+    """A connect succeeds if one of several addresses is live."""
     dead = [f"127.0.0.1:{port}" for port in free_ports(2)]
     with mqplug.connect("kafka", servers=[*dead, kafka_server.bootstrap]) as mq:
         mq.health()
 
 
 def connects_to_one_that_comes_up(kafka_server, monkeypatch, delay):
-    """Connect to a port whose broker begins to listen after the first refusal, behind so slow a network."""
+    """Connect to a port that begins to listen after the first refusal and delays what it relays, in seconds."""
     (port,) = free_ports(1)
     reported, proxies = threading.Event(), []
     report = ConnectionFailures.__call__
@@ -173,24 +173,24 @@ def connects_to_one_that_comes_up(kafka_server, monkeypatch, delay):
 
 
 def test_a_broker_that_comes_up_meanwhile_is_found(kafka_server, monkeypatch):
-    """A connect lasts as long as the outage may: a broker that begins to listen by then is found."""
+    """A connect finds a broker that begins to listen within the outage limit."""
     monkeypatch.setattr(connection, "OUTAGE_LIMIT_S", 30.0)
     connects_to_one_that_comes_up(kafka_server, monkeypatch, 0.0)
 
 
 def test_a_broker_that_is_slow_after_a_refusal_is_waited_for(kafka_server, monkeypatch):
-    """A server that refused at first, and then takes two seconds to answer, is not taken for one that is down."""
+    """A server that refuses at first, and then takes two seconds to answer, does not count as down."""
     connects_to_one_that_comes_up(kafka_server, monkeypatch, 1.0)
 
 
 def test_a_silent_peer_is_bounded_by_the_timeout(listener):
-    """A peer that accepts and never answers cannot hold the caller."""
+    """Connecting to a peer that accepts and never answers ends at the timeout."""
     error = refused(timeout=2.0, servers=[f"127.0.0.1:{listener.getsockname()[1]}"])
     assert isinstance(error, mqplug.ConnectError | mqplug.Timeout)
 
 
 def test_a_foreign_protocol_is_a_connect_error(listener):
-    """A web server is no broker."""
+    """Connecting to a web server raises ConnectError."""
 
     def answer():
         while True:
@@ -211,25 +211,25 @@ def test_a_foreign_protocol_is_a_connect_error(listener):
 
 
 def test_a_wrong_password_is_an_auth_error(disturbed_kafka, capfd):
-    """The broker's reason is told at once, without the password, and nothing goes to stderr."""
+    """A wrong password raises AuthError at once with the broker's reason; neither it nor stderr shows the password."""
     began = time.monotonic()
     error = refused(timeout=30.0, servers=[disturbed_kafka.login], username="bob", password="s3cret")
     assert isinstance(error, mqplug.AuthError)
     assert "Authentication failed" in str(error)
     assert "s3cret" not in str(error)
-    assert time.monotonic() - began < 25  # and not the 30 seconds of the timeout
+    assert time.monotonic() - began < 25  # less than the timeout of 30 seconds
     assert capfd.readouterr().err == ""
 
 
 def test_an_unknown_mechanism_is_an_auth_error(disturbed_kafka):
-    """A mechanism that the broker does not speak is a matter of credentials too."""
+    """A mechanism that the broker does not support raises AuthError."""
     error = refused(servers=[disturbed_kafka.login], username="bob", password="bob-pw", mechanism="SCRAM-SHA-256")
     assert isinstance(error, mqplug.AuthError)
 
 
 @pytest.mark.disturbs
 def test_the_right_password_works(disturbed_kafka, topic):
-    """Credentials may stand in the URL, and send and receive."""
+    """A client with credentials in its URL sends and receives."""
     with mqplug.connect(f"kafka://bob:bob-pw@{disturbed_kafka.login}") as mq:
         with mq.producer(topic) as out:
             sent = out.send(b"hello")
@@ -237,7 +237,7 @@ def test_the_right_password_works(disturbed_kafka, topic):
 
 
 def test_health_and_native_clients(mq, topic):
-    """A live broker is healthy, and the native clients can be reached."""
+    """A live broker is healthy, and ``unwrap`` returns confluent-kafka's clients."""
     mq.health()
     assert mq.unwrap(confluent_kafka.Producer) is None
     assert isinstance(mq.unwrap(confluent_kafka.admin.AdminClient), confluent_kafka.admin.AdminClient)

@@ -1,4 +1,4 @@
-"""While brokers are down, clients try to reach them a few times a second, and continue as soon as they are back."""
+"""While brokers are down, clients try to connect a few times a second, and continue as soon as they are back."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SLACK_S = 5.0
 
 
 class Connects:
-    """How often the native clients tried to connect, as their statistics say."""
+    """Counts the connection attempts in librdkafka's statistics."""
 
     def __init__(self):
         self._counts = {}
 
     def __call__(self, statistics):
-        """Take the statistics of one client. Serves as ``stats_cb``."""
+        """Take the statistics of one client. Used as ``stats_cb``."""
         found = json.loads(statistics)
         for broker in found["brokers"].values():
             self._counts[found["name"], broker["name"]] = broker["connects"]
@@ -37,7 +37,7 @@ class Connects:
 
 @pytest.fixture
 def connects(monkeypatch):
-    """Count the attempts of all native clients that are made from now on."""
+    """Count the connection attempts of all librdkafka clients created during the test."""
     counted, prepared = Connects(), Credentials.prepared
 
     def telling(self, options, on_error):
@@ -48,12 +48,12 @@ def connects(monkeypatch):
 
 
 def connected(cluster):
-    """Connect; all native clients are confluent-kafka's, which have statistics."""
+    """Connect without the compiled part: confluent-kafka's clients have statistics."""
     return mqplug.connect(f"{cluster.url}?native=off", timeout=30)
 
 
 class Repeated:
-    """Does its step again and again in a thread, until the block ends, and counts how often that succeeds."""
+    """Repeats its step in a thread until the block ends, and counts the successes."""
 
     def __init__(self):
         self.done = 0
@@ -76,7 +76,7 @@ class Repeated:
 
 
 class Worker(Repeated):
-    """A client of mqplug that does one thing."""
+    """An mqplug client that repeats one operation."""
 
     def __init__(self, kind, cluster, topic):
         super().__init__()
@@ -118,7 +118,7 @@ KINDS = ["producer", "member", "reader", "watermarks", "lag"]
 
 @contextmanager
 def killed(cluster, *numbers):
-    """Nodes that are down."""
+    """Kill these nodes, and start them again at the end of the block."""
     for number in numbers:
         cluster.kill(number)
     try:
@@ -128,14 +128,14 @@ def killed(cluster, *numbers):
 
 
 def rate(connects, seconds):
-    """Return how many connections were tried in a second."""
+    """Return the connection attempts per second, measured for this many seconds."""
     before, began = connects.count(), time.monotonic()
     time.sleep(seconds)
     return (connects.count() - before) / (time.monotonic() - began)
 
 
 def new_topic(cluster):
-    """Create a topic with messages. Each node leads one of its partitions."""
+    """Create a topic with messages, of which each node leads one partition."""
     topic = new_name()
     with connected(cluster) as mq:
         mq.create_topic(topic, partitions=3)
@@ -144,7 +144,7 @@ def new_topic(cluster):
 
 
 class Bare(Repeated):
-    """The bare native client, which sends to a topic, reads from it, or is in a group that does."""
+    """A bare confluent-kafka client that sends to a topic, reads from it, or is a member of a group that reads it."""
 
     def __init__(self, kind, cluster, topic):
         super().__init__()
@@ -179,7 +179,7 @@ class Bare(Repeated):
 
 @pytest.mark.night
 def test_a_node_that_is_down_is_not_stormed(kafka_cluster, connects):
-    """While the controller is down, all kinds of clients together try to reach it a few times a second."""
+    """While the controller is down, clients of all kinds together make fewer than 100 connection attempts a second."""
     topic = new_topic(kafka_cluster)
     with ExitStack() as stack:
         for kind in KINDS:
@@ -192,7 +192,7 @@ def test_a_node_that_is_down_is_not_stormed(kafka_cluster, connects):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_kind_of_client_storms_or_is_late(kafka_cluster, connects, kind):
-    """With one node down, two or all, it tries to reach them a few times a second; then it is back as the bare one."""
+    """While one, two or all nodes are down, attempts stay below 100 a second; then it recovers like a bare client."""
     topic = new_topic(kafka_cluster)
     feed = None if kind == "producer" else "producer"
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol, KIP-848: who is a member, what is refused, and moving a group to it."""
+"""Groups of the consumer protocol, KIP-848: members, refusals, and moving a classic group to it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ since_4 = pytest.mark.skipif(OLD, reason="the consumer protocol came with Kafka 
 
 @pytest.fixture
 def new_mq(kafka_server):
-    """A client whose groups have the consumer protocol."""
+    """A client whose groups use the consumer protocol."""
     with mqplug.connect(kafka_server.url, group_protocol="consumer") as client:
         yield client
 
 
 @since_4
 def test_a_group_of_the_consumer_protocol(new_mq, mq, topic):
-    """Its member is counted, it is left alone while it has one, and a close leaves it at once."""
+    """A group with a member counts it and can be neither moved nor deleted; closing the member leaves at once."""
     group, ids = new_name(), fill(mq, topic, 10)
     with new_mq.consumer(topic, group=group) as consumer:
         messages = take(consumer, 10)
@@ -52,7 +52,7 @@ def test_a_group_of_the_consumer_protocol(new_mq, mq, topic):
 
 @since_4
 def test_a_transaction_stores_the_positions_of_its_group(new_mq, topic):
-    """A step commits with the proof of its member, and the group goes on behind what the step acked."""
+    """A transaction commits its member's acks, and the group continues after the acked messages."""
     group, name, ids = new_name(), new_name(), fill(new_mq, topic, 2)
     with new_mq.consumer(topic, group=group) as consumer:
         (message,) = take(consumer, 1)
@@ -67,7 +67,7 @@ def test_a_transaction_stores_the_positions_of_its_group(new_mq, topic):
 
 @since_4
 def test_members_of_both_protocols_share_a_group(kafka_server, new_mq, topic):
-    """With assignor="range", classic members give way to new ones one by one: each message is handled once."""
+    """With assignor="range", members of the new protocol replace classic ones, and each message is handled once."""
     group, handled, sent = new_name(), Counter(), []
     administer(new_mq, spi.AddPartitions(topic, 2))
 
@@ -95,7 +95,7 @@ def test_members_of_both_protocols_share_a_group(kafka_server, new_mq, topic):
 
 @since_4
 def test_brokers_without_the_consumer_protocol_are_named(disturbed_kafka):
-    """A member that brokers do not admit, as their configuration says, gets a typed error."""
+    """A member gets a ConfigError that names the setting with which the brokers disable the protocol."""
     topic, group = new_name(), new_name()
     with mqplug.connect(disturbed_kafka.url, group_protocol="consumer") as client:
         client.create_topic(topic)
@@ -106,7 +106,7 @@ def test_brokers_without_the_consumer_protocol_are_named(disturbed_kafka):
 
 @pytest.mark.skipif(not OLD, reason="MQPLUG_DEVBROKERS_KAFKA names no Kafka before 4.0")
 def test_old_brokers_are_named(new_mq, topic):
-    """A member that old brokers leave waiting in silence gets a typed error after some seconds."""
+    """A member that brokers before 4.0 never answer gets a ConfigError that names the needed version."""
     consumer = new_mq.consumer(topic, group=new_name())
     with pytest.raises(mqplug.ConfigError, match=r"Kafka 4\.0"):
         consumer.receive(timeout=60)

@@ -1,4 +1,4 @@
-"""The contract, over the Kafka of the run: the cases that leave the broker alone."""
+"""The contract over the run's Kafka: the cases that do not disturb the broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_DAY = BRIEF
 
 @pytest.fixture(scope="session")
 def harness(shared_kafka):
-    """A broker that looks by itself for what retention removed."""
+    """A broker that enforces retention by itself."""
     with shipped(shared_kafka.url) as over_any_broker:
         yield attrs.evolve(
             over_any_broker,

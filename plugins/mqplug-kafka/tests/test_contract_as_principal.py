@@ -1,4 +1,4 @@
-"""The contract over TLS and SCRAM, for a user who may only send and receive on topics and groups of a prefix."""
+"""The contract over TLS and SCRAM, for a user limited to sending and receiving on topics and groups of a prefix."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ADMINISTERING = (
     "TOP-03", "TOP-06", "TOP-07", "TOP-08", "TOP-10", "TOP-12", "TOP-15", "TOP-17", "TOP-19", "TOP-20",
     "TOP-21", "TOP-22", "TOP-23", "TOP-24", "TOP-25",
 )  # fmt: skip
-"""The cases that administer with the client under test, which lacks the right to."""
+"""The cases that need administrative rights, which the client under test lacks."""
 BY_DAY = ("HP-01", "WM-01", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "TOP-03", "TX-01", "ERR-10")
 
 
 @pytest.fixture(scope="session")
 def harness(secured_kafka, secured):
-    """A broker at which carol may send, receive, and use the kit's topics, groups and transactions, no more."""
+    """A broker at which carol may send and receive with the kit's topics, groups and transactions, and nothing else."""
     secured.allow("carol", "Read", "Write", "Describe", topic_prefix="kit-")
     secured.allow("carol", "Read", group_prefix="kit-")
     secured.allow("carol", "Read", group_prefix="mqplug-transaction-kit-")

@@ -1,4 +1,4 @@
-"""The contract for groups of the consumer protocol, KIP-848: some cases by day, all of groups at night."""
+"""The contract for groups of the consumer protocol, KIP-848: some cases by day, all group cases at night."""
 
 from __future__ import annotations
 

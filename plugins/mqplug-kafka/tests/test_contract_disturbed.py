@@ -1,4 +1,4 @@
-"""The contract, over a Kafka that is restarted, killed, frozen and cut off: the cases that do so."""
+"""The contract over a Kafka that is restarted, killed, frozen and cut off: the cases that disturb the broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_DAY = BRIEF
 
 @pytest.fixture(scope="session")
 def harness(disturbed_kafka):
-    """A broker with all hooks."""
+    """A broker with all hooks for disturbances."""
     with shipped(disturbed_kafka.url) as over_any_broker:
         yield attrs.evolve(
             over_any_broker,

@@ -1,4 +1,4 @@
-"""Reports on a run: whatever their order, each record gets its own outcome. No broker is asked."""
+"""Delivery reports on a run: in any order, each record gets its own outcome. No broker is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 
 
 class Settled:
-    """A record that keeps what became of it."""
+    """A record that keeps its outcome."""
 
     topic, partition = "topic", 0
 
@@ -33,7 +33,7 @@ class Settled:
 
 
 class Run:
-    """A run that keeps what became of it."""
+    """A run that keeps its outcome."""
 
     topic = "topic"
 
@@ -56,7 +56,7 @@ class Run:
 
 
 class Native:
-    """Takes all but the rows that it refuses; reports when told, or at once."""
+    """A producer that accepts all rows but the refused ones, and reports at once or when a test calls on_delivery."""
 
     def __init__(self, refused=(), at_once=()):
         self.refused, self.at_once = refused, at_once
@@ -70,7 +70,7 @@ class Native:
 
 
 class Report:
-    """The message of a report."""
+    """The message that a delivery report is about."""
 
     def __init__(self, offset=None, value=b"", key=None, partition=0, error=None):
         self._fields = offset, value, key, partition
@@ -93,7 +93,7 @@ class Report:
 
 
 class Names:
-    """Knows what each log is called."""
+    """Settles records with the name of their log."""
 
     def stored(self, records, partition, coordinates):
         records.stored(mqplug.Log("kafka", "cluster", records.topic, partition, "incarnation"), coordinates)
@@ -101,7 +101,7 @@ class Names:
 
 @pytest.fixture
 def reports():
-    """Makes the reports of a run that was handed over."""
+    """Return a function that hands a run to a producer and returns the callback for its reports."""
 
     def make(run, native=None):
         made = DeliveryReports(run, RunOutcome(run, Names()))
@@ -113,7 +113,7 @@ def reports():
 
 
 def test_a_run_that_is_stored_is_settled_at_once(reports):
-    """When the last report came, the run is stored at the offsets in order."""
+    """When the last report arrives, the run is stored at its offsets in ascending order."""
     run = Run([b"a", b"b", b"c"])
     report = reports(run)
     for offset in (7, 9):
@@ -124,14 +124,14 @@ def test_a_run_that_is_stored_is_settled_at_once(reports):
 
 
 def test_reports_may_come_before_the_call_returns(reports):
-    """A run whose reports another thread served meanwhile is settled too."""
+    """A run whose reports arrive before produce_batch returns is settled."""
     run = Run([b"a", b"b"])
     reports(run, Native(at_once=[(None, Report(0)), (None, Report(1))]))
     assert run.whole == (LOG, [(0,), (1,)])
 
 
 def test_a_failure_is_its_own_records(reports):
-    """A record that failed is found by its content, in whatever order the reports come; the others have the offsets."""
+    """A failed record is found by its content, whatever the order of reports; the others get the offsets."""
     run = Run([b"a", b"b", b"a", b"c"], [b"1", b"1", b"2", None])
     report = reports(run)
     report(TIMED_OUT, Report(value=b"a", key=b"2", error=TIMED_OUT))
@@ -144,7 +144,7 @@ def test_a_failure_is_its_own_records(reports):
 
 
 def test_of_equal_records_one_failed(reports):
-    """Where one of two equal records failed, one has an id and the other the error."""
+    """If one of two equal records failed, one has an id and the other the error."""
     run = Run([b"same", b"same"])
     report = reports(run)
     report(None, Report(5, b"same"))
@@ -154,7 +154,7 @@ def test_of_equal_records_one_failed(reports):
 
 @pytest.mark.parametrize(("failed", "outcomes"), [(2, [(5,), (6,), "unknown"]), (0, ["unknown", (5,), (6,)])])
 def test_the_order_of_the_reports_says_which_of_equal_records_failed(reports, failed, outcomes):
-    """Of two equal records with another one in between, the one failed whose report came in its place."""
+    """Of two equal records with another in between, the place of the failed report shows which one failed."""
     run = Run([b"a", b"b", b"a"])
     report = reports(run)
     offsets = iter((5, 6))
@@ -167,7 +167,7 @@ def test_the_order_of_the_reports_says_which_of_equal_records_failed(reports, fa
 
 
 def test_what_the_native_client_refuses_is_failed(reports):
-    """Records that were never on their way are failed; the reports on the others are waited for."""
+    """Records that librdkafka refuses fail, once the reports on the others have arrived."""
     run = Run([b"a", b"b", b"c"])
     report = reports(run, Native(refused=[1]))
     report(None, Report(0, b"a"))
@@ -177,7 +177,7 @@ def test_what_the_native_client_refuses_is_failed(reports):
 
 
 def test_stored_nobody_knows_where(reports):
-    """A record that is stored at an offset which the broker did not tell is unknown."""
+    """A record stored at an offset that the broker did not report is unknown."""
     run = Run([b"a", b"b"])
     report = reports(run)
     report(None, Report(None, b"b"))
@@ -186,7 +186,7 @@ def test_stored_nobody_knows_where(reports):
 
 
 def test_keys_tell_the_partition(reports):
-    """Where the native client chose the partitions, each record is found by its key, in the order of its partition."""
+    """If librdkafka chose the partitions, each record is found by its key, in the order of its partition."""
     run = Run([b"1", b"2", b"3", b"4"], [b"a", b"b", b"a", b"b"], partition=-1)
     report = reports(run)
     report(None, Report(7, b"2", b"b", partition=2))
@@ -197,7 +197,7 @@ def test_keys_tell_the_partition(reports):
 
 
 def test_keys_tell_the_partition_when_one_failed(reports):
-    """The same with a failure in between."""
+    """If librdkafka chose the partitions and a record failed, the others still get the offsets of their keys."""
     run = Run([b"1", b"2", b"3"], [b"a", b"a", b"b"], partition=-1)
     report = reports(run)
     report(TOO_LARGE, Report(value=b"1", key=b"a", error=TOO_LARGE))

@@ -1,4 +1,4 @@
-"""The broker is restarted, killed and frozen under producers, readers, acks and seeks."""
+"""Producers, readers, acks and seeks while the broker is restarted, killed or frozen."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import mqplug
 
 
 def restarted(server):
-    """Stopped in order, and started again."""
+    """Stop the broker cleanly and start it again."""
     server.restart()
 
 
 def killed(server):
-    """Killed, and started again."""
+    """Kill the broker and start it again."""
     server.kill()
     server.start()
 
 
 def frozen(server):
-    """Silent for longer than a session."""
+    """Freeze the broker for longer than a session."""
     server.pause()
     time.sleep(5)
     server.unpause()
@@ -34,7 +34,7 @@ def frozen(server):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("disturb", [pytest.param(restarted, marks=pytest.mark.night), killed, frozen])
 def test_all_goes_on(kafka_server, telling, disturb):
-    """What was stored is there once and in order, each message is taken, none again that was acked for good."""
+    """Each stored message is there once and in order, each is received, and no committed ack is delivered again."""
     name, group = new_name(), new_name()
     with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0, librdkafka=telling) as mq:
         mq.create_topic(name)

@@ -1,4 +1,4 @@
-"""The kinds of errors that native ones become."""
+"""The typed errors for errors of librdkafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PASSING = [
 
 @pytest.mark.parametrize("name", PASSING)
 def test_what_passes_is_a_timeout(name):
-    """A broker's refusal that passes by itself is a retryable Timeout, and its text says which."""
+    """A refusal that passes by itself becomes a retryable Timeout whose text names it."""
     error = typed_error(KafkaError(getattr(KafkaError, name)), "commit")
     assert isinstance(error, mqplug.Timeout)
     assert error.retryable

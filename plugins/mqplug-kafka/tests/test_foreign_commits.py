@@ -1,4 +1,4 @@
-"""Positions of groups whose metadata another program wrote, or that outlived the messages they name."""
+"""Stored positions with metadata from another program, or beyond the messages that still exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HUGE = 9_000_000_000_000_000_000
 
 
 def commit(server, group, topic, offset, metadata):
-    """Store a position with metadata, as another client of the group does."""
+    """Store a position with metadata, as another client of the group would."""
     options = {"bootstrap.servers": server.bootstrap, "group.id": group, "enable.auto.commit": False}
     other = confluent_kafka.Consumer(options)
     try:
@@ -36,7 +36,7 @@ def commit(server, group, topic, offset, metadata):
     ids=["over", "apart", "at-the-end", "beyond", "empty", "digits", "many", "foreign"],
 )
 def test_ranges_swallow_no_later_message(kafka_server, mq, topic, metadata, acked):
-    """What the metadata acks behind the end of the log is not acked: each later message is delivered."""
+    """Ranges in the metadata ack nothing after the end of the log: each later message is delivered."""
     ids, group = fill(mq, topic, 5), new_name()
     commit(kafka_server, group, topic, 2, metadata)
     stored = mq.positions(topic, group=group)[0]
@@ -57,7 +57,7 @@ def test_ranges_swallow_no_later_message(kafka_server, mq, topic, metadata, acke
 
 
 def test_a_position_beyond_the_end_acks_nothing(kafka_server, mq, topic):
-    """A group whose position lies beyond the end, as after a truncation, reads from there on, and all of it."""
+    """A group positioned after the end, as after a truncation, receives every message from its position onwards."""
     fill(mq, topic, 2)
     commit(kafka_server, group := new_name(), topic, 4, f"mqplug1:1+{HUGE}")
     with mq.consumer(topic, group=group) as member:
@@ -67,7 +67,7 @@ def test_a_position_beyond_the_end_acks_nothing(kafka_server, mq, topic):
 
 
 def test_a_topic_that_was_made_again_has_no_acks_of_the_former(mq):
-    """Acked ranges of a deleted topic do not reach into the topic that replaces it."""
+    """Acked ranges of a deleted topic do not apply to the topic that replaces it."""
     name, group = new_name(), new_name()
     mq.create_topic(name)
     fill(mq, name, 10)

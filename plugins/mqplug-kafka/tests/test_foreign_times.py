@@ -1,4 +1,4 @@
-"""Messages whose producers gave times that mqplug itself would not send."""
+"""Messages with timestamps that mqplug itself would not send."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TIMES = [1_700_000_000_000_000, 1_700_000_000_000_000_000, -5, -(10**15), 1_700_
 
 @pytest.fixture
 def topic(kafka_server, mq):
-    """A topic that stores any time."""
+    """A topic that accepts any timestamp."""
     name = new_name()
     mq.create_topic(name, options=time_limit(kafka_server, 2**63 - 1))
     return name
 
 
 def send_foreign(server, topic, *times):
-    """Send messages with these times, as another client does."""
+    """Send messages with these timestamps, as another client would."""
     out = confluent_kafka.Producer({"bootstrap.servers": server.bootstrap})
     for moment in times:
         out.produce(topic, b"foreign", timestamp=moment)
@@ -36,14 +36,14 @@ def send_foreign(server, topic, *times):
 
 @pytest.fixture
 def ids(kafka_server, mq, topic):
-    """The ids of messages with such times, which another client sent, and of one behind them."""
+    """The ids of another client's messages with such timestamps, and of a normal message after them."""
     send_foreign(kafka_server, topic, *TIMES)
     log = mq.partitions(topic)[0]
     return [*(mqplug.MessageId(log, (offset,)) for offset in range(len(TIMES))), *fill(mq, topic, 1)]
 
 
 def moments(message):
-    """What the two times of a message are, or the milliseconds of the error."""
+    """Return both times of a message in milliseconds, from the error if the time is no datetime."""
     found = []
     for name in ("timestamp", "log_time"):
         try:
@@ -55,7 +55,7 @@ def moments(message):
 
 @pytest.mark.parametrize("extension", [None, Debug, Recorder])
 def test_each_time_arrives_exactly(kafka_server, topic, ids, extension):
-    """Messages and batches arrive, with extensions too; columns are exact, impossible datetimes are typed errors."""
+    """Any timestamp arrives exactly, also with extensions; an impossible datetime raises a typed error."""
     with mqplug.connect(kafka_server.url, extensions=[extension()] if extension else []) as mq:
         messages = list(mq.read(topic, timeout=30))
         assert [message.id for message in messages] == ids
@@ -72,7 +72,7 @@ def test_each_time_arrives_exactly(kafka_server, topic, ids, extension):
 
 
 def test_each_time_arrives_exactly_with_await(kafka_server, topic, ids):
-    """The asyncio consumer hands the same messages out."""
+    """The asyncio consumer receives messages with any timestamp, exactly as sent."""
 
     async def story():
         async with mqplug.aio.connect(kafka_server.url) as mq, mq.consumer(topic, start=mqplug.EARLIEST) as reader:
@@ -84,14 +84,14 @@ def test_each_time_arrives_exactly_with_await(kafka_server, topic, ids):
 
 
 def test_a_search_by_time_finds_them(mq, topic, ids):
-    """at_time finds the first message that is late enough, and microseconds are later than any time of today."""
+    """``at_time`` finds the first message that is late enough; a time sent in microseconds is later than any date."""
     for moment in (0, 1_700_000_000_000, 4_000_000_000_000):
         with mq.consumer(topic, start=mqplug.at_time(moment)) as reader:
             assert take(reader, 1)[0].id == ids[0]
 
 
 def test_they_become_dead_letters(kafka_server, mq, topic, ids):
-    """A time that cannot be sent, or that Kafka refuses because it lies ahead, goes along in a header."""
+    """A dead letter keeps in a header a time that cannot be sent, or that Kafka refuses as too far ahead."""
     mq.create_topic(dead := new_name())
     ahead = round(time.time() * 1000) + 7_200_000
     send_foreign(kafka_server, topic, ahead)
@@ -115,7 +115,7 @@ def test_they_become_dead_letters(kafka_server, mq, topic, ids):
 
 @pytest.mark.parametrize(("setting", "kind"), [("CreateTime", 0), ("LogAppendTime", 1)])
 def test_a_batch_tells_who_set_its_timestamps(mq, setting, kind):
-    """The column timestamp_type is 0 where the producer set the time, and 1 where the log did, as in Kafka."""
+    """The column timestamp_type is 0 where the producer set the time, and 1 where the log did, as in Kafka itself."""
     name = new_name()
     mq.create_topic(name, options={"message.timestamp.type": setting})
     fill(mq, name, 3)

@@ -1,4 +1,4 @@
-"""Descriptions of groups: topics, members and their partitions, in both protocols and from every program."""
+"""Group descriptions: topics, members and their partitions, in both protocols and for members of any program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROTOCOLS = ["classic", pytest.param("consumer", marks=pytest.mark.skipif(OLD, r
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_members_are_described(kafka_server, mq, protocol):
-    """Members have their own names, a host and disjoint partitions; after they left, the positions are there."""
+    """Members are described with distinct names, hosts and partitions; after they leave, the topics remain."""
     group, name, other = new_name(), new_name(), new_name()
     mq.create_topic(name, partitions=2)
     mq.create_topic(other)
@@ -42,7 +42,7 @@ def test_members_are_described(kafka_server, mq, protocol):
 
 
 def test_a_rebalance_hides_who_holds_what(kafka_server, mq, topic):
-    """While a member that joins waits for the others, members are named, and what they hold is unknown, not nothing."""
+    """While a joining member waits for the others, members are named and their partitions unknown rather than none."""
     group, (log,) = new_name(), mq.partitions(topic)
     with mqplug.connect(kafka_server.url, assignor="range") as joining, Seam(joining, topic, group) as one:
         one.join(1)
@@ -54,7 +54,7 @@ def test_a_rebalance_hides_who_holds_what(kafka_server, mq, topic):
 
 
 def test_members_of_other_programs_are_described(kafka_server, mq, topic):
-    """A plain client's member is named by its client id, with its partition, though it never committed."""
+    """Another program's member is named by its client id, with its partition, even if it never committed."""
     group = new_name()
     fill(mq, topic, 1)
     theirs = Consumer({
@@ -75,7 +75,7 @@ def test_members_of_other_programs_are_described(kafka_server, mq, topic):
 
 
 def test_groups_that_keep_marks_are_not_described(mq, topic):
-    """The marks of a transaction are no group, and an unknown group is not found; the hint has a close name."""
+    """A transaction's mark group and an unknown group raise GroupNotFound, which suggests a similar name."""
     group, transaction = new_name(), new_name()
     mq.reset_group(group, topic, EARLIEST)
     with mq.transaction(transaction, topic, number=1) as step:
@@ -87,7 +87,7 @@ def test_groups_that_keep_marks_are_not_described(mq, topic):
 
 
 def test_a_deleted_topic_is_not_described(mq, topic):
-    """What a group has on a deleted topic is gone, and so is the group if that was all."""
+    """A deleted topic disappears from the group's description, and a group without topics is not found."""
     group, other = new_name(), new_name()
     mq.create_topic(other)
     mq.reset_group(group, topic, EARLIEST)

@@ -1,4 +1,4 @@
-"""Which groups there are, what is refused while they have members, and partitions that come to be."""
+"""Listing groups, refusals while they have members, added partitions and retention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug_kafka import mqplug_move_group
 
 
 def test_groups_are_listed_with_their_members(mq, topic):
-    """A group is named with the number of its members, on the topics where it has a position."""
+    """A group is listed with its number of members, for each topic on which it has a position."""
     group, other = new_name(), new_name()
     mq.create_topic(other)
     mq.consumer(topic, group=f"{group}-idle").close()
@@ -29,7 +29,7 @@ def test_groups_are_listed_with_their_members(mq, topic):
 
 
 def test_groups_with_members_are_left_alone(mq, topic):
-    """A group is neither moved nor deleted while it has members; then it is, and is not found any more."""
+    """A group can be moved and deleted only while it has no members; a deleted group is not found."""
     group, log = new_name(), mq.partitions(topic)[0]
     place = {log: spi.GroupPosition(mqplug.Position(log, (0,)))}
     with Seam(mq, topic, group) as member:
@@ -46,7 +46,7 @@ def test_groups_with_members_are_left_alone(mq, topic):
 
 
 def test_a_deleted_group_begins_at_its_start(mq, topic):
-    """Of a group that was deleted nothing is left: the next open stores its own start."""
+    """A deleted group leaves no position: the next consumer begins at its own start."""
     group = new_name()
     mq.consumer(topic, group=group).close()
     fill(mq, topic, 3)
@@ -57,7 +57,7 @@ def test_a_deleted_group_begins_at_its_start(mq, topic):
 
 
 def test_added_partitions(mq):
-    """Old ids and messages stay readable; a group without members begins the new partitions with their first."""
+    """After adding partitions, old ids stay valid, and a group without members reads new partitions from the start."""
     name, group = new_name(), new_name()
     mq.create_topic(name)
     old = fill(mq, name, 3)
@@ -73,7 +73,7 @@ def test_added_partitions(mq):
 
 
 def test_a_live_producer_sends_to_added_partitions(mq, kafka_server):
-    """As soon as its client has heard of them, whoever added them."""
+    """A client sends to added partitions as soon as it knows of them, whichever client added them."""
     name = new_name()
     mq.create_topic(name)
     with mq.producer(name) as out, mqplug.connect(kafka_server.url) as other:
@@ -88,7 +88,7 @@ def test_a_live_producer_sends_to_added_partitions(mq, kafka_server):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_partitions_only_grow(mq, count):
-    """As many as there are, or fewer, is an error that changes nothing."""
+    """Asking for the present number of partitions, or fewer, raises ValueError and changes nothing."""
     name = new_name()
     mq.create_topic(name, partitions=2)
     with pytest.raises(ValueError, match="already has 2 partitions"):
@@ -99,7 +99,7 @@ def test_partitions_only_grow(mq, count):
 
 
 def test_retention_is_told(mq):
-    """What was asked for is the topic's; what was not is the cluster's."""
+    """A topic reports the retention it was created with, and the cluster's where none was given."""
     short, usual, compact = new_name(), new_name(), new_name()
     asked = spi.CreateTopic(short, retention=60, retention_bytes=1 << 30)
     for info in (administer(mq, asked), administer(mq, spi.DescribeTopic(short))):
@@ -111,7 +111,7 @@ def test_retention_is_told(mq):
 
 
 def test_retention_by_time(mq):
-    """Of a topic that is written to without a break, what is old goes all the same."""
+    """Retention by time removes old messages from a topic that is written to continuously."""
     name = new_name()
     administer(mq, spi.CreateTopic(name, retention=1))
     end = time.monotonic() + 30
@@ -125,7 +125,7 @@ def test_retention_by_time(mq):
 
 
 def test_retention_by_size(mq):
-    """A topic that is larger than it may be loses its oldest segments, and a position in them is lost."""
+    """A topic larger than its retention_bytes loses its oldest segments, and a position in them raises PositionLost."""
     name = new_name()
     administer(mq, spi.CreateTopic(name, retention_bytes=2 << 20))
     with mq.producer(name) as out:
