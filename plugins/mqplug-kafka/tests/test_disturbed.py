@@ -34,7 +34,7 @@ def frozen(server):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("disturb", [pytest.param(restarted, marks=pytest.mark.night), killed, frozen])
 def test_all_goes_on(kafka_server, telling, disturb):
-    """Each stored message is there once and in order, each is received, and no committed ack is delivered again."""
+    """Each message is stored once and in order, each is received, and none is delivered again after a committed ack."""
     name, group = new_name(), new_name()
     with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0, librdkafka=telling) as mq:
         mq.create_topic(name)

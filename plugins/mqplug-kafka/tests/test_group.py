@@ -1,4 +1,4 @@
-"""Groups."""
+"""Groups: starts, gaps, rebalances, and members that are slow, silent or late."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.python
 
 
 def join(consumer, seconds=20):
-    """Receive nothing, but take part in rebalances, until something is held."""
+    """Poll, and so take part in rebalances, until the consumer has partitions."""
     end = time.monotonic() + seconds
     while not consumer.assignment() and time.monotonic() < end:
         consumer.receive(timeout=0.1)
@@ -30,18 +30,18 @@ def join(consumer, seconds=20):
 
 
 def test_a_reader_leaves_no_trace(mq, topic):
-    """A consumer without a group makes no group at the broker."""
+    """A consumer without a group creates no group at the broker."""
     fill(mq, topic, 3)
     with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
         take(reader, 3)
         reader.seek(mqplug.EARLIEST)
         take(reader, 3)
     mq.bounds(topic)
-    assert NO_GROUP_ID not in groups(mq)  # the native client wants a name; other tests have groups of theirs
+    assert NO_GROUP_ID not in groups(mq)  # librdkafka wants a name; other tests have their own groups
 
 
 def groups(mq):
-    """The names of all groups."""
+    """Return the names of all groups."""
     from confluent_kafka.admin import AdminClient
 
     found = mq.unwrap(AdminClient).list_consumer_groups(request_timeout=10).result(10)
@@ -49,7 +49,7 @@ def groups(mq):
 
 
 def test_the_start_is_stored_before_open_returns(mq, topic):
-    """A group opened at LATEST that never received anything still begins there."""
+    """A group opened at LATEST keeps that start even if it is closed before it receives anything."""
     group = new_name()
     fill(mq, topic, 3)
     mq.consumer(topic, group=group, start=mqplug.LATEST).close()
@@ -59,7 +59,7 @@ def test_the_start_is_stored_before_open_returns(mq, topic):
 
 
 def test_gaps_survive_a_close(mq, topic):
-    """Messages acked out of order are not delivered again, the others are."""
+    """After a close, messages acked out of order are not delivered again; the others are."""
     group = new_name()
     fill(mq, topic, 10)
     with mq.consumer(topic, group=group) as consumer:
@@ -72,7 +72,7 @@ def test_gaps_survive_a_close(mq, topic):
 
 
 def test_members_share_and_hand_over(mq):
-    """A second member gets a share, and all of it when the first leaves; nothing acked comes back."""
+    """A second member gets its share of partitions, and all when the first leaves; no acked message is repeated."""
     name, group = new_name(), new_name()
     mq.create_topic(name, partitions=4)
     with mq.producer(name) as out:
@@ -95,7 +95,7 @@ def test_members_share_and_hand_over(mq):
 
 
 def test_a_late_member_of_a_new_topic_begins_at_its_start(mq):
-    """A live group has no position on a topic that it never read: the member's own start holds, and is stored."""
+    """A member that joins a live group for a topic the group never read begins at its own start, which is stored."""
     old, new, group = new_name(), new_name(), new_name()
     mq.create_topic(old)
     mq.create_topic(new)
@@ -111,7 +111,7 @@ def test_a_late_member_of_a_new_topic_begins_at_its_start(mq):
 
 
 def test_a_callback_that_fails_is_raised_and_loses_nothing(mq, topic):
-    """The error of the user's own on_assigned comes out of receive; the messages come afterwards."""
+    """An error in the user's on_assigned is raised by receive, and all messages are delivered afterwards."""
     sent = fill(mq, topic, 5)
 
     def fail(logs):
@@ -130,7 +130,7 @@ def test_a_callback_that_fails_is_raised_and_loses_nothing(mq, topic):
 
 
 def test_as_many_gaps_as_are_promised_are_stored(mq, topic):
-    """The broker takes the largest metadata that the promised number of runs can come to, and gives it back."""
+    """The broker stores and returns the largest metadata that the promised number of acked ranges can need."""
     group, log = new_name(), mq.partitions(topic)[0]
     mq.consumer(topic, group=group).close()
     step = MAX_SPAN_OFFSETS // MAX_RANGES
@@ -145,7 +145,7 @@ def test_as_many_gaps_as_are_promised_are_stored(mq, topic):
 
 
 def test_a_caller_that_is_away_stays_a_member(kafka_server):
-    """A handler slower than the poll limit keeps its partition, and receives on afterwards, in order."""
+    """A handler slower than the poll limit keeps its partition, and then receives the next messages in order."""
     name = new_name()
     native = {"max.poll.interval.ms": "3000"}
     with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0, librdkafka=native) as mq:
@@ -162,7 +162,7 @@ def test_a_caller_that_is_away_stays_a_member(kafka_server):
 
 @pytest.mark.disturbs
 def test_a_commit_is_bounded_when_the_broker_is_silent(kafka_server, mq, topic):
-    """A commit that gets no answer raises in its own time; once the broker answers again, it can be repeated."""
+    """A commit to a silent broker raises Timeout in time, and succeeds when repeated once the broker answers."""
     fill(mq, topic, 3)
     with mq.consumer(topic, group=new_name()) as consumer:
         for message in take(consumer, 2):
@@ -172,7 +172,7 @@ def test_a_commit_is_bounded_when_the_broker_is_silent(kafka_server, mq, topic):
             began = time.monotonic()
             with pytest.raises(mqplug.Timeout):
                 consumer.commit(timeout=1)
-            assert time.monotonic() - began < 20  # and not the 30 seconds that are usual
+            assert time.monotonic() - began < 20  # less than the default of 30 seconds
         finally:
             kafka_server.unpause()
         consumer.commit()
@@ -180,7 +180,7 @@ def test_a_commit_is_bounded_when_the_broker_is_silent(kafka_server, mq, topic):
 
 
 def test_a_group_with_members_cannot_be_moved(mq, topic):
-    """Moving a live group is refused; an empty one moves."""
+    """Moving a group with members raises ConsumerBusy; without members it moves."""
     from mqplug_kafka import mqplug_move_group
 
     group = new_name()
@@ -196,7 +196,7 @@ def test_a_group_with_members_cannot_be_moved(mq, topic):
 
 
 def test_added_partitions_are_read_from_their_beginning(kafka_server):
-    """Partitions that a topic gets later belong to the group, from their first message on."""
+    """A group reads partitions that are added to its topic from their first message, even if it began at LATEST."""
     from confluent_kafka.admin import AdminClient, NewPartitions
 
     name = new_name()
@@ -216,7 +216,7 @@ def test_added_partitions_are_read_from_their_beginning(kafka_server):
 
 @pytest.mark.parametrize(("refusal", "kind"), [(revoking, mqplug.Timeout), (excluded, mqplug.NotAssigned)])
 def test_a_commit_gives_way_to_a_rebalance(refusal, kind):
-    """While partitions go away a commit of another thread fails at once: the callback may wait for its caller."""
+    """During a rebalance another thread's commit fails at once, because the callback may be waiting for that thread."""
     consumer = Committer(None)  # type: ignore[arg-type]
     failed: list[BaseException] = []
 
@@ -239,7 +239,7 @@ def test_a_commit_gives_way_to_a_rebalance(refusal, kind):
 
 
 def test_a_member_that_leaves_while_it_joins_is_let_go_at_once(kafka_server):
-    """A join that the broker holds back does not keep the group waiting for a session that nobody has."""
+    """A member closed while it joins leaves at once, so the others do not wait for its session to expire."""
     name, group = new_name(), new_name()
     with mqplug.connect(kafka_server.url, session_timeout=60) as mq:
         mq.create_topic(name, partitions=2)
@@ -255,7 +255,7 @@ def test_a_member_that_leaves_while_it_joins_is_let_go_at_once(kafka_server):
 
 
 def test_a_member_whose_group_does_not_answer_joins_again_anew(mq, topic, monkeypatch):
-    """A member that lost its partitions and gets none, while brokers answer, joins with a new native client."""
+    """A member that lost its partitions and gets none, although brokers answer, joins with a new librdkafka client."""
     monkeypatch.setattr(group_member, "REJOIN_LIMIT_S", 1.0)
     fill(mq, topic, 3)
     with mq.consumer(topic, group=new_name()) as consumer:
@@ -264,7 +264,7 @@ def test_a_member_whose_group_does_not_answer_joins_again_anew(mq, topic, monkey
         consumer.commit()
         member = consumer._session.driver_session.driver
         stuck = member._fetcher.source.consumer
-        stuck.unsubscribe()  # as far as the group is concerned, it is gone and does not come back
+        stuck.unsubscribe()  # for the group, the member has left for good
         with consumer._session.driver_session.entering(spi.Deadline(10)):
             member._on_lost(stuck, [TopicPartition(topic, 0)])
         assert [message.value for message in take(consumer, 1)] == [b"m2"]
@@ -272,7 +272,7 @@ def test_a_member_whose_group_does_not_answer_joins_again_anew(mq, topic, monkey
 
 
 def test_a_member_does_not_join_anew_while_the_brokers_have_just_come_back(mq, topic):
-    """It lost its partitions in a long outage: its native client gets the time to find the group again."""
+    """After a long outage a member keeps its librdkafka client, which gets time to find the group again."""
     fill(mq, topic, 1)
     with mq.consumer(topic, group=new_name()) as consumer:
         take(consumer, 1)
@@ -289,7 +289,7 @@ def test_a_member_does_not_join_anew_while_the_brokers_have_just_come_back(mq, t
 
 
 def test_a_member_whose_positions_do_not_come_receives_in_time(mq, topic, monkeypatch):
-    """While nobody answers where the group stands, receive ends in its time; the messages come with the answer."""
+    """While the group's positions are unanswered, receive ends at its timeout; messages arrive after the answer."""
     fill(mq, topic, 1)
     silence = threading.Event()
     answer = group_member.stored_group_positions
@@ -313,7 +313,7 @@ def test_a_member_whose_positions_do_not_come_receives_in_time(mq, topic, monkey
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_without_positions_leaves_at_its_close(kafka_server, topic, monkeypatch, protocol):
-    """Closed before it learned where to read, a member leaves: another has its partitions before its session ends."""
+    """A member closed before it knows its positions leaves at once: another reads before its session would expire."""
     answer, silence = group_member.stored_group_positions, threading.Event()
 
     def late(*how):

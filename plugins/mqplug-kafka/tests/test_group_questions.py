@@ -1,4 +1,4 @@
-"""Asking where groups stand: what it costs, what it survives, and what must not be called for it."""
+"""Queries about groups: what they cost, what they survive, and which calls they must avoid."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mqplug_kafka._cluster import coordinators
 RESTARTS = int(os.environ.get("MQPLUG_RESTARTS", "1"))
 MOVES = int(os.environ.get("MQPLUG_COORDINATOR_MOVES", "1"))
 GROUP_CLIENT_PROGRAM = Path(__file__).with_name("group_client_program.py")
-PATIENCE = 120.0  # seconds that a process has for one round after a restart, on however busy a machine
+PATIENCE = 120.0  # seconds for one round after a restart, even on a busy machine
 
 
 class Questioner:
-    """A process that goes round and round, and a thread that counts its rounds."""
+    """A process that repeats its role, and threads that count its rounds and errors."""
 
     def __init__(self, *arguments):
         self.arguments = arguments
@@ -61,16 +61,16 @@ class Questioner:
 
     @property
     def said(self):
-        """The end of what it wrote about errors."""
+        """The end of its error output."""
         return "".join(self._errors)[-2000:]
 
     def check(self):
-        """It is alive; a negative code is the signal that killed it."""
+        """Assert that it is alive; a negative code is the signal that killed it."""
         code = self.process.poll()
         assert code is None, f"{self.arguments[0]} ended with {code}: {self.said}"
 
     def go_on(self):
-        """See it through one more whole round."""
+        """Wait until it has completed one more whole round."""
         wanted, end = self.rounds + 2, time.monotonic() + PATIENCE
         while self.rounds < wanted:
             self.check()
@@ -78,7 +78,7 @@ class Questioner:
             time.sleep(0.02)
 
     def give_up(self):
-        """See it run out of time twice."""
+        """Wait until it has run out of time twice."""
         wanted, end = len(self._errors) + 2, time.monotonic() + PATIENCE
         while len(self._errors) < wanted:
             self.check()
@@ -86,7 +86,7 @@ class Questioner:
             time.sleep(0.02)
 
     def end(self):
-        """It ends well when it is told to."""
+        """Close its input and assert that it ends without an error."""
         self.process.stdin.close()
         assert self.process.wait(PATIENCE) == 0, self.said
 
@@ -95,7 +95,7 @@ class Questioner:
 @pytest.mark.disturbs
 @pytest.mark.timeout(120 + 60 * RESTARTS)
 def test_restarts_of_the_broker_kill_nobody(kafka_server, mq):
-    """Members, questions about groups and who moves groups, in processes of their own, go on after each restart."""
+    """Processes that join, query or move groups survive each restart of the broker and continue."""
     topic, group = new_name(), new_name()
     mq.create_topic(topic, partitions=4)
     fill(mq, topic, 1000)
@@ -115,7 +115,7 @@ def test_restarts_of_the_broker_kill_nobody(kafka_server, mq):
 @pytest.mark.night
 @pytest.mark.timeout(180 + 60 * MOVES)
 def test_moves_of_the_coordinator_kill_nobody(kafka_cluster):
-    """While a group's coordinator moves from node to node, who asks about the group, or is in it, goes on."""
+    """A group's member and a process that queries it continue while its coordinator moves from node to node."""
     topic, group = new_name(), new_name()
     with mqplug.connect(kafka_cluster.url) as mq:
         mq.create_topic(topic, partitions=4)
@@ -128,7 +128,7 @@ def test_moves_of_the_coordinator_kill_nobody(kafka_cluster):
             for each in all_of_them:
                 each.go_on()
             before = kafka_cluster.coordinator(group)
-            # A clean stop hands the group over while it answers; a killed one leaves questions open.
+            # A clean stop hands the group over while it answers; a kill leaves queries unanswered.
             leave = kafka_cluster.stop if number % 2 == 0 else kafka_cluster.kill
             leave(before)
             assert kafka_cluster.coordinator(group) != before
@@ -143,7 +143,7 @@ def test_moves_of_the_coordinator_kill_nobody(kafka_cluster):
 @pytest.mark.disturbs
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.night)])
 def test_what_got_no_answer_kills_nobody(kafka_server, mq, topic, times):
-    """Who gave up moving, forgetting or describing a group, while the broker was away, lives on when it is back."""
+    """A process that gave up moving, deleting or describing a group at a paused broker continues afterwards."""
     group = new_name()
     mq.reset_group(group, topic, mqplug.EARLIEST)
     with ExitStack() as stack:
@@ -164,10 +164,10 @@ def test_what_got_no_answer_kills_nobody(kafka_server, mq, topic, times):
 
 
 def test_calls_that_crash_are_not_used():
-    """No module asks the admin client for stored offsets (librdkafka issue 5040). One alone describes groups by it.
+    """No module asks the admin client for stored offsets (librdkafka issue 5040). Only one describes groups with it.
 
-    It never lets such a request time out (issue 4605). ``describe_cluster`` is not used: it ends the process if a
-    broker that is starting knows of no broker.
+    That one never lets such a request time out (issue 4605). None calls ``describe_cluster``: it ends the process if a
+    starting broker knows of no broker.
     """
     sources = list(Path(mqplug_kafka.__file__).parent.rglob("*.py"))
     assert sources
@@ -178,7 +178,7 @@ def test_calls_that_crash_are_not_used():
 
 
 def test_few_connections_are_kept_for_many_groups(mq, topic):
-    """However many groups are asked about, few consumers wait for the next question, and a close ends them all."""
+    """Queries about many groups keep a bounded number of idle consumers, and closing the client closes them all."""
     names = [new_name() for _ in range(coordinators.MAX_IDLE_CONSUMERS + 4)]
     for name in names:
         mq.reset_group(name, topic, mqplug.LATEST)
@@ -191,7 +191,7 @@ def test_few_connections_are_kept_for_many_groups(mq, topic):
 
 
 def test_a_question_leaves_no_trace(mq, topic):
-    """Whoever asks about a group is no member of it, and asking makes no group."""
+    """Querying a group neither joins it nor creates it."""
     group = new_name()
     log = mq.partitions(topic)[0]
     assert administer(mq, spi.DescribeGroup(group, (log,))) == {}
@@ -202,7 +202,7 @@ def test_a_question_leaves_no_trace(mq, topic):
 
 @pytest.mark.disturbs
 def test_questions_go_on_after_an_outage(kafka_server, mq, topic):
-    """A consumer that is kept for the next question, and missed the broker's restart, does not keep the answer away."""
+    """A query is answered after a restart, although the idle consumer kept for it has lost its connection."""
     fill(mq, topic, 3)
     group = new_name()
     mq.reset_group(group, topic, mqplug.EARLIEST)
@@ -214,7 +214,7 @@ def test_questions_go_on_after_an_outage(kafka_server, mq, topic):
 
 @pytest.mark.disturbs
 def test_a_question_is_bounded(kafka_server, mq, topic):
-    """While the broker is silent a question ends in its own time, and Ctrl-C need not wait for it."""
+    """While the broker is silent a query ends near its timeout, and Ctrl-C ends it earlier."""
     group = new_name()
     mq.reset_group(group, topic, mqplug.EARLIEST)
     log = mq.partitions(topic)[0]
@@ -223,7 +223,7 @@ def test_a_question_is_bounded(kafka_server, mq, topic):
         began = time.monotonic()
         with pytest.raises((mqplug.Timeout, mqplug.ConnectError)):
             mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroup(group, (log,)), 1.0)
-        assert time.monotonic() - began < 20  # and not the minute of a native request
+        assert time.monotonic() - began < 20  # less than the minute of a librdkafka request
         began = time.monotonic()
         _interrupt_soon()
         with pytest.raises(KeyboardInterrupt):
@@ -241,7 +241,7 @@ def _interrupt_soon():
 
 
 def test_acks_of_single_messages_come_back_with_the_position(mq, topic):
-    """What a member acked out of order is told, and is not delivered again."""
+    """Messages acked out of order are reported with the group's position, and are not delivered again."""
     sent = fill(mq, topic, 6)
     group = new_name()
     with mq.consumer(topic, group=group) as consumer:

@@ -1,4 +1,4 @@
-"""The history check over a real Kafka of one node and of three, as long as ``MQPLUG_HISTORY`` says, in seconds."""
+"""The history check over a real Kafka of one node and of three, for ``MQPLUG_HISTORY`` seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.night, pytest.mark.timeout(600 + 2 * SECONDS)]
 
 
 def check(server, **hooks):
-    """Run it with all faults that the server offers, and these."""
+    """Run the history check with all the server's faults and these hooks."""
     with shipped(server.url) as over_any_broker:
         verdict = check_history(
             attrs.evolve(
@@ -39,12 +39,12 @@ def check(server, **hooks):
 
 @pytest.mark.disturbs
 def test_one_broker_that_is_killed_frozen_and_cut_off(kafka_server):
-    """Nothing is lost, repeated or out of order, while the broker and its clients are killed, frozen and cut off."""
+    """No message is lost, repeated or reordered while the broker and its clients are killed, frozen and cut off."""
     check(kafka_server)
 
 
 def test_three_nodes_that_are_killed_and_restarted(kafka_cluster):
-    """The same while leaders, coordinators and the controller are killed, and the nodes restart one by one."""
+    """No message is lost, repeated or reordered while nodes of each role are killed and the cluster restarts."""
 
     def kill_leader():
         with mqplug.connect(kafka_cluster.url) as mq:

@@ -1,4 +1,4 @@
-"""Java's own console producer and consumer beside ours, in one topic and one group."""
+"""Kafka's Java console producer and consumer beside ours, on one topic and in one group."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PARTITIONS = 4
 
 @pytest.fixture
 def shared(mq):
-    """A topic of several partitions, and the name of a group."""
+    """A topic with four partitions, and the name of a group."""
     name = new_name()
     mq.create_topic(name, partitions=PARTITIONS)
     return name, f"{name}-group"
 
 
 def settle(consumer, count, found, seconds=60):
-    """Receive until so many partitions are held."""
+    """Receive and ack until the consumer has this number of partitions."""
     end = time.monotonic() + seconds
     while len(consumer.assignment()) != count and time.monotonic() < end:
         if (message := consumer.receive(timeout=0.1)) is not None:
@@ -35,7 +35,7 @@ def settle(consumer, count, found, seconds=60):
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("assignor", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.night)])
 def test_javas_console_consumer_shares_a_group_with_us(kafka_server, shared, tmp_path, assignor):
-    """It gets a share of the partitions and we the rest; when it leaves we have all, and all messages came once."""
+    """Java's consumer and ours split the partitions; when it leaves we get all, and each message arrives once."""
     topic, group = shared
     values = [b"%d" % number for number in range(400)]
     found, output = [], tmp_path / "output"
@@ -68,7 +68,7 @@ def test_javas_console_consumer_shares_a_group_with_us(kafka_server, shared, tmp
 
 @pytest.mark.timeout(240)
 def test_javas_console_producer_puts_keys_where_we_do(kafka_server, shared, mq):
-    """A key of Java's producer and one of ours are in one partition, in the order in which they were sent."""
+    """Java's producer and ours send the same key to the same partition, in the order of the sends."""
     topic, _ = shared
     keys = [b"k%d" % number for number in range(40)]
     settings = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")

@@ -1,4 +1,4 @@
-"""Looking up offsets while a broker comes back: no answer is taken for a position that no log has."""
+"""Offset look-ups: invalid offsets from a restarting broker, shared timeouts and mixed answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDERS = Log("kafka", "cluster", "orders", 0)
 
 
 class ReturningBroker:
-    """A connection whose broker answers each question with the next of these offsets, the last one for ever."""
+    """A connection whose broker answers each request with the next of these offsets, and repeats the last one."""
 
     def __init__(self, *offsets: int) -> None:
         self._offsets = list(offsets)
@@ -36,20 +36,20 @@ class ReturningBroker:
 
 @pytest.mark.parametrize("spec", [LOG_START, LOG_END], ids=["start", "end"])
 def test_a_negative_offset_is_asked_for_again(spec: Any) -> None:
-    """A broker that has just restarted may answer -1: the end of a log is asked for until it is one."""
+    """While a restarted broker answers -1 for the start or end of a log, the request is repeated."""
     broker: Any = ReturningBroker(-1, -1, 7)
     assert look_up(broker, [ORDERS], spec)(5) == {ORDERS: 7}
 
 
 def test_negative_for_ever() -> None:
-    """A broker that goes on answering -1 is a timeout."""
+    """A broker that keeps answering -1 leads to Timeout."""
     broker: Any = ReturningBroker(-1)
     with pytest.raises(Timeout, match=r"some of .* have no leader"):
         look_up(broker, [ORDERS], LOG_END)(0.1)
 
 
 class SlowBroker(ReturningBroker):
-    """A connection whose broker describes topics just in time, and then never answers."""
+    """A connection whose broker describes topics just in time and then stops answering."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -77,7 +77,7 @@ class SlowBroker(ReturningBroker):
     ids=["watermarks", "last", "latest", "bounds"],
 )
 def test_the_steps_of_a_question_share_its_time(question: Callable[[Any], object]) -> None:
-    """A step that took long leaves less time to the next ones."""
+    """All steps of one call share its timeout: a slow step leaves less time for the next."""
     began = time.monotonic()
     with pytest.raises(Timeout):
         question(SlowBroker())
@@ -85,7 +85,7 @@ def test_the_steps_of_a_question_share_its_time(question: Callable[[Any], object
 
 
 def waiting(poll: Callable[[float], object]) -> Any:
-    """Requests to a broker that never fails; ``poll`` is called whenever a wait looks up."""
+    """Return requests to a broker without connection failures; a waiting request calls ``poll`` repeatedly."""
     requests: Any = object.__new__(AdminRequests)
     requests._admin, requests._servers = SimpleNamespace(poll=poll), 1
     requests.failures = SimpleNamespace(hopeless=lambda *_: False)
@@ -93,7 +93,7 @@ def waiting(poll: Callable[[float], object]) -> Any:
 
 
 def test_answers_may_come_in_any_order() -> None:
-    """The results of one request are complete and in order, also if the last of its futures is set first."""
+    """The results of one request are complete and in order even if the last future completes first."""
     first, last = Future[int](), Future[int]()
     last.set_result(2)
     requests = waiting(lambda _: first.set_result(1))
@@ -101,7 +101,7 @@ def test_answers_may_come_in_any_order() -> None:
 
 
 def test_a_refusal_among_the_answers_is_typed() -> None:
-    """If the answer for one of many partitions is a refusal, it is raised as an error of ours."""
+    """A refusal for one of many partitions is raised as a typed error."""
     refused, answered = Future[int](), Future[int]()
     refused.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
     answered.set_result(1)

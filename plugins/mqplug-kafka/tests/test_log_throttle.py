@@ -1,4 +1,4 @@
-"""The native client's log."""
+"""Throttling of librdkafka's log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from mqplug_kafka._cluster import log_throttle
 
 
 def record(text):
-    """A line of the log."""
+    """Return a log record with this text."""
     return logging.LogRecord("mqplug.kafka", logging.ERROR, "", 0, text, None, None)
 
 
 def test_what_differs_in_numbers_only_is_said_once(monkeypatch):
-    """A line comes again only after a while; another line comes at once."""
+    """Lines that differ only in numbers are logged once per interval; a different line is logged at once."""
     now = [100.0]
     monkeypatch.setattr(log_throttle.time, "monotonic", lambda: now[0])
     throttle = log_throttle.LogThrottle()
@@ -25,7 +25,7 @@ def test_what_differs_in_numbers_only_is_said_once(monkeypatch):
 
 
 def test_the_lines_that_are_remembered_are_bounded(monkeypatch):
-    """A log of ever new lines takes no memory without end, and loses none."""
+    """If every line is new, all are logged, and the number of remembered lines stays bounded."""
     monkeypatch.setattr(log_throttle, "MAX_REMEMBERED_LINES", 10)
     throttle = log_throttle.LogThrottle()
     assert all(throttle.filter(record(chr(65 + number))) for number in range(25))

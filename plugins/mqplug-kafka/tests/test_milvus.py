@@ -1,4 +1,4 @@
-"""A ``milvus.yaml``, as it is, connects to a real Kafka."""
+"""An unmodified ``milvus.yaml`` connects to a real Kafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OLD = "kafka: {{brokers: {host}, port: {port}}}\netcd: {{endpoints: [localhost]}
 
 
 def there_and_back(client):
-    """A message that is sent and received."""
+    """Send a message, receive it and ack it."""
     topic = new_name()
     client.create_topic(topic)
     with client.producer(topic) as out, client.consumer(topic, group=topic) as reader:
@@ -40,7 +40,7 @@ def there_and_back(client):
 
 
 def test_a_file_with_credentials_sends_and_receives(disturbed_kafka, tmp_path):
-    """Address, login, protocol and options of the client are taken from Milvus' own keys."""
+    """Address, login, protocol and client options are taken from Milvus' own keys."""
     path = tmp_path / "milvus.yaml"
     path.write_text(LOGIN.format(servers=disturbed_kafka.login))
     with mqplug.connect(path, mode="cluster") as client:
@@ -49,7 +49,7 @@ def test_a_file_with_credentials_sends_and_receives(disturbed_kafka, tmp_path):
 
 
 def test_both_spellings_of_the_address(kafka_server, tmp_path):
-    """Hosts with a port of their own, and Milvus' variable over them."""
+    """A file with ``brokers`` and a separate ``port`` connects, like one with ``brokerList``."""
     host, _, port = kafka_server.bootstrap.partition(":")
     path = tmp_path / "milvus.yaml"
     path.write_text(OLD.format(host=host, port=port))
@@ -58,7 +58,7 @@ def test_both_spellings_of_the_address(kafka_server, tmp_path):
 
 
 def test_the_variable_wins_over_the_file(kafka_server, tmp_path, monkeypatch):
-    """As where Milvus runs in a container."""
+    """KAFKA_BROKER_LIST overrides the address in the file, as when Milvus runs in a container."""
     monkeypatch.setenv("KAFKA_BROKER_LIST", kafka_server.bootstrap)
     path = tmp_path / "milvus.yaml"
     path.write_text("kafka: {brokerList: 'localhost:1'}")
@@ -77,7 +77,7 @@ def test_the_variable_wins_over_the_file(kafka_server, tmp_path, monkeypatch):
     ],
 )
 def test_what_would_break_a_promise_is_refused_by_name(tmp_path, options, says):
-    """A protected or unknown option is named as the file has it."""
+    """A protected, unknown or unusable option raises ConfigError, which names it as the file spells it."""
     path = tmp_path / "milvus.yaml"
     path.write_text(f"kafka:\n  brokerList: 127.0.0.1:1\n  {options}\n")
     with pytest.raises(mqplug.ConfigError, match=says):

@@ -1,4 +1,4 @@
-"""Whether the compiled part is used, and what operators are told of it. Nothing here needs a broker."""
+"""When the compiled part is used, and what notes and warnings say about it. No broker is needed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.python
 
 
 def settings(native="auto", **options):
-    """Return settings of a broker that is not asked."""
+    """Return settings for a broker that is never contacted."""
     return KafkaSettings(servers=["127.0.0.1:1"], native=native, librdkafka=options)
 
 
 @pytest.fixture(autouse=True)
 def part(monkeypatch):
-    """A compiled part that has all, in a process that knows nothing of it yet."""
+    """A complete compiled part, in a process that has not checked it yet."""
     made = ModuleType("mqplug_kafka_native")
     made.Reader = made.Sender = object
     made.library_version = lambda: confluent_kafka.libversion()[0]
@@ -38,7 +38,7 @@ def part(monkeypatch):
 
 
 def test_what_fits_reads_and_sends():
-    """Both go through it, and one note names its version and the library's."""
+    """A matching compiled part reads and sends, and one note names its version and librdkafka's."""
     made = CompiledPart(settings())
     assert made.usable("reads")
     assert made.usable("sends")
@@ -49,7 +49,7 @@ def test_what_fits_reads_and_sends():
 
 
 def test_off_is_the_plain_path(caplog):
-    """Nothing is logged, and the note says that it was chosen."""
+    """With native="off" confluent-kafka reads and sends; the note gives the reason, and nothing is logged."""
     made = CompiledPart(settings("off"))
     assert not made.usable("reads")
     assert made.notes() == ["reads and sends through confluent-kafka: native is 'off'"]
@@ -57,7 +57,7 @@ def test_off_is_the_plain_path(caplog):
 
 
 def test_not_installed_is_the_plain_path(monkeypatch, caplog):
-    """Nothing is logged either, and the note says so."""
+    """Without mqplug-kafka-native confluent-kafka reads and sends; the note gives the reason, and nothing is logged."""
     monkeypatch.setitem(sys.modules, "mqplug_kafka_native", None)  # import raises ModuleNotFoundError
     made = CompiledPart(settings())
     assert not made.usable("sends")
@@ -66,7 +66,7 @@ def test_not_installed_is_the_plain_path(monkeypatch, caplog):
 
 
 def test_another_library_is_refused(part, caplog):
-    """Where it found other functions than the client uses, one warning says so, for many connections."""
+    """A compiled part that found another librdkafka than the client's is refused, with one warning per process."""
     part.library_version = lambda: "2.0.0"
     with caplog.at_level(logging.WARNING, "mqplug.kafka"):
         notes = [CompiledPart(settings()).notes() for _ in range(3)]
@@ -75,14 +75,14 @@ def test_another_library_is_refused(part, caplog):
 
 
 def test_another_major_version_is_refused(part, monkeypatch):
-    """Structures may be others there."""
+    """A new major version of librdkafka is refused, because its structures may differ."""
     part.library_version = lambda: "3.0.0"
     monkeypatch.setattr(confluent_kafka, "libversion", lambda: ("3.0.0", 0))
     assert "supports librdkafka 2, not 3.0.0" in CompiledPart(settings()).notes()[0]
 
 
 def test_a_missing_function_is_named(monkeypatch):
-    """What its import says is in the note."""
+    """If importing the compiled part fails, the note contains the error, which names the missing function."""
 
     class Failing:
         def find_spec(self, name, *_):
@@ -95,7 +95,7 @@ def test_a_missing_function_is_named(monkeypatch):
 
 
 def test_options_that_only_the_client_understands():
-    """They leave all to the client, on this connection alone."""
+    """An option that only confluent-kafka understands disables the compiled part on this connection only."""
     made = CompiledPart(settings(**{"plugin.library.paths": "x"}))
     assert not made.usable("reads")
     assert "librdkafka has 'plugin.library.paths'" in made.notes()[0]
@@ -103,7 +103,7 @@ def test_options_that_only_the_client_understands():
 
 
 def test_reading_and_sending_are_apart(caplog):
-    """What was found against one leaves the other, and is said once."""
+    """Refusing the compiled part for reading leaves it in use for sending."""
     made = CompiledPart(settings())
     with caplog.at_level(logging.WARNING, "mqplug.kafka"):
         made.refuse("reads", "it read something else")
@@ -117,7 +117,7 @@ def test_reading_and_sending_are_apart(caplog):
 
 @pytest.mark.parametrize("missing", ["part", "reader", "option"])
 def test_required_is_an_error_where_it_cannot_be_used(part, monkeypatch, missing):
-    """ConfigError when the connection is made, with the reason and what to do."""
+    """With native="required" an unusable compiled part raises ConfigError with the reason and the fix."""
     options = {}
     if missing == "part":
         monkeypatch.setitem(sys.modules, "mqplug_kafka_native", None)
@@ -131,7 +131,7 @@ def test_required_is_an_error_where_it_cannot_be_used(part, monkeypatch, missing
 
 
 def test_required_is_an_error_once_it_was_refuted():
-    """The connection that finds it out raises, and each later use does."""
+    """With native="required" the refusal of the compiled part raises ConfigError, and so does each later use."""
     made = CompiledPart(settings("required"))
     with pytest.raises(ConfigError, match="something else"):
         made.refuse("reads", "something else")

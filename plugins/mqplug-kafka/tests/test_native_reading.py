@@ -1,4 +1,4 @@
-"""Reading through the compiled part: the same batches, ends and errors as through confluent-kafka alone."""
+"""Reading through the compiled part: the same batches, positions and errors as through confluent-kafka."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plain(kafka_server):
 
 @pytest.fixture
 def unproven(monkeypatch):
-    """Begin without what this process found out about the compiled part."""
+    """Forget what this process has found out about the compiled part."""
     monkeypatch.setattr(part, "_proven", set())
     monkeypatch.setattr(part, "_refused", {})
     monkeypatch.setattr(part, "_logged", set())
@@ -44,13 +44,13 @@ def unproven(monkeypatch):
 
 @pytest.fixture
 def proven(monkeypatch, unproven):
-    """Take it for granted that the compiled part reads rightly, so that no reader goes the plain way."""
+    """Take the compiled part as already checked, so that no reader uses confluent-kafka instead."""
     part._proven.add("reads")
 
 
 @pytest.fixture
 def native_reads(monkeypatch):
-    """Collect how many messages each native poll returned."""
+    """Collect the number of messages in each run that the compiled part fetched."""
     counts = []
 
     class Counting(CompiledSource):
@@ -64,7 +64,7 @@ def native_reads(monkeypatch):
 
 
 def all_of(mq, topic, positions):
-    """Return rows, Arrow columns and the last position of each partition, read from there to the end; or the error."""
+    """Read from these positions to the end. Return rows, Arrow tables and last positions by log, or the error."""
     rows, tables, ends = {}, {}, {}
     highs = {mark.high.log: mark.high for mark in mq.watermarks(topic).values()}
     with Seam(mq, topic) as seam:
@@ -89,7 +89,7 @@ def all_of(mq, topic, positions):
 
 @pytest.mark.parametrize("seed", seeds(2, 5))
 def test_both_paths_read_the_same(kafka_server, mq, plain, proven, native_reads, seed):
-    """Codecs, transactions, tombstones, headers, odd times, gaps and trims: rows, Arrow columns, ends and errors."""
+    """Both paths return the same rows, Arrow columns, end positions and errors for any log that Kafka can hold."""
     log = ForeignLog(kafka_server, mq, seed, partitions=1 + seed % 3)
     log.grow(6)
     marks = mq.watermarks(log.topic)
@@ -102,7 +102,7 @@ def test_both_paths_read_the_same(kafka_server, mq, plain, proven, native_reads,
 
 
 def test_a_native_batch_can_be_kept_and_taken_apart(mq, topic, proven, native_reads):
-    """Slices, pickles and Arrow views are right after the batch, its reader and its client are gone."""
+    """Slices, copies and Arrow views of a batch stay valid after the batch and its reader are gone."""
     sent = fill(mq, topic, 50)
     with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
         batch = reader.receive_many(50, timeout=20)
@@ -120,7 +120,7 @@ def test_a_native_batch_can_be_kept_and_taken_apart(mq, topic, proven, native_re
 
 
 def test_huge_messages_and_many_partitions(kafka_server, plain, proven, native_reads):
-    """Values of 1 MiB, beside empty ones, in 64 partitions: all arrive, and a fetch takes no more than it may."""
+    """Values of 1 MiB between empty ones, in 64 partitions, all arrive with a prefetch limit of 4 MiB."""
     size = 1 << 20
     topic = new_name()
     with mqplug.connect(kafka_server.url, message_max_bytes=size) as mq:
@@ -135,7 +135,7 @@ def test_huge_messages_and_many_partitions(kafka_server, plain, proven, native_r
 
 
 def test_a_run_is_split_before_its_offsets_overflow(kafka_server, mq, topic):
-    """Messages whose bytes pass the limit of one run are in the next one of the same partition, in order."""
+    """Messages beyond the byte limit of one run go to the next run of the same partition, in order."""
     fill(mq, topic, 100, prefix="0123456789")
     options = {"bootstrap.servers": kafka_server.bootstrap, "group.id": "unused", "enable.auto.commit": False}
     reader = native.Reader(options, 1 << 20, 50)
@@ -152,7 +152,7 @@ def test_a_run_is_split_before_its_offsets_overflow(kafka_server, mq, topic):
 
 
 def varied_runs(server, mq, topic):
-    """Return a reader, and runs of six polls: keys, values and headers of each length, with nulls."""
+    """Return a reader, its runs and the sent records, whose keys, values and headers vary in length, with nulls."""
     records = [
         mqplug.Record(None if number % 7 == 0 else b"v" * (number % 3), key=b"k" if number % 2 else None,
                       headers=[("name", b"content")] * (number % 4))
@@ -169,12 +169,12 @@ def varied_runs(server, mq, topic):
 
 
 def columns_of(run):
-    """Return what a run makes of the library's messages as long as it has them."""
+    """Return what a run builds from librdkafka's messages while it still holds them."""
     return run.keys(), run.values(), run.coordinates(), run.next_offset()
 
 
 def test_a_run_is_the_same_when_it_is_copied(kafka_server, mq, topic):
-    """Keys, values and offsets come from the library's messages, and then from the copy, as headers do."""
+    """Keys, values and offsets are the same before and after a run is copied from librdkafka's messages."""
     reader, runs, records = varied_runs(kafka_server, mq, topic)
     last = runs[-1]
     before = columns_of(last)
@@ -189,7 +189,7 @@ def test_a_run_is_the_same_when_it_is_copied(kafka_server, mq, topic):
 
 @pytest.mark.parametrize("end", ["poll", "close", "forget"])
 def test_runs_outlive_their_reader(kafka_server, mq, topic, end):
-    """What they still have of the library is copied before the next poll, and before the reader ends."""
+    """A run copies the messages it still shares with librdkafka before the next poll and before its reader ends."""
     reader, runs, records = varied_runs(kafka_server, mq, topic)
     before = [columns_of(run) for run in runs]
     if end == "poll":
@@ -205,7 +205,7 @@ def test_runs_outlive_their_reader(kafka_server, mq, topic, end):
 
 @pytest.mark.parametrize("end", ["poll", "close"])
 def test_many_threads_may_ask_for_columns(kafka_server, mq, topic, end):
-    """While some copy the messages of a run, and another polls or closes its reader, each gets the same."""
+    """Threads that read one run get the same columns while another thread polls or closes its reader."""
     reader, runs, _ = varied_runs(kafka_server, mq, topic)
     run, before = runs[-1], columns_of(runs[-1])
     with ThreadPoolExecutor(6) as threads:
@@ -220,7 +220,7 @@ def test_many_threads_may_ask_for_columns(kafka_server, mq, topic, end):
 
 
 def test_a_run_may_be_read_in_a_child_process(kafka_server, mq, topic):
-    """Its messages are copied there too, and left alone: their library belongs to the parent."""
+    """A forked child reads its parent's run from a copy and leaves librdkafka's messages to the parent."""
     reader, runs, _ = varied_runs(kafka_server, mq, topic)
     before = columns_of(runs[-1])
     child = os.fork()
@@ -236,7 +236,7 @@ def test_a_run_may_be_read_in_a_child_process(kafka_server, mq, topic):
 
 
 def test_a_fetch_stops_at_its_bytes(kafka_server, mq, topic):
-    """A poll takes one message more than fits, whatever number it may take."""
+    """A poll stops after the first message beyond its byte limit, whatever its limit of messages."""
     fill(mq, topic, 200, prefix="x" * 1000)
     options = {"bootstrap.servers": kafka_server.bootstrap, "group.id": "unused", "enable.auto.commit": False}
     reader = native.Reader(options, 10_000)
@@ -258,7 +258,7 @@ def read(mq, topic, count):
 
 
 def test_the_first_messages_prove_the_compiled_part(mq, topic, unproven, native_reads):
-    """They are read by both, delivered once, and checked no more."""
+    """A first batch that both paths read alike is delivered once and proves the compiled part."""
     fill(mq, topic, 500)
     assert read(mq, topic, 500) == [b"m%d" % number for number in range(500)]
     assert part._proven == {"reads"}
@@ -266,7 +266,7 @@ def test_the_first_messages_prove_the_compiled_part(mq, topic, unproven, native_
 
 
 class LyingRun:
-    """A run with another value in its last row."""
+    """A run with a wrong value in its last row."""
 
     def __init__(self, run):
         self._run = run
@@ -282,7 +282,7 @@ class LyingRun:
 
 
 def test_a_difference_ends_native_reading(mq, topic, unproven, monkeypatch, caplog):
-    """Nothing wrong is delivered, one warning says what differed, and the plain client reads from then on."""
+    """If both paths differ, the right values are delivered, one warning says what differed, and the part is refused."""
     monkeypatch.setattr(compiled_source, "CompiledRows", lambda run: CompiledRows(LyingRun(run)))
     fill(mq, topic, 300)
     with caplog.at_level(logging.WARNING, "mqplug.kafka"):
@@ -294,7 +294,7 @@ def test_a_difference_ends_native_reading(mq, topic, unproven, monkeypatch, capl
 
 
 def test_a_difference_is_an_error_where_native_is_required(kafka_server, topic, mq, unproven, monkeypatch):
-    """ConfigError names the difference instead of going the plain way."""
+    """With native="required" a difference between both paths raises ConfigError, which names it."""
     monkeypatch.setattr(compiled_source, "CompiledRows", lambda run: CompiledRows(LyingRun(run)))
     monkeypatch.setitem(part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
     fill(mq, topic, 3)
@@ -307,7 +307,7 @@ def test_a_difference_is_an_error_where_native_is_required(kafka_server, topic, 
 
 
 def test_a_check_without_an_answer_leaves_it_to_the_plain_client(mq, topic, unproven, native_reads, monkeypatch):
-    """This reader reads the plain way, and the next one tries again."""
+    """If the check gets no answer, this reader uses confluent-kafka and the next reader tries the check again."""
     fill(mq, topic, 30)
     with monkeypatch.context() as unanswered:
         unanswered.setattr(compiled_source, "ANSWER_S", 0.0)
@@ -320,7 +320,7 @@ def test_a_check_without_an_answer_leaves_it_to_the_plain_client(mq, topic, unpr
 
 
 def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unproven, native_reads, monkeypatch):
-    """Where the plain client must not read, a check without an answer begins again, with messages fetched anew."""
+    """With native="required" a check without an answer is repeated with newly fetched messages."""
     fill(mq, topic, 30)
     monkeypatch.setitem(part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
     answered, first = compiled_source._SecondReading.is_done, []
@@ -338,7 +338,7 @@ def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unp
 
 
 def test_a_seek_during_the_check(mq, topic, unproven, monkeypatch):
-    """What was fetched before it is neither checked nor delivered."""
+    """After a seek during the check, messages fetched before the seek are not delivered."""
     sent = fill(mq, topic, 300)
     slow = compiled_source._SecondReading.is_done
     began = time.monotonic()
@@ -354,7 +354,7 @@ def test_a_seek_during_the_check(mq, topic, unproven, monkeypatch):
 
 
 def test_clients_say_which_way_they_read(mq, plain, kafka_server):
-    """The notes for doctor name the compiled part and the library, or why the plain client reads."""
+    """The notes for doctor name the compiled part and librdkafka, or the reason why confluent-kafka reads."""
     assert any("reads" in note and "mqplug-kafka-native 0" in note and "over librdkafka 2" in note
                for note in mq._connection.notes())  # fmt: skip
     assert plain._connection.notes() == ["reads and sends through confluent-kafka: native is 'off'"]

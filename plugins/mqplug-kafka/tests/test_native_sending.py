@@ -1,4 +1,4 @@
-"""Sending through the compiled part: what is stored, told and refused is as with confluent-kafka's own producer."""
+"""Sending through the compiled part: the same messages, outcomes and refusals as with confluent-kafka's producer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 @pytest.fixture
 def both(kafka_server):
-    """A client that sends through the compiled part, and one that does not."""
+    """A client that sends through the compiled part, and one that sends through confluent-kafka."""
     with (
         mqplug.connect(kafka_server.url, native="required") as compiled,
         mqplug.connect(kafka_server.url, native="off") as plain,
@@ -47,19 +47,19 @@ def some_bytes(draw, *, nothing=0.15):
 
 
 def some_headers(draw):
-    """Draw headers: none, or some with equal names."""
+    """Draw no headers, or some that may have equal names."""
     names = ["a", "a", "ключ", "", "x" * 300]
     return tuple((draw.choice(names), some_bytes(draw, nothing=0.5)) for _ in range(draw.choice([0, 0, 1, 2, 5])))
 
 
 def some_time(draw, now):
-    """Draw a timestamp, now and then one that cannot be stored."""
+    """Draw a timestamp, sometimes one that cannot be stored."""
     far = 5_000_000
     return draw.choice([None, None, now - 1000, now + 60_000, 1, now + far, 0] if draw.random() < 0.1 else [None, now])
 
 
 def some_records(draw, now):
-    """Draw the records of a batch: all have the same fields, or few of them have any."""
+    """Draw the records of a batch: most have the same fields."""
     fields = {name for name in ("key", "headers", "timestamp", "partition") if draw.random() < 0.5}
     made = []
     for _ in range(draw.choice([1, 3, 50, 400])):
@@ -86,14 +86,14 @@ def as_arrow(records):
 
 
 def told(outcome):
-    """Return what a sender learns, but for what differs by topic and by client."""
+    """Return an outcome without the parts that differ by topic or client."""
     if isinstance(outcome, mqplug.Error):
         return type(outcome).__name__, outcome.message, outcome.fix
     return outcome.log.partition, outcome.coordinates
 
 
 def send_all(out, records):
-    """Send many at once. Return what is told of each."""
+    """Send many at once. Return the outcome of each."""
     try:
         return [told(each) for each in out.send_many(records)]
     except mqplug.SendFailed as error:
@@ -101,7 +101,7 @@ def send_all(out, records):
 
 
 def submit_all(out, records):
-    """Send one by one. Return what is told of each."""
+    """Send one by one. Return the outcome of each."""
     handles = [
         out.submit(each.value, key=each.key, headers=each.headers, timestamp=each.timestamp, partition=each.partition)
         for each in records
@@ -119,7 +119,7 @@ SENDS = {"many": send_all, "arrow": lambda out, records: send_all(out, as_arrow(
 
 
 def stored(mq, topic, sent_times):
-    """Return all that is stored; times that the producer did not say differ by the clock."""
+    """Return all stored messages, and of each time only whether it was sent: others come from the clock."""
     return [
         (partition, each.id.coordinates, each.value, each.key, tuple(each.headers), to_ms(each.timestamp) in sent_times)
         for partition in range(3)
@@ -128,13 +128,13 @@ def stored(mq, topic, sent_times):
 
 
 def placed(records):
-    """Return the records with a partition, unless their keys choose it."""
+    """Return the records with an explicit partition unless they have a key that chooses it."""
     return [attrs.evolve(each, partition=each.partition or (None if each.key else 0)) for each in records]
 
 
 @pytest.mark.parametrize("seed", seeds(2, 6))
 def test_both_ways_tell_and_store_the_same(both, seed):
-    """Random records, as objects and as Arrow, one by one and many at once: the same outcomes, errors and messages."""
+    """Random records, sent as objects or Arrow, one by one or together, have the same outcomes on both paths."""
     topics = [new_name() for _ in both]
     draw = random.Random(seed)
     batches = [placed(some_records(draw, int(time.time() * 1000))) for _ in range(12)]
@@ -151,7 +151,7 @@ def test_both_ways_tell_and_store_the_same(both, seed):
 
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_both_ways_commit_and_abort_the_same(both, seed):
-    """Random steps of a transaction name, committed and aborted: the same outcomes, offsets and messages."""
+    """Random transactions, committed or aborted, have the same outcomes and messages on both paths."""
     topics = [new_name() for _ in both]
     draw = random.Random(seed)
     now = int(time.time() * 1000)
@@ -166,7 +166,7 @@ def test_both_ways_commit_and_abort_the_same(both, seed):
 
 
 def without_far_times(records):
-    """Return records that can be stored: one that cannot would doom the transaction."""
+    """Return records that can all be stored: a refused one would abort the transaction."""
     return [
         attrs.evolve(each, timestamp=None, headers=[pair for pair in each.headers if "\0" not in pair[0]])
         for each in placed(records)
@@ -174,7 +174,7 @@ def without_far_times(records):
 
 
 def a_step(mq, topic, commits, batches):
-    """Send batches in a transaction. Return what is told of each record, but for offsets: aborted ones take some."""
+    """Send batches in a transaction. Return each record's outcome without its offset: aborted records use offsets."""
     sent = []
     with suppress(ZeroDivisionError), mq.transaction(topic) as step:
         for records in batches:
@@ -192,7 +192,7 @@ def to_ms(moment):
 
 
 def test_a_run_with_contradictory_reports_is_in_doubt(kafka_server, topic, monkeypatch):
-    """Such a run is unknown, confluent-kafka's producer sends what comes next, and the notes say why."""
+    """A run with contradictory reports is unknown; confluent-kafka sends later records, and the notes say why."""
     monkeypatch.setattr(part, "_refused", {})
     take = CompiledSender._next_report
 
@@ -215,7 +215,7 @@ def test_a_run_with_contradictory_reports_is_in_doubt(kafka_server, topic, monke
 
 @pytest.mark.disturbs
 def test_ctrl_c_ends_a_wait_and_loses_no_report(kafka_server, topic):
-    """An interrupt while the broker is silent comes at once, and the record is settled later."""
+    """Ctrl-C ends a wait for a silent broker at once, and the record is settled later."""
     with mqplug.connect(kafka_server.url, native="required") as mq, mq.producer(topic) as out:
         out.send(b"first")
         kafka_server.pause()
@@ -233,12 +233,12 @@ def test_ctrl_c_ends_a_wait_and_loses_no_report(kafka_server, topic):
 
 
 def test_a_child_process_leaves_the_sender_alone(kafka_server, topic):
-    """A child that collects garbage and exits neither hangs nor disturbs its parent's sends."""
+    """A forked child that collects garbage and exits neither hangs nor disturbs its parent's sends."""
     run_program(PARENT, kafka_server.url, topic)
 
 
 def test_a_program_may_end_without_closing(kafka_server, topic):
-    """The process ends, though records are on their way."""
+    """A process that does not close its producer ends even while records are being sent."""
     run_program(CARELESS, kafka_server.url, topic)
 
 
@@ -267,5 +267,5 @@ mq.close()
 
 
 def run_program(text, *arguments):
-    """Run a program; it must end well and in time."""
+    """Run a program, which must succeed within 60 seconds."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", text, *arguments], check=True, timeout=60)

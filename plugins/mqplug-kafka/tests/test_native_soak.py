@@ -1,4 +1,4 @@
-"""A native reader over a broker that is killed again and again: nothing is lost or repeated, and memory stays flat."""
+"""A compiled reader while its broker is killed repeatedly: no message lost or repeated, and constant memory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ compiled_part("mqplug_kafka_native")
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 KILL_EVERY_S = 30.0
-WARM_SHARE = 0.4  # of the time, after which memory should grow no more
-GROWTH_MIB = 24.0  # librdkafka keeps a dozen threads, and some memory, for brokers that went away
+WARM_SHARE = 0.4  # of the time; after that, memory should not grow
+GROWTH_MIB = 24.0  # librdkafka keeps a dozen threads and some memory for brokers that are gone
 SIZES = (0, 100, 1000, 20_000)
 
 pytestmark = [pytest.mark.night, pytest.mark.timeout(600 + 2 * SECONDS)]
 
 
 def memory_mib():
-    """Return how much memory this process has."""
+    """Return the resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
@@ -47,11 +47,11 @@ while True:
     out.flush()
     time.sleep(0.05)
 """
-"""A process of its own, so that its memory does not count."""
+"""The sender: a separate process, so that its memory does not count."""
 
 
 class Reading:
-    """Reads all partitions without a gap, seeks back and opens again now and then."""
+    """Reads all partitions without a gap, and sometimes seeks back or reopens its consumer."""
 
     def __init__(self, mq, topic):
         self._mq, self._topic = mq, topic
@@ -66,7 +66,7 @@ class Reading:
             self._consumer.seek(mqplug.Position(log, (offset,)), timeout=60)
 
     def step(self):
-        """Receive once. Fail if a message is not the one after the last."""
+        """Receive once, and fail if the batch does not continue where the last one ended."""
         batch = self._consumer.receive_many(1000, timeout=0.5)
         if not len(batch):
             return
@@ -79,7 +79,7 @@ class Reading:
             batch.to_arrow()
         if self._chance.random() < 0.01:
             back = max(0, first - 50)
-            with suppress(mqplug.ConnectError):  # the broker is away, and nothing has moved
+            with suppress(mqplug.ConnectError):  # the broker is down, and the position has not changed
                 self._consumer.seek(mqplug.Position(batch.log, (back,)), timeout=60)
                 self._behind[batch.log] = back
         if self._chance.random() < 0.005:
@@ -93,7 +93,7 @@ class Reading:
 
 @pytest.mark.disturbs
 def test_it_reads_on_through_kills(kafka_server, mq):
-    """Each message comes once and in order, and the process takes no more memory at the end than when it was warm."""
+    """Each message arrives once and in order, and memory grows by less than 24 MiB after the warm-up."""
     topic = new_name()
     mq.create_topic(topic, partitions=4)
     reading = Reading(mq, topic)

@@ -1,4 +1,4 @@
-"""Logs beside another client's open transaction: where they end, and who waits for what."""
+"""Logs with another client's open transaction: where they end, and which calls wait for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import mqplug.aio
 
 
 class ForeignTransaction:
-    """A transaction of a native producer. It is open when it was made, and aborted at the end of the test."""
+    """A transaction of a confluent-kafka producer, open from its creation. The test's end aborts it."""
 
     def __init__(self, server, topic, *values):
         options = {"bootstrap.servers": server.bootstrap, "transactional.id": new_name()}
@@ -28,13 +28,13 @@ class ForeignTransaction:
         self.add(*values)
 
     def add(self, *values):
-        """Store values in it."""
+        """Store values in the transaction."""
         for value in values:
             self._producer.produce(self._topic, value)
         assert self._producer.flush(30) == 0
 
     def end(self, *, commit):
-        """Commit or abort it."""
+        """Commit or abort the transaction."""
         if self.is_open:
             self.is_open = False
             (self._producer.commit_transaction if commit else self._producer.abort_transaction)(30)
@@ -42,7 +42,7 @@ class ForeignTransaction:
 
 @pytest.fixture
 def begin(kafka_server, topic):
-    """Begins transactions with these values in the topic."""
+    """Return a function that begins a transaction with these values in the topic."""
     begun = []
 
     def one(*values):
@@ -55,7 +55,7 @@ def begin(kafka_server, topic):
 
 
 def values_of(messages):
-    """What these messages hold."""
+    """Return the values of these messages."""
     return [message.value for message in messages]
 
 
@@ -64,7 +64,7 @@ both_ends = pytest.mark.parametrize("commit", [True, False], ids=["commit", "abo
 
 @both_ends
 def test_latest_is_behind_what_was_confirmed(mq, topic, begin, commit):
-    """LATEST beside an open transaction delivers neither its messages nor those confirmed since it began."""
+    """LATEST skips what is stored before it: messages of an open transaction and those confirmed since it began."""
     transaction = begin(b"held")
     fill(mq, topic, 3, "confirmed")
     assert mq.watermarks(topic)[0].high.coordinates == (4,)
@@ -87,7 +87,7 @@ def test_latest_is_behind_what_was_confirmed(mq, topic, begin, commit):
 
 @both_ends
 def test_a_read_up_to_readable_waits_for_nothing(mq, topic, begin, commit):
-    """Watermarks say how far a read comes beside an open transaction: there it ends at once, with all before it."""
+    """A read up to the readable watermark ends at once at an open transaction, with all messages before it."""
     fill(mq, topic, 2, "before")
     transaction = begin(b"held")
     fill(mq, topic, 1, "confirmed")
@@ -100,7 +100,7 @@ def test_a_read_up_to_readable_waits_for_nothing(mq, topic, begin, commit):
 
 @both_ends
 def test_a_read_waits_for_what_is_open(mq, topic, begin, commit):
-    """A read up to LATEST waits while a transaction is open, and ends as soon as that does."""
+    """A read up to LATEST waits while a transaction is open, and ends once the transaction has ended."""
     fill(mq, topic, 2, "before")
     transaction = begin(b"held")
     fill(mq, topic, 1, "confirmed")
@@ -124,18 +124,18 @@ def test_a_read_waits_for_what_is_open(mq, topic, begin, commit):
 
 @both_ends
 def test_a_read_ends_behind_an_ended_transaction(mq, topic, begin, commit):
-    """The marker of a transaction that is last in the log does not hold a read back, whichever way it ended."""
+    """A read ends after a committed or aborted transaction whose marker is the last entry of the log."""
     transaction = begin(b"held")
     with mq.consumer(topic, start=mqplug.EARLIEST, until=mqplug.LATEST) as reader:
         assert reader.receive(timeout=1) is None
         transaction.end(commit=commit)
         assert values_of(reader) == ([b"held"] if commit else [])
-        assert reader.receive(timeout=30) is None  # at once: it is at its end
+        assert reader.receive(timeout=30) is None  # at once: the reader is at its end
     assert values_of(mq.read(topic)) == ([b"held"] if commit else [])
 
 
 def test_a_read_gives_up_at_its_timeout(kafka_server, mq, topic, begin):
-    """If the transaction stays open, a read raises Timeout, which names the position and the end."""
+    """A read raises Timeout if the transaction stays open; the error names the position and the end."""
     fill(mq, topic, 1, "before")
     begin(b"held")
     found = mq.read(topic, timeout=5)
@@ -152,7 +152,7 @@ def test_a_read_gives_up_at_its_timeout(kafka_server, mq, topic, begin):
 
 
 def test_bounds_name_committed_messages(mq, topic, begin):
-    """Bounds beside an open transaction, and behind an aborted one, answer with the last committed message."""
+    """Bounds name the last committed message, whatever open or aborted transactions the log contains."""
     transaction = begin(b"held")
     assert mq.bounds(topic, timeout=10)[0].last_id is None
     transaction.end(commit=False)
@@ -169,7 +169,7 @@ def test_bounds_name_committed_messages(mq, topic, begin):
 
 
 def test_last_counts_committed_messages(mq, topic, begin):
-    """last(n) counts what is committed; what is open comes behind it, and last(0) is LATEST."""
+    """last(n) counts committed messages; those of an open transaction come later, and last(0) is LATEST."""
     fill(mq, topic, 3)
     transaction = begin(b"held")
     fill(mq, topic, 1, "confirmed")
@@ -186,7 +186,7 @@ def test_last_counts_committed_messages(mq, topic, begin):
 
 
 def test_a_time_finds_what_is_open(mq, topic, begin):
-    """at_time finds a message in an open transaction, which is delivered if it is committed."""
+    """at_time finds a message in an open transaction, and delivers it once the transaction is committed."""
     fill(mq, topic, 1, "before")
     time.sleep(0.01)
     moment = round(time.time() * 1000)
@@ -200,7 +200,7 @@ def test_a_time_finds_what_is_open(mq, topic, begin):
 
 @both_ends
 def test_the_lag_counts_what_is_open(mq, topic, begin, commit):
-    """The lag of a group is not 0 while a transaction is open, and is 0 once a member passed its end."""
+    """A group's lag is not 0 while a transaction is open, and is 0 once a member has passed its end."""
     fill(mq, topic, 1)
     transaction = begin(b"held")
     group = new_name()
@@ -219,7 +219,7 @@ def test_the_lag_counts_what_is_open(mq, topic, begin, commit):
 
 
 def test_a_position_beyond_the_committed_end_is_kept(mq, topic, begin):
-    """A seek behind the open transaction waits there, and one beyond the log's end waits for that."""
+    """A seek to a position after an open transaction, or after the log's end, delivers nothing before that position."""
     transaction = begin(b"held")
     fill(mq, topic, 1, "confirmed")
     log = mq.partitions(topic)[0]

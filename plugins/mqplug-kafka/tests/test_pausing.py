@@ -1,4 +1,4 @@
-"""Paused logs, at the driver's seam."""
+"""Pausing and resuming logs, by direct calls of the driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPED = pytest.mark.parametrize("grouped", [False, True], ids=["reader", "memb
 
 @pytest.fixture
 def pair(mq):
-    """A topic of two partitions with 2000 messages each; its name and logs."""
+    """The name and both logs of a topic with 2000 messages in each of its two partitions."""
     name = new_name()
     mq.create_topic(name, partitions=2)
     for partition in (0, 1):
@@ -29,13 +29,13 @@ def put(mq, name, partition, numbers):
 
 
 def values(numbers):
-    """The messages for these numbers."""
+    """Return the values for these numbers."""
     return [b"%d" % number for number in numbers]
 
 
 @GROUPED
 def test_a_paused_log_stands_still(mq, pair, grouped):
-    """While one log is paused the other is read to its end; then the first goes on where it stood, in order."""
+    """While one log is paused the other is read to its end; once resumed, the first continues in order."""
     name, zero, one = pair
     with Seam(mq, name, new_name() if grouped else None) as consumer:
         consumer.until(lambda: consumer.got.get(zero), 30)
@@ -53,7 +53,7 @@ def test_a_paused_log_stands_still(mq, pair, grouped):
 
 @GROUPED
 def test_a_seek_leaves_a_log_paused(mq, pair, grouped):
-    """A paused log that is moved delivers nothing until it is resumed, and then exactly from there."""
+    """A seek on a paused log delivers nothing until the log is resumed, and then exactly from the new position."""
     name, zero, one = pair
     with Seam(mq, name, new_name() if grouped else None) as consumer:
         consumer.until(lambda: {zero, one} <= consumer.got.keys())
@@ -71,7 +71,7 @@ def test_a_seek_leaves_a_log_paused(mq, pair, grouped):
 
 
 def test_the_end_of_a_rest_resumes_nothing_that_was_paused(mq, pair):
-    """A caller that comes back from a long handler finds paused what it had paused, and all else goes on."""
+    """After a long handler, logs that the caller paused are still paused, and the others are read."""
     name, zero, one = pair
     with Seam(mq, name, new_name()) as member:
         member.join(2)
@@ -93,7 +93,7 @@ def test_the_end_of_a_rest_resumes_nothing_that_was_paused(mq, pair):
 
 
 def test_partitions_that_come_back_are_not_paused(mq, pair):
-    """What went to another member while the caller was away, and comes back later, is read on."""
+    """A partition that another member had during a long handler is not paused when it comes back."""
     name, zero, one = pair
     group = new_name()
     with Seam(mq, name, group) as member:
@@ -115,7 +115,7 @@ def test_partitions_that_come_back_are_not_paused(mq, pair):
 
 @GROUPED
 def test_pausing_and_resuming_at_random_loses_and_repeats_nothing(mq, pair, grouped):
-    """Whatever was in the prefetch at each pause, both logs come complete, once and in order."""
+    """Random pauses and resumes deliver each message of both logs once and in order."""
     name, zero, one = pair
     with Seam(mq, name, new_name() if grouped else None, prefetch_bytes=64 << 10) as consumer:
         consumer.until(lambda: consumer.got)
@@ -132,7 +132,7 @@ def test_pausing_and_resuming_at_random_loses_and_repeats_nothing(mq, pair, grou
 
 
 def test_what_is_paused_is_not_fetched(mq):
-    """A paused log of ten times the prefetch takes no memory beyond it."""
+    """A paused log ten times as large as the prefetch limit does not fill memory."""
     name = new_name()
     mq.create_topic(name)
     with mq.producer(name) as out:
@@ -150,5 +150,5 @@ def test_what_is_paused_is_not_fetched(mq):
 
 
 def resident():
-    """The memory of this process, in bytes."""
+    """Return the resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

@@ -1,4 +1,4 @@
-"""Producers."""
+"""Producers: limits, partitioning, order, sharing of a client, and transactions of other clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_what_is_none_and_what_is_empty_stay_apart(mq, topic):
 
 @pytest.mark.parametrize("moment", [0, pytest.param(int(time.time() * 1000) + 7_200_000, id="in two hours")])
 def test_times_that_kafka_cannot_keep_are_refused(mq, topic, moment):
-    """Kafka takes 0 for now and refuses the far future: both are told before anything is sent, the rest goes on."""
+    """A timestamp of 0 or in the far future fails as unsupported before it is sent; the other records are stored."""
     with mq.producer(topic) as out:
         with pytest.raises(mqplug.SendFailed) as caught:
             out.send_many([mqplug.Record(b"a"), mqplug.Record(b"b", timestamp=moment), mqplug.Record(b"c")])
@@ -38,7 +38,7 @@ def test_times_that_kafka_cannot_keep_are_refused(mq, topic, moment):
 
 
 def test_the_largest_message_passes(mq, topic):
-    """A payload of exactly the declared size is stored, in a batch with others too; one byte more is refused."""
+    """A payload of exactly the declared size is stored, also in a batch with others; one byte more is refused."""
     largest = mq.capabilities.message_max_bytes
     with mq.producer(topic) as out:
         out.send_many([b"x" * size for size in (100_000, largest, 100_000, largest, 10)])
@@ -48,7 +48,7 @@ def test_the_largest_message_passes(mq, topic):
 
 
 def test_the_topics_own_limit_is_a_message_too_large(mq):
-    """What the broker finds too large is proven not to be stored."""
+    """A record larger than the topic's own limit raises MessageTooLarge and is not stored."""
     name = new_name()
     mq.create_topic(name, options={"max.message.bytes": "10000"})
     with mq.producer(name) as out:
@@ -59,7 +59,7 @@ def test_the_topics_own_limit_is_a_message_too_large(mq):
 
 
 def test_keys_go_where_the_java_client_puts_them(mq):
-    """The native partitioner and the core's agree, and an explicit partition wins."""
+    """The partitioners of librdkafka and of the core place keys alike, and an explicit partition wins."""
     name = new_name()
     mq.create_topic(name, partitions=5)
     keys = [b"", b"a", b"customer-17", "ключ".encode(), bytes(range(256)), b"x" * 1000]
@@ -70,7 +70,7 @@ def test_keys_go_where_the_java_client_puts_them(mq):
 
 
 def test_each_way_to_a_partition_keeps_its_order(mq):
-    """Records that a key, a number and the producer's turn send to a partition are there in the order of the sends."""
+    """Each partition stores records in the order of the sends, whether placed by key, by number or by turns."""
     name = new_name()
     mq.create_topic(name, partitions=3)
     draw = random.Random(7)
@@ -85,7 +85,7 @@ def test_each_way_to_a_partition_keeps_its_order(mq):
 
 @pytest.mark.disturbs
 def test_producers_share_one_native_client(kafka_server, mq, topic):
-    """All producers of a client share one native producer; one that closes waits for none of the others' records."""
+    """All producers of a client share one of confluent-kafka; closing one does not wait for the others' records."""
     first, second = mq.producer(topic), mq.producer(topic, partitioner="round_robin")
     shared = mq.unwrap(confluent_kafka.Producer)
     second.send(b"before")
@@ -105,7 +105,7 @@ def test_producers_share_one_native_client(kafka_server, mq, topic):
 
 
 def test_the_first_message_of_a_client_does_not_wait_for_the_next_half_second(kafka_server, topic):
-    """A new native client has the id that it needs for sending as soon as it is connected."""
+    """A new client has the producer id that it needs as soon as it is connected, so its first send is not delayed."""
 
     def first_send():
         with mqplug.connect(kafka_server.url) as mq, mq.producer(topic) as out:
@@ -113,11 +113,11 @@ def test_the_first_message_of_a_client_does_not_wait_for_the_next_half_second(ka
             out.send(b"first")
             return time.monotonic() - began
 
-    assert any(first_send() < 0.4 for _ in range(20))  # on a busy machine not each is
+    assert any(first_send() < 0.4 for _ in range(20))  # on a busy machine some are slower
 
 
 def test_threads_with_a_producer_each_all_get_their_results(mq, topic):
-    """Eight producers of one client, each in a thread of its own, are told of their own records without delay."""
+    """Eight producers of one client, each in its own thread, get the ids of their own records."""
 
     def send(number):
         with mq.producer(topic) as out:
@@ -132,7 +132,7 @@ def test_threads_with_a_producer_each_all_get_their_results(mq, topic):
 
 @pytest.mark.parametrize("fields", [{}, {"key": b"k"}, {"headers": (("h", b"v"),)}, {"timestamp": 1_700_000_000_000}])
 def test_single_sends_and_batches_keep_their_order(mq, topic, fields):
-    """What is submitted and what is sent in batches arrives in the order in which it was sent."""
+    """Single submits and batches, mixed, are stored in the order of the sends."""
     with mq.producer(topic) as out:
         for start in range(0, 60, 6):
             for number in range(start, start + 3):
@@ -144,7 +144,7 @@ def test_single_sends_and_batches_keep_their_order(mq, topic, fields):
 
 
 def test_keyless_records_of_a_batch_stick_together(mq):
-    """The records of one batch without keys go to one partition, those of the next to the next."""
+    """Keyless records of one batch go to one partition, and those of the next batch to another."""
     name = new_name()
     mq.create_topic(name, partitions=3)
     with mq.producer(name) as out:
@@ -155,7 +155,7 @@ def test_keyless_records_of_a_batch_stick_together(mq):
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_a_broker_that_dies_loses_nothing_acknowledged(kafka_server, mq, topic):
-    """A kill -9 in the middle of a stream: every acknowledged message is there once, in order."""
+    """After kill -9 in the middle of a stream, every acknowledged message is stored once and in order."""
     with mq.producer(topic) as out:
         handles = [out.submit(b"%d" % number) for number in range(2000)]
         out.flush()
@@ -169,7 +169,7 @@ def test_a_broker_that_dies_loses_nothing_acknowledged(kafka_server, mq, topic):
 
 
 def test_transactions_leave_no_hole_in_a_bounded_read(kafka_server, mq, topic):
-    """A read up to the end ends over markers and aborted messages; bounds and last() name real messages."""
+    """A bounded read passes markers and aborted messages and ends; bounds and last() name real messages."""
     native = confluent_kafka.Producer({"bootstrap.servers": kafka_server.bootstrap, "transactional.id": topic})
     native.init_transactions(30)
     for value, commit in ((b"a", True), (b"lost", False), (b"b", True), (b"lost too", False)):
@@ -187,7 +187,7 @@ def test_transactions_leave_no_hole_in_a_bounded_read(kafka_server, mq, topic):
 
 
 def test_watermarks_count_what_an_open_transaction_stored(kafka_server, mq, topic):
-    """What is not committed yet is counted, for high is the log's end; it is read once it is committed."""
+    """Watermarks count uncommitted messages, because high is the log's end; they are read after the commit."""
     fill(mq, topic, 3)
     native = confluent_kafka.Producer({"bootstrap.servers": kafka_server.bootstrap, "transactional.id": topic})
     native.init_transactions(30)

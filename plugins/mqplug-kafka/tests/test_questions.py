@@ -1,4 +1,4 @@
-"""Questions, which change nothing, are asked again while their time lasts: a broken connection does not end them."""
+"""Queries change nothing, so they are retried within their timeout after a broken connection."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mqplug_kafka._cluster import admin_requests
 
 
 def test_the_brokers_of_the_cluster(kafka_server, mq, topic):
-    """The brokers that run are named, with the address that clients use, and their cluster as the ids name it."""
+    """The cluster is described with its brokers' client addresses and with the name used in message ids."""
     found = mq.describe_cluster()
     assert [each.address for each in found.brokers] == [kafka_server.bootstrap]
     assert found.name == mq.describe(topic).logs[0].cluster
 
 
 class Breaking:
-    """The native admin client, each of whose calls fails at first, as when its connection breaks."""
+    """A wrapper of the admin client that fails the first call of each method, like a broken connection."""
 
     def __init__(self, native, code):
         self.native, self.code = native, code
@@ -36,7 +36,7 @@ class Breaking:
                 return call(*args, **kwargs)
             self.broken.add(name)
             error = KafkaException(KafkaError(self.code))
-            if name.startswith("list_") and name != "list_offsets":  # these wait for their answer
+            if name.startswith("list_") and name != "list_offsets":  # these calls return their answer
                 raise error
             failed = Future()
             failed.set_exception(error)
@@ -47,7 +47,7 @@ class Breaking:
 
 @pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER])
 def test_a_broken_connection_ends_no_question(mq, topic, code):
-    """Where a group stands, its topics, offsets and names are told although each request breaks once."""
+    """Lag, groups and topics are answered although each request fails once."""
     fill(mq, topic, 3)
     group = new_name()
     mq.reset_group(group, topic, mqplug.EARLIEST)
@@ -57,14 +57,14 @@ def test_a_broken_connection_ends_no_question(mq, topic, code):
         lambda: group in {each.name for each in mq.groups(topic)},
         lambda: topic in mq.topics(),
     ):
-        requests._admin = breaking = Breaking(requests._admin, code)  # anew: a slow machine may have replaced it
+        requests._admin = breaking = Breaking(requests._admin, code)  # again: a slow machine may have replaced it
         assert question()
         broken |= breaking.broken
     assert broken >= {"describe_topics", "describe_configs", "list_offsets", "list_groups", "list_topics"}
 
 
 def test_a_native_client_that_never_answers_is_replaced_within_a_question(mq, topic, monkeypatch):
-    """A question that gets no answer for long is asked through a new native client, in the time that it has."""
+    """A query that stays unanswered is repeated through a new admin client within its timeout."""
     fill(mq, topic, 3)
     monkeypatch.setattr(admin_requests, "FIRST_ATTEMPT_S", 0.3)
     monkeypatch.setattr(admin_requests, "MIN_CLIENT_AGE_S", 0.0)
@@ -82,7 +82,7 @@ def test_a_native_client_that_never_answers_is_replaced_within_a_question(mq, to
 
 @pytest.mark.disturbs
 def test_a_question_goes_on_when_a_paused_broker_does(kafka_server, mq, topic):
-    """A question that was asked while the broker was paused is answered when it goes on."""
+    """A query made while the broker is paused is answered once the broker resumes."""
     fill(mq, topic, 3)
     kafka_server.pause()
     resume = threading.Timer(2, kafka_server.unpause)

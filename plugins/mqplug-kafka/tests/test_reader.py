@@ -1,4 +1,4 @@
-"""Consumers without a group."""
+"""Readers, which are consumers without a group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.python
 
 
 def test_a_position_beyond_the_end_waits_for_it(mq, topic):
-    """Nothing before it is delivered, the message at it is."""
+    """After a seek beyond the end, the first delivered message is the one at that position."""
     fill(mq, topic, 3)
     high = mq.watermarks(topic)[0].high
     with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
@@ -26,7 +26,7 @@ def test_a_position_beyond_the_end_waits_for_it(mq, topic):
 
 
 def test_a_reader_that_retention_overtakes_is_told_where_to_go_on(mq, topic):
-    """PositionLost comes with the new beginning, and a seek there reads on."""
+    """PositionLost names the first position that is left, and a seek to it continues there."""
     fill(mq, topic, 10)
     high = mq.watermarks(topic)[0].high
     with mq.consumer(topic, start=mqplug.EARLIEST, missing="error") as reader:
@@ -42,20 +42,20 @@ def test_a_reader_that_retention_overtakes_is_told_where_to_go_on(mq, topic):
 
 
 def test_ctrl_c_ends_a_receive_promptly(mq, topic):
-    """A blocked receive raises KeyboardInterrupt long before its timeout, and the reader is usable after it."""
+    """A blocked receive raises KeyboardInterrupt long before its timeout, and the reader remains usable."""
     with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
         timer = threading.Timer(0.7, signal.raise_signal, [signal.SIGINT])
         timer.start()
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             reader.receive(timeout=30)
-        assert time.monotonic() - began < 20  # and not the 30 seconds of the call
+        assert time.monotonic() - began < 20  # less than the timeout of 30 seconds
         sent = fill(mq, topic, 1)
         assert [m.id for m in take(reader, 1)] == sent
 
 
 def test_many_partitions_and_topics_come_apart(mq):
-    """One poll of several topics gives batches of one partition each, in order."""
+    """A reader of several topics delivers the messages of each partition in order."""
     names = [new_name(), new_name()]
     for name in names:
         mq.create_topic(name, partitions=3)
@@ -97,10 +97,10 @@ def test_closing_without_a_broker_is_bounded(kafka_server, mq, topic):
         handle = out.submit(b"in doubt")
         began = time.monotonic()
         reader.close(timeout=2)
-        member.close(timeout=12)  # the native client waits for an answer to its leave
+        member.close(timeout=12)  # librdkafka waits for an answer to its leave request
         with pytest.raises(mqplug.CloseIncomplete):
             out.close(timeout=2)
-        assert time.monotonic() - began < 60  # the broker answers nobody until then
+        assert time.monotonic() - began < 60  # the broker is still frozen
         assert isinstance(handle.error, mqplug.OutcomeUnknown)
     finally:
         kafka_server.unpause()

@@ -1,4 +1,4 @@
-"""What a secured broker refuses is told by a typed error at once, with the reason and a fix, and without a secret."""
+"""A secured broker's refusals become typed errors at once, with a reason and a fix, and without secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRONG = {"username": "alice", "password": "gu3ss"}
 
 @pytest.fixture(scope="session")
 def files(secured, tmp_path_factory):
-    """Certificates by name: the broker's authority, a foreign one, and certificates that are no good."""
+    """Certificate files by name: the broker's authority, a foreign one, and unusable certificates."""
     folder = tmp_path_factory.mktemp("certificates")
     foreign = CertificateAuthority(folder)
     expired = secured.issue("expired", lifetime=-1)
@@ -32,7 +32,7 @@ def files(secured, tmp_path_factory):
 
 
 def tls(ca="ca", own=None, **more):
-    """TLS settings with a certificate of ``files``."""
+    """Return TLS settings with certificates named as in ``files``."""
     return {"tls": True, "ca_file": ca, "own": own, **more}
 
 
@@ -63,7 +63,7 @@ CONNECTS = [
     ("where", "settings", "kind", "says", "fix"), [row[1:] for row in CONNECTS], ids=[row[0] for row in CONNECTS]
 )
 def test_a_refused_connect(secured_kafka, files, where, settings, kind, says, fix):
-    """Each wrong credential, certificate and port has its error, its reason and its fix, within a second or so."""
+    """Each wrong credential, certificate or port soon raises its own error with the reason and the fix."""
     address = {"plain": secured_kafka.bootstrap}.get(where) or secured_kafka.secured.address(
         "tls" if where == "localhost" else where
     )
@@ -83,7 +83,7 @@ def test_a_refused_connect(secured_kafka, files, where, settings, kind, says, fi
 
 @pytest.fixture
 def topic(secured_kafka):
-    """A topic with one message, made by the administrator."""
+    """A topic with one message, created by the administrator."""
     name = new_name()
     with mqplug.connect(secured_kafka.url) as admin:
         admin.create_topic(name)
@@ -94,7 +94,7 @@ def topic(secured_kafka):
 
 @pytest.fixture
 def bob(secured):
-    """A client that may do nothing so far."""
+    """A client without any rights."""
     with mqplug.connect("kafka", servers=[secured.address("sasl")], username="bob", password="bob-pw") as client:
         yield client
     secured.forbid("bob")
@@ -146,7 +146,7 @@ ACTIONS = [
 
 @pytest.mark.parametrize(("action", "rights", "fix"), [row[1:] for row in ACTIONS], ids=[row[0] for row in ACTIONS])
 def test_a_missing_right(secured, bob, topic, action, rights, fix):
-    """What a client may not do raises AccessDenied soon, and the fix names the right that it lacks."""
+    """An action without the needed right soon raises AccessDenied, and the fix names that right."""
     for right, kind in rights:
         secured.allow("bob", right, **{kind: topic})
     began = time.monotonic()
@@ -157,7 +157,7 @@ def test_a_missing_right(secured, bob, topic, action, rights, fix):
 
 
 def test_a_right_that_is_given_counts_at_once(secured, bob, topic):
-    """A client that was refused needs no new connection once it has the right."""
+    """A client whose action was refused succeeds over the same connection once it has the right."""
     for action in (send, read, receive):
         with pytest.raises(mqplug.AccessDenied):
             action(bob, topic)
@@ -171,6 +171,6 @@ def test_a_right_that_is_given_counts_at_once(secured, bob, topic):
 
 
 def test_a_reader_needs_no_group(secured, bob, topic):
-    """A consumer without a group reads with the right to read the topic alone."""
+    """A consumer without a group needs only the right to read the topic."""
     secured.allow("bob", "Read", topic=topic)
     assert [message.value for message in bob.read(topic)] == [b"hello"]

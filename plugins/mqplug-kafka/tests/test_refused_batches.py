@@ -1,4 +1,4 @@
-"""Batches that a broker refuses: the other records are not lost with the one at fault, and none changes its place."""
+"""Batches that a broker refuses: only the records at fault fail, and the others keep their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPACTED_TOPIC = {"cleanup.policy": "compact"}
 
 @pytest.fixture
 def topic_with(mq):
-    """Makes a topic with these options."""
+    """Return a function that creates a topic with these options."""
 
     def make(options, partitions=1):
         name = new_name()
@@ -32,14 +32,14 @@ def topic_with(mq):
 
 @pytest.fixture
 def unhurried(kafka_server):
-    """A client that collects the records of a hand-over in one batch, so that none is sent behind a refused one."""
+    """A client that puts all records of one send in one batch, so that none is sent after a refused one."""
     with mqplug.connect(kafka_server.url, librdkafka={"linger.ms": "500"}) as client:
         yield client
 
 
 @pytest.fixture
 def may_not_read_configuration(monkeypatch):
-    """A client without the right to read the configuration of topics."""
+    """Refuse each request for the configuration of a topic."""
 
     def describe_configs(self, resources, **_):
         refused = confluent_kafka.KafkaError(confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -52,17 +52,17 @@ def may_not_read_configuration(monkeypatch):
 
 
 def values(mq, topic):
-    """Return what is stored, in the order of the log."""
+    """Return the stored values, in the order of the log."""
     return [message.value for message in mq.read(topic)]
 
 
 def numbered(count, size=128):
-    """Return values of this size that say their number."""
+    """Return values of this size, each with its number."""
     return [b"%0*d" % (size, number) for number in range(count)]
 
 
 def test_small_records_fit_a_topic_of_small_batches(mq, topic_with):
-    """A topic whose largest batch is smaller than the client's takes any number of small records."""
+    """Any number of small records fits a topic whose largest batch is smaller than the client's."""
     topic = topic_with(SMALL_TOPIC)
     with mq.producer(topic) as out:
         ids = out.send_many(numbered(5000))
@@ -71,7 +71,7 @@ def test_small_records_fit_a_topic_of_small_batches(mq, topic_with):
 
 
 def test_without_the_right_to_read_the_limit_it_is_found(may_not_read_configuration, unhurried, mq, topic_with):
-    """A client that may not read the topic's configuration sends what was refused again, in smaller batches."""
+    """A client without the right to read the topic's limit sends refused records again in smaller batches."""
     topic = topic_with({"max.message.bytes": "20000"})
     with unhurried.producer(topic) as out:
         first = out.send_many(numbered(2000))
@@ -81,21 +81,21 @@ def test_without_the_right_to_read_the_limit_it_is_found(may_not_read_configurat
 
 
 def test_a_limit_that_is_lowered_meanwhile_is_learned(mq, topic_with):
-    """When a topic's limit is lowered while a producer is open, it makes smaller batches from then on."""
+    """An open producer makes smaller batches after the topic's limit was lowered."""
     topic = topic_with({})
     with mq.producer(topic) as out:
         out.send(b"first")
         lower(mq, topic, 100_000)
-        with suppress(mqplug.SendFailed):  # of those that were overtaken before the refusal was known
+        with suppress(mqplug.SendFailed):  # later records were stored before the refusal was known
             out.send_many(numbered(3000))
         out.send_many(numbered(3000))
     assert values(mq, topic)[-3000:] == numbered(3000)
 
 
 def test_keys_that_the_native_client_places_keep_their_order(unhurried, mq, topic_with):
-    """Records with keys on several partitions, refused and sent again, keep their ids and the order of their keys.
+    """Records with keys on several partitions, refused and sent again, have right ids and keep the order of each key.
 
-    Those that were overtaken natively in the meantime have failed, and are not stored.
+    Records that later ones overtook in librdkafka fail, and are not stored.
     """
     topic = topic_with({}, partitions=3)
     sent = [mqplug.Record(value, key=b"%d" % (number % 10)) for number, value in enumerate(numbered(5000))]
@@ -116,7 +116,7 @@ def test_keys_that_the_native_client_places_keep_their_order(unhurried, mq, topi
 
 
 def lower(mq, topic, size):
-    """Change the topic's limit, and wait until the broker keeps to it."""
+    """Change the topic's limit, and wait until the broker reports the new one."""
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin = mq.unwrap(confluent_kafka.admin.AdminClient)
@@ -129,7 +129,7 @@ def lower(mq, topic, size):
 
 @pytest.mark.parametrize("right", [True, False], ids=["limit-read", "limit-guessed"])
 def test_a_record_too_large_by_itself_fails_alone(right, request, unhurried, mq, topic_with):
-    """Among small records one that the topic cannot hold fails, and it alone."""
+    """Among small records, only the one that is too large for the topic fails."""
     if not right:
         request.getfixturevalue("may_not_read_configuration")
     topic = topic_with({"max.message.bytes": "20000"})
@@ -149,7 +149,7 @@ def test_a_record_too_large_by_itself_fails_alone(right, request, unhurried, mq,
     "bad", [{500}, {0, 500, 999}, set(range(400, 600)), {999}], ids=["one", "three", "many", "last"]
 )
 def test_an_invalid_record_fails_alone(unhurried, mq, topic_with, bad):
-    """A record without a key on a compacted topic fails with what is wrong; its neighbours are stored in order."""
+    """A keyless record on a compacted topic fails with InvalidRecord; the records around it are stored in order."""
     topic = topic_with(COMPACTED_TOPIC)
     sent = [mqplug.Record(b"%d" % row, key=None if row in bad else b"k") for row in range(1000)]
     with unhurried.producer(topic, partitioner="round_robin") as out:
@@ -167,9 +167,9 @@ def test_an_invalid_record_fails_alone(unhurried, mq, topic_with, bad):
     "batch", [pytest.param(1, marks=pytest.mark.night), 7, pytest.param(100, marks=pytest.mark.night)]
 )
 def test_an_invalid_record_that_was_overtaken_is_told_as_such(kafka_server, mq, topic_with, batch):
-    """If later batches were stored natively before the refusal is known, the invalid records still say what they are.
+    """If later batches were stored before the refusal is known, the invalid records still fail with InvalidRecord.
 
-    Their neighbours in a batch that was overtaken have failed, too: they may be sent again.
+    The other records of an overtaken batch fail with a retryable error.
     """
     bad = {0, 500, 999}
     topic = topic_with(COMPACTED_TOPIC)
@@ -189,7 +189,7 @@ def test_an_invalid_record_that_was_overtaken_is_told_as_such(kafka_server, mq, 
 
 
 def check_invalid(results, bad):
-    """Check that these results are of records that lack a key."""
+    """Assert that the results in these rows report a missing key."""
     for row in bad:
         assert isinstance(results[row], mqplug.InvalidRecord)
         assert "key" in results[row].fix
@@ -197,7 +197,7 @@ def check_invalid(results, bad):
 
 
 def test_an_invalid_time_fails_alone(kafka_server, unhurried, topic_with):
-    """A record whose time the topic refuses fails; those with headers beside it are stored in order."""
+    """Only the record whose time the topic refuses fails; the others, which have headers, are stored in order."""
     topic = topic_with(time_limit(kafka_server, 1000))
     later = int(time.time() * 1000) + 1_800_000
     with unhurried.producer(topic) as out:
@@ -212,7 +212,7 @@ def test_an_invalid_time_fails_alone(kafka_server, unhurried, topic_with):
 
 
 def test_a_refused_record_is_not_sent_after_a_later_one(mq, topic_with):
-    """Whatever is submitted around invalid records, what is stored is in order and each failure is true."""
+    """Among invalid records, all stored ones are in order, and each failed record is really not stored."""
     topic = topic_with(COMPACTED_TOPIC, partitions=2)
     handles = []
     with mq.producer(topic, partitioner="round_robin") as out:
@@ -233,7 +233,7 @@ def test_a_refused_record_is_not_sent_after_a_later_one(mq, topic_with):
 
 @pytest.mark.disturbs
 def test_a_close_does_not_wait_for_held_records_longer_than_it_may(kafka_server, mq, topic_with):
-    """Records that wait for the topic's limits are given up by a close, and are not sent later."""
+    """A close gives up records that wait for the topic's limits, and they are not sent later."""
     topic = topic_with({})
     out = mq.producer(topic)
     kafka_server.pause()
@@ -249,7 +249,7 @@ def test_a_close_does_not_wait_for_held_records_longer_than_it_may(kafka_server,
 
 
 def test_a_header_name_with_nul_is_refused(mq, topic):
-    """The native client would cut the name: the record is refused before anything is sent, whichever call sends it."""
+    """A record whose header name contains NUL is refused before it is sent: librdkafka would cut the name."""
     headers = [("a\0b", b"v")]
     with mq.producer(topic) as out:
         with pytest.raises(mqplug.InvalidRecord, match="NUL"):

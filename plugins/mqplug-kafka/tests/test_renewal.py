@@ -1,4 +1,4 @@
-"""Certificates that are renewed in their files: open clients go on, and lose no send and no place."""
+"""Certificates renewed in their files: open clients continue without losing sends or positions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from waiting import wait_until
 
 import mqplug
 
-FORMER = "former"  # the user of a certificate that is renewed, who has rights as long as it is good
+FORMER = "former"  # the user of the first certificate; its rights end once the certificate was renewed
 
 
 @pytest.fixture
 def own(secured, tmp_path):
-    """Issue a certificate, which replaces the one before in its files, and return the settings with it."""
+    """Return a function that issues a certificate into the same files and returns the settings that use it."""
     cert, key = tmp_path / "own.pem", tmp_path / "own.key"
 
     def issue(user="alice"):
@@ -35,14 +35,14 @@ def own(secured, tmp_path):
 
 @pytest.fixture
 def former(secured, own):
-    """The settings with a certificate of another user, who may do everything."""
+    """The settings with a certificate of another user, which has all rights."""
     secured.allow(FORMER, "All", topic_prefix="", group_prefix="", cluster=True)
     yield own(FORMER)
     secured.forbid(FORMER)
 
 
 class Sender:
-    """Submits numbered messages in the background until it is stopped."""
+    """Submits numbered messages in a background thread until the block ends."""
 
     def __init__(self, out):
         self._out = out
@@ -66,7 +66,7 @@ class Sender:
 
 
 def received(consumer, ids, seconds, *, ack=False):
-    """Receive for a while, and note the ids."""
+    """Receive for a number of seconds, and add the ids to ``ids``."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for message in consumer.receive_many(500, timeout=0.1):
@@ -77,9 +77,9 @@ def received(consumer, ids, seconds, *, ack=False):
 
 @pytest.mark.night
 def test_renewed_certificates_lose_nothing(secured_kafka, secured, former, own):
-    """A client whose certificate was renewed goes on when the old one is worth nothing and all connections were cut.
+    """A client with a renewed certificate continues after the old one lost its rights and all connections were cut.
 
-    Every send is stored once, a reader reads each once and in order, and a member gets all that it has not acked.
+    Every send is stored once, a reader reads each once and in order, and a member gets every unacked message.
     """
     topic = new_name()
     with mqplug.connect("kafka", **former) as mq:
@@ -99,7 +99,7 @@ def test_renewed_certificates_lose_nothing(secured_kafka, secured, former, own):
                 receive(1)
                 own()
                 wait_until(lambda: credentials.generation and credentials._seen == credentials._look(), 60)
-                receive(0.5)  # which moves both
+                receive(0.5)  # which moves both consumers
                 moved = len(sender.handles)
                 wait_until(lambda: len(sender.handles) > moved, 60)
                 wait_until(lambda: all(handle.done for handle in sender.handles[: moved + 1]), 60)
@@ -119,7 +119,7 @@ def test_renewed_certificates_lose_nothing(secured_kafka, secured, former, own):
 
 
 def test_a_member_joins_again_with_its_place(own):
-    """When certificates change, a member leaves and joins again: acked messages do not come again, others do."""
+    """When certificates change a member leaves and joins again: acked messages are not repeated, others are."""
     topic = new_name()
     with mqplug.connect("kafka", **own()) as mq:
         mq.create_topic(topic)
@@ -140,7 +140,7 @@ def test_a_member_joins_again_with_its_place(own):
 
 
 def test_certificates_that_are_no_good_are_not_used(own, tmp_path):
-    """While a renewed file is damaged or away, a client goes on with what it has, and takes the next good ones."""
+    """While a renewed file is damaged or missing, a client keeps its certificate; then it takes the next valid one."""
     topic = new_name()
     settings = own()
     with mqplug.connect("kafka", **settings) as mq:

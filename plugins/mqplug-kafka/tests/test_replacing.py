@@ -1,4 +1,4 @@
-"""Members beside those of confluent-kafka, with its assignors, and static members."""
+"""Members in one group with confluent-kafka's, with its assignors, and static members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTITIONS = 4
 
 
 class Native:
-    """A member as services that use confluent-kafka have it: default assignors, each message committed when done."""
+    """A typical member with confluent-kafka: default assignors, and each message committed once handled."""
 
     def __init__(self, server, topic, group, handled):
         options = {"bootstrap.servers": server.bootstrap, "group.id": group, "session.timeout.ms": 10_000}
@@ -45,7 +45,7 @@ class Native:
 
 
 class Ours:
-    """A member that replaces one of those."""
+    """An mqplug member that replaces one of confluent-kafka."""
 
     def __init__(self, server, topic, group, handled):
         self._mq = mqplug.connect("kafka", servers=[server.bootstrap], assignor="range")
@@ -75,7 +75,7 @@ class Ours:
     ids=["to mqplug", "and back"],
 )
 def test_a_service_is_replaced_member_by_member(kafka_server, mq, way):
-    """While messages arrive, each member gives way to one of the other kind: all are handled, and none twice."""
+    """While messages arrive, members are replaced by the other kind one by one: each message is handled once."""
     before, after = way
     topic, group, handled = new_name(), new_name(), Counter()
     mq.create_topic(topic, partitions=PARTITIONS)
@@ -117,7 +117,7 @@ def test_a_service_is_replaced_member_by_member(kafka_server, mq, way):
 
 
 def test_crc32_agrees_with_the_native_default(kafka_server, mq):
-    """Keys go where a native producer without a partitioner setting puts them."""
+    """The crc32 partitioner places keys like a confluent-kafka producer without a partitioner setting."""
     topic = new_name()
     mq.create_topic(topic, partitions=7)
     keys = [b"k%d" % number for number in range(50)] + ["schlüssel".encode(), b"\0\xff", b"x" * 300]
@@ -132,7 +132,7 @@ def test_crc32_agrees_with_the_native_default(kafka_server, mq):
 
 
 def test_members_that_cannot_agree_are_refused(mq, topic):
-    """A cooperative member cannot join an eager group: that is told, with the setting."""
+    """A cooperative member that joins an eager group gets a ConfigError that names the setting."""
     with mqplug.connect("kafka", servers=mq_servers(mq), assignor="roundrobin") as eager:
         group = new_name()
         with eager.consumer(topic, group=group) as first:
@@ -142,12 +142,12 @@ def test_members_that_cannot_agree_are_refused(mq, topic):
 
 
 def mq_servers(mq):
-    """Return the brokers of a client."""
+    """Return the addresses of a client's brokers."""
     return mq._connection.settings.servers
 
 
 def wait_for(consumer, count, seconds=30):
-    """Take part in rebalances until so many partitions are held."""
+    """Take part in rebalances until the consumer has this number of partitions."""
     end = time.monotonic() + seconds
     while len(consumer.assignment()) != count and time.monotonic() < end:
         assert consumer.receive(timeout=0.1) is None
@@ -156,7 +156,7 @@ def wait_for(consumer, count, seconds=30):
 
 @pytest.mark.parametrize("assignor", ["range", pytest.param("roundrobin", marks=pytest.mark.night)])
 def test_an_eager_member_seeks_and_pauses(kafka_server, assignor):
-    """Each partition moves and pauses by itself: the others go on where they were, and nothing comes twice."""
+    """A seek or pause affects only its partition: the others continue in order, without repeats."""
     with mqplug.connect("kafka", servers=[kafka_server.bootstrap], assignor=assignor) as mq:
         name = new_name()
         mq.create_topic(name, partitions=3)
@@ -177,12 +177,12 @@ def test_an_eager_member_seeks_and_pauses(kafka_server, assignor):
 
 
 def static(server, instance="pod-1", session=30.0):
-    """Connect as a named instance."""
+    """Connect as a named instance, whose group members are static."""
     return mqplug.connect("kafka", servers=[server.bootstrap], instance_id=instance, session_timeout=session)
 
 
 def test_a_static_member_keeps_its_partitions_over_a_restart(kafka_server, mq):
-    """A named member closes and comes back: the other one keeps what it has, and sees no rebalance."""
+    """A named member keeps its partitions when it closes and comes back; the other member sees no rebalance."""
     name, group, revoked = new_name(), new_name(), []
     mq.create_topic(name, partitions=2)
     with static(kafka_server, "other") as other, other.consumer(name, group=group, on_revoked=revoked.append) as stays:
@@ -206,7 +206,7 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(kafka_server, mq):
 
 
 def test_an_instance_that_is_there_twice_is_fenced(kafka_server, mq, topic):
-    """A second process with the same name takes the first one's place, which is told so."""
+    """If a second process uses the same instance name, the first one gets Fenced."""
     group = new_name()
     with static(kafka_server) as one, one.consumer(topic, group=group) as first:
         wait_for(first, 1)

@@ -1,4 +1,4 @@
-"""Records that the native client sends again by itself are stored once, also while a broker comes back."""
+"""Records that librdkafka resends are stored once, also while a broker comes back."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from leaderless_relay import LeaderlessRelay
 import mqplug
 
 VALUES = [b"first", *(b"%d" % number for number in range(12))]
-ATTEMPTS = 5  # with several requests on their way, it is by chance that a record is stored twice
+ATTEMPTS = 5  # with several requests in flight, a record is stored twice only by chance
 
 
 @pytest.fixture(scope="module")
 def relayed(disturbed_kafka):
-    """A broker that advertises a relay in front of it, the relay, and the address of the relay."""
+    """A broker that advertises a relay as its address, the relay, and the URL of the relay."""
     relay = LeaderlessRelay(disturbed_kafka.front, disturbed_kafka.behind)
     yield disturbed_kafka, relay, f"kafka://127.0.0.1:{disturbed_kafka.front}"
     relay.close()
 
 
 def interrupted(relayed, native="auto", **options):
-    """Send while an answer is lost, and the broker leads no partition at first; the ids, and what is stored."""
+    """Send while an answer is lost and the broker leads no partition at first. Return ids and stored messages."""
     server, relay, url = relayed
     topic = new_name()
     with mqplug.connect(server.url) as straight:
@@ -33,7 +33,7 @@ def interrupted(relayed, native="auto", **options):
 
 
 def send_through(mq, topic, relay):
-    """Send a record whose answer is lost, and others behind it; the ids of all."""
+    """Send a record whose answer is lost, and others after it. Return the ids of all these."""
     with mq.producer(topic) as out:
         out.send(b"first")
         relay.loses_next = True
@@ -47,7 +47,7 @@ def send_through(mq, topic, relay):
 
 @pytest.mark.parametrize("native", ["off", "auto"])
 def test_a_record_is_stored_once_though_the_broker_leads_nothing_at_first(relayed, native):
-    """A record whose answer was lost is there once, even if the broker refuses its next requests for a moment."""
+    """A record whose answer was lost is stored once, even if the broker refuses the next requests for a moment."""
     ids, stored = interrupted(relayed, native)
     assert [value for _, value in stored] == VALUES
     assert [each for each, _ in stored[1:]] == ids
@@ -55,7 +55,7 @@ def test_a_record_is_stored_once_though_the_broker_leads_nothing_at_first(relaye
 
 @pytest.mark.xfail(strict=True, reason="librdkafka issue 4953: once this passes, several requests may be on their way")
 def test_it_is_stored_once_with_several_requests_on_their_way(relayed):
-    """The same with the native client's own number of requests on their way, whichever of them comes first."""
+    """A record whose answer was lost is stored once with five requests in flight, whichever arrives first."""
     for _ in range(ATTEMPTS):
         _, stored = interrupted(relayed, **{"max.in.flight": "5"})
         assert [value for _, value in stored] == VALUES

@@ -1,4 +1,4 @@
-"""What starts mean on a broker, without a consumer; and positions that are computed."""
+"""Resolving starts on a broker without a consumer, and computing positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ START_MS = 1_700_000_000_000
 
 
 def test_many_topics_at_once(mq):
-    """Starts of many topics and partitions are looked up together, and are those of each by itself."""
+    """Starts resolved for many topics together equal those resolved for each topic and those of its readers."""
     topics = [new_name() for _ in range(5)]
     for topic in topics:
         mq.create_topic(topic, partitions=3)
@@ -36,7 +36,7 @@ def test_many_topics_at_once(mq):
 
 
 def test_markers_count(mq, topic):
-    """The markers of transactions take offsets: at most so many messages lie between, and advance goes by offsets."""
+    """Transaction markers take offsets, which ``distance`` and ``advance`` count like messages."""
     ids = []
     for number in range(3):
         with mq.transaction(new_name(), topic) as step:
@@ -52,7 +52,7 @@ def test_markers_count(mq, topic):
 
 
 def test_what_retention_removed(mq, topic):
-    """A position before the first offset is lost, and with missing="next" it is the first offset."""
+    """A position before the first offset raises PositionLost, or with missing="next" resolves to the first offset."""
     with mq.producer(topic) as out:
         ids = [out.send(b"x") for _ in range(6)]
     low = Position(ids[3].log, (3,))
@@ -66,7 +66,7 @@ def test_what_retention_removed(mq, topic):
 
 
 def test_limits_of_positions(mq, topic):
-    """Offsets end at 64 bits, and positions of another cluster, or of another topic's id, are refused."""
+    """Positions stop at 64-bit offsets; those of another cluster or of a recreated topic are refused."""
     low = mq.watermarks(topic)[0].low
     end = mq.advance(low, 2**64)
     assert mq.resolve(topic, end) == {0: end}

@@ -1,4 +1,4 @@
-"""A hand-over of partitions while the broker does not answer."""
+"""Partitions that are revoked while the broker does not answer, or while requests fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 2000
 
 
 class HandOver:
-    """Two members, the first of which has everything, and a broker that freezes when it has to give some away."""
+    """Two members: the first has all partitions, and the broker freezes when it has to give one up."""
 
     def __init__(self, server, monkeypatch):
         self.server = server
@@ -48,9 +48,9 @@ class HandOver:
         self.mq.close()
 
     def begin(self):
-        """Take all, let a second member join, and ack one after the other until the broker freezes.
+        """Receive all messages, let a second member join, and ack one by one until the broker freezes.
 
-        So acks that are not stored yet are there at any time. The hand-over's callback has ended then.
+        At any time, some acks are not stored yet. The on_revoked callback has returned by then.
         """
         messages = take(self.first, COUNT)
         self.second = self.mq.consumer(self.topic, group=self.group)
@@ -67,17 +67,17 @@ class HandOver:
 
 @pytest.fixture
 def case(kafka_server, monkeypatch):
-    """A hand-over about to begin."""
+    """A group whose partitions are about to be revoked."""
     with HandOver(kafka_server, monkeypatch) as made:
         yield made
 
 
 @pytest.mark.disturbs
 def test_a_revoke_ends_while_the_broker_is_silent(case):
-    """Receive goes on after some seconds; then what was unacked comes once more, and nothing that was acked."""
+    """Revoking ends in time at a silent broker; then unacked messages are delivered again, and acked ones are not."""
     began = time.monotonic()
     case.begin()
-    assert time.monotonic() - began < 50  # and not the minute that the native call waits
+    assert time.monotonic() - began < 50  # less than the minute that librdkafka's call waits
     held = case.first.assignment()
     assert len(held) == 1
     late = [message for message in case.unacked if message.id.log not in held]
@@ -99,7 +99,7 @@ def test_a_revoke_ends_while_the_broker_is_silent(case):
 
 @pytest.mark.disturbs
 def test_ctrl_c_ends_a_revoke(case, monkeypatch):
-    """Ctrl-C reaches a caller whose member waits for a silent broker to store what it gives away."""
+    """Ctrl-C interrupts a caller whose member waits for a silent broker to store the acks of revoked partitions."""
     monkeypatch.setattr(group_member, "REVOKE_TIMEOUT_S", 1000.0)
 
     def interrupt():
@@ -114,9 +114,9 @@ def test_ctrl_c_ends_a_revoke(case, monkeypatch):
 
 
 @pytest.mark.disturbs
-@pytest.mark.filterwarnings("ignore:closing a consumer:ResourceWarning")  # the native client waits for the broker
+@pytest.mark.filterwarnings("ignore:closing a consumer:ResourceWarning")  # librdkafka waits for the broker
 def test_close_ends_a_member_that_revokes(case):
-    """Close, while a member waits for a silent broker to store what it gives away, ends in its own time."""
+    """Closing a member ends in time while it waits for a silent broker to store the acks of revoked partitions."""
 
     def close():
         assert case.frozen.wait(60)
@@ -132,7 +132,7 @@ def test_close_ends_a_member_that_revokes(case):
 
 
 def test_a_member_that_failed_to_take_a_new_topic_tries_again(mq, monkeypatch):
-    """The first attempt to place a new partition fails: the next poll stores its start, and reads from there."""
+    """If looking up a new partition's position fails, the next poll tries again and stores its start."""
     old, new, group = new_name(), new_name(), new_name()
     mq.create_topic(old)
     mq.create_topic(new)
@@ -159,7 +159,7 @@ def test_a_member_that_failed_to_take_a_new_topic_tries_again(mq, monkeypatch):
 
 
 def test_a_close_tells_that_a_hand_over_stored_nothing(mq, monkeypatch):
-    """Where acks could not be stored in a hand-over that no receive came after, close raises CloseIncomplete."""
+    """If acks of a revoked partition could not be stored and no receive followed, close raises CloseIncomplete."""
     topic, group = new_name(), new_name()
     mq.create_topic(topic, partitions=2)
     with mq.producer(topic) as out:
@@ -175,7 +175,7 @@ def test_a_close_tells_that_a_hand_over_stored_nothing(mq, monkeypatch):
 
     first = mq.consumer(topic, group=group)
     messages = take(first, 10)
-    # The hand-over alone stores these acks.
+    # Only revoking stores these acks.
     monkeypatch.setattr("mqplug._consume.consumer_session.COMMIT_INTERVAL_S", 1000.0)
     for message in messages:
         first.ack(message)

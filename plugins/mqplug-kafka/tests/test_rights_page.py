@@ -1,4 +1,4 @@
-"""Each call works with the rights that docs/rights.md tells, and is refused with one less."""
+"""Each call works with the rights listed in docs/rights.md, and is refused if one of them is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNSUPPORTED = {"stage", "ingest", "discard"}
 
 
 class Place(NamedTuple):
-    """A topic with a message, a group with a position on it, and the name of a transaction."""
+    """The names of a topic with a message, of a group with a position on it, and of a transaction."""
 
     topic: str
     group: str
@@ -95,26 +95,26 @@ LISTINGS = {
     "groups of a topic": lambda mq, place: place.group in [each.name for each in mq.groups(place.topic)],
     "describe_group": lambda mq, place: place.topic in mq.describe_group(place.group).topics,
 }
-"""Calls that leave out what the user may not know."""
+"""Calls that omit what the user has no right to see."""
 
 
 @pytest.fixture(scope="module")
 def administrator(secured_kafka):
-    """A client that may do everything."""
+    """A client with all rights."""
     with mqplug.connect(secured_kafka.url) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def bob(secured):
-    """A client that may do only what a test gives it."""
+    """A client with only the rights that a test grants."""
     with mqplug.connect("kafka", servers=[secured.address("sasl")], username="bob", password="bob-pw") as client:
         yield client
 
 
 @pytest.fixture
 def place(administrator, secured, request):
-    """A place of its own for each test, which bob may do nothing with so far."""
+    """A place used by one test only, on which bob has no rights yet."""
     call = request.node.callspec.params["call"]
     made = Place(new_name(), new_name(), new_name())
     if call != "create_topic":
@@ -126,7 +126,7 @@ def place(administrator, secured, request):
 
 
 def granted(call):
-    """Return the rights of a call, as pairs of an operation and what it is on."""
+    """Return the rights that a call needs, as pairs of an operation and a kind of resource."""
     return [(right, kind) for kind, rights in RIGHTS[call].items() for right in rights]
 
 
@@ -139,21 +139,21 @@ def grant(secured, call, place, rights):
 
 
 def test_each_call_is_on_the_page():
-    """The page has a row for each call, and these tests try each row."""
+    """The page has a row for each call of the client, and these tests cover each row."""
     assert set(CALLS) | set(LISTINGS) == set(RIGHTS)
     assert client_calls() - UNSUPPORTED <= {call.split()[0] for call in RIGHTS} | {"producer"}
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_the_rights_are_enough(secured, bob, place, call):
-    """With the rights of its row a call works."""
+    """A call works with the rights in its row."""
     grant(secured, call, place, granted(call))
     CALLS[call](bob, place)
 
 
 @pytest.mark.parametrize(("call", "missing"), [(call, right) for call in CALLS for right in granted(call)], ids=str)
 def test_each_right_is_needed(secured, bob, place, call, missing):
-    """Without one of the rights of its row a call is refused."""
+    """A call without one of the rights in its row is refused, and the fix names a right."""
     grant(secured, call, place, [right for right in granted(call) if right != missing])
     with pytest.raises(mqplug.AccessDenied) as refused:
         CALLS[call](bob, place)
@@ -162,7 +162,7 @@ def test_each_right_is_needed(secured, bob, place, call, missing):
 
 @pytest.mark.parametrize("call", LISTINGS)
 def test_listings_leave_out_what_a_user_may_not_know(secured, bob, place, call):
-    """With the rights of its row a listing has what is there, and with one less it does not."""
+    """A listing shows a topic or group to a user with the rights in its row, and omits it if one is missing."""
     rights = granted(call)
     for missing in rights:
         grant(secured, call, place, [right for right in rights if right != missing])
@@ -173,7 +173,7 @@ def test_listings_leave_out_what_a_user_may_not_know(secured, bob, place, call):
 
 
 def is_listed(call, bob, place):
-    """Whether a listing has what belongs to the test. Those of one topic or group may refuse instead."""
+    """Return whether a listing shows the test's topic or group. Calls on one topic or group may refuse instead."""
     try:
         return LISTINGS[call](bob, place)
     except (mqplug.AccessDenied, mqplug.GroupNotFound):

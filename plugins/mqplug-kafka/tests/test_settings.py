@@ -1,4 +1,4 @@
-"""Settings are checked before any I/O, and keep their secrets."""
+"""Settings: checks before any I/O, hidden secrets, and librdkafka's options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONSUMER = {"servers": ["h:1"], "group_protocol": "consumer"}
 
 @pytest.mark.parametrize("key", sorted(PROTECTED))
 def test_protected_native_options_are_refused(key):
-    """A native option that would break a promise is refused, and the error says what to do instead."""
+    """A librdkafka option that would break a guarantee is refused, and the error says what to do instead."""
     with pytest.raises(mqplug.ConfigError, match="may not be set") as caught:
         mqplug.connect("kafka", servers=["h:1"], librdkafka={key: "1"})
     assert PROTECTED[key] in str(caught.value)
@@ -65,19 +65,19 @@ def test_protected_native_options_are_refused(key):
     ],
 )
 def test_what_cannot_be_meant_is_a_config_error(settings, says):
-    """Wrong, missing and contradicting settings are named."""
+    """Wrong, missing or contradictory settings raise ConfigError, which names them."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect("kafka", **settings)
 
 
 def test_an_unknown_native_option_is_a_config_error():
-    """What librdkafka does not know is named."""
+    """An option unknown to librdkafka raises ConfigError, which names it."""
     with pytest.raises(mqplug.ConfigError, match=r"no\.such\.option"):
         mqplug.connect("kafka", servers=["127.0.0.1:1"], librdkafka={"no.such.option": "1"})
 
 
 def test_secrets_are_not_shown():
-    """No password is in the repr of the settings, nor what is passed through."""
+    """The repr of settings shows no password, key or secret, and no value of librdkafka's options."""
     settings = KafkaSettings(
         servers=["h:1"], username="u", password="s3cret", librdkafka={"sasl.oauthbearer.config": "s3cret"}
     )
@@ -96,7 +96,7 @@ def test_secrets_are_not_shown():
     [("h1,h2:9093", ["h1:9092", "h2:9093"]), ("[::1]:9094,[fe80::1]", ["[::1]:9094", "[fe80::1]:9092"])],
 )
 def test_a_url_gives_the_servers(hosts, servers):
-    """Each host with its port, which is 9092 where the URL has none, and IPv6 in brackets; and the login."""
+    """A URL gives the login and each host with its port, 9092 by default; IPv6 addresses keep their brackets."""
     url = Url("kafka", tuple(map(Address.parse, hosts.split(","))), "/", "me", "p@w")
     assert from_url(url) == {"servers": servers, "username": "me", "password": "p@w"}
     assert KafkaSettings(**from_url(url)).servers == servers
@@ -104,7 +104,7 @@ def test_a_url_gives_the_servers(hosts, servers):
 
 @pytest.mark.parametrize("url", ["kafka://h/topic", "kafka://:s3cret@h", "kafka://me@h", "kafka://me:s3/cret@h:9092"])
 def test_a_url_that_makes_no_sense_is_a_config_error(url):
-    """A path, half of the credentials, a password that is not escaped: nothing of it is shown."""
+    """A URL with a path, half of the credentials or an unescaped password raises ConfigError without the password."""
     with pytest.raises(mqplug.ConfigError) as caught:
         mqplug.connect(url)
     assert "s3" not in str(caught.value)
@@ -113,7 +113,7 @@ def test_a_url_that_makes_no_sense_is_a_config_error(url):
 @pytest.mark.parametrize("path", ["/orders", "/orders/", "/a/b", "/a%2Fb", "//orders"])
 @pytest.mark.parametrize("way", ["call", "environment", "file"])
 def test_a_path_in_the_url_is_refused_wherever_the_url_stands(path, way, tmp_path, monkeypatch):
-    """A topic in the URL is not ignored: the error says that the path is wrong and where the topic belongs."""
+    """A topic in the URL is refused, and the error says where to name the topic instead."""
     url = f"kafka://127.0.0.1:1{path}"
     monkeypatch.chdir(tmp_path)
     if way == "environment":
@@ -125,7 +125,7 @@ def test_a_path_in_the_url_is_refused_wherever_the_url_stands(path, way, tmp_pat
 
 
 def test_a_path_in_the_url_is_refused_on_the_command_line():
-    """The commands refuse it, too, and end with an error."""
+    """A command ends with an error if its URL has a path."""
     command = [sys.executable, "-m", "mqplug_cli", "topics", "kafka://127.0.0.1:1/orders"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode != 0
@@ -134,7 +134,7 @@ def test_a_path_in_the_url_is_refused_on_the_command_line():
 
 @pytest.mark.parametrize("server", ["h:9092/orders", "h/orders", "kafka://h:9092"])
 def test_a_server_with_a_path_is_refused(server, monkeypatch):
-    """The setting servers names hosts alone, in the environment too."""
+    """An entry of ``servers`` with a path or scheme is refused, also in the environment."""
     with pytest.raises(mqplug.ConfigError, match="must look like host:9092"):
         mqplug.connect("kafka", servers=[server])
     monkeypatch.setenv("MQPLUG_KAFKA_SERVERS", server)
@@ -143,7 +143,7 @@ def test_a_server_with_a_path_is_refused(server, monkeypatch):
 
 
 def test_security_becomes_the_protocol():
-    """Password and TLS choose the protocol."""
+    """Password and TLS settings choose librdkafka's security.protocol."""
     assert common(KafkaSettings(servers=["h:1"]))["security.protocol"] == "plaintext"
     settings = KafkaSettings(servers=["h:1"], username="u", password="p", tls=True, ca_file="ca.pem")
     assert common(settings)["security.protocol"] == "sasl_ssl"
@@ -151,7 +151,7 @@ def test_security_becomes_the_protocol():
 
 
 def test_oauthbearer_has_settings_of_its_own():
-    """The client fetches its tokens itself: it is told where, and with what."""
+    """OAUTHBEARER with librdkafka's own options sets the protocol and the mechanism, and no username."""
     native = {
         "sasl.oauthbearer.method": "oidc",
         "sasl.oauthbearer.client.id": "me",
@@ -164,13 +164,13 @@ def test_oauthbearer_has_settings_of_its_own():
 
 
 def test_importing_the_plugin_imports_no_client():
-    """The client library is imported when a connection is made, not before."""
+    """Importing and describing the plugin does not import confluent-kafka."""
     code = "import sys, mqplug_kafka; mqplug_kafka.mqplug_describe(); assert 'confluent_kafka' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_native_timeouts_stay_within_a_transaction():
-    """Native timeouts that exceed the transaction's, or have no end, are bounded by it; batches are small."""
+    """In a transaction, librdkafka's timeouts are capped at the transaction's, and batches are small by default."""
     native = {"message.timeout.ms": "0", "socket.timeout.ms": "90000"}
     options = transacting(KafkaSettings(servers=["broker:9092"], transaction_timeout=5, librdkafka=native), "biller")
     assert (options["message.timeout.ms"], options["socket.timeout.ms"]) == (5000, 5000)
@@ -182,11 +182,11 @@ def test_native_timeouts_stay_within_a_transaction():
 
 @pytest.mark.parametrize("seconds", [0.5, 0, 1e9])
 def test_a_transaction_timeout_out_of_range_is_refused(seconds):
-    """A timeout that Kafka does not take is a ``ConfigError`` before any connection."""
+    """A transaction_timeout that Kafka does not accept raises ConfigError before connecting."""
     with pytest.raises(mqplug.ConfigError, match="transaction_timeout"):
         KafkaSettings(servers=["broker:9092"], transaction_timeout=seconds)
 
 
 def test_admin_clients_keep_the_pauses_between_connects():
-    """With sparse connections a waiting request makes librdkafka connect thousands of times a second to a dead node."""
+    """Sparse connections are off: with them, librdkafka connects to a dead node thousands of times a second."""
     assert administering(KafkaSettings(servers=["localhost"]))["enable.sparse.connections"] is False

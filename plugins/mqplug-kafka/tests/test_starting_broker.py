@@ -1,4 +1,4 @@
-"""A broker that is starting, and knows of no broker of its cluster yet: the native client must not end the process."""
+"""A starting broker that knows of no broker in its cluster yet: librdkafka must not end the process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KNOWN_FOR = 2  # answers
 
 
 class StartingBroker(socketserver.ThreadingTCPServer):
-    """Answers as a broker does that was restarted: its metadata name itself first, and then no broker, and no topic."""
+    """Answers like a restarted broker: its metadata first list itself, and then no broker and no topic."""
 
     daemon_threads = allow_reuse_address = True
     asked = 0
@@ -53,7 +53,7 @@ class StartingBroker(socketserver.ThreadingTCPServer):
 
 
 class Conversation(socketserver.StreamRequestHandler):
-    """A connection of a client."""
+    """A client's connection."""
 
     def handle(self):
         while size := self.rfile.read(4):
@@ -68,14 +68,14 @@ def _text(text):
 
 @pytest.fixture
 def starting():
-    """A broker that knows of no broker yet, and its URL."""
+    """A broker that soon knows of no broker, and its URL."""
     with StartingBroker() as broker:
         yield broker, f"kafka://127.0.0.1:{broker.server_address[1]}"
         broker.shutdown()
 
 
 def test_a_broker_that_knows_of_no_broker_ends_nobody(starting):
-    """While a restarted broker knows of no broker yet, a call fails with a retryable error, and the process lives."""
+    """If a restarted broker knows of no broker yet, a call raises a retryable error and the process survives."""
     broker, url = starting
     done = subprocess.run([sys.executable, "-c", ASKS, url], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

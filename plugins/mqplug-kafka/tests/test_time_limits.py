@@ -1,4 +1,4 @@
-"""Every call ends within its timeout plus a second, whatever its brokers do."""
+"""Every call ends within its timeout plus a second, whatever the brokers do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLACK_S = 0.5  # on a busy machine
 
 
 def sends(client, topic, _):
-    """Calls of a producer."""
+    """Return calls of one producer."""
     out = client.producer(topic)
     return {
         "send": lambda: out.send(b"x", timeout=TIMEOUT_S),
@@ -28,7 +28,7 @@ def sends(client, topic, _):
 
 
 def opened_producers(client, topic, _):
-    """Calls with a producer for each."""
+    """Return a call that opens a producer each time."""
 
     def send():
         with suppress(mqplug.CloseIncomplete, mqplug.OutcomeUnknown):
@@ -42,7 +42,7 @@ def opened_producers(client, topic, _):
 
 
 def reads(client, topic, _):
-    """Calls of a reader."""
+    """Return calls of one reader."""
     reader = client.consumer(topic, start=mqplug.EARLIEST)
     return {
         "receive": lambda: reader.receive(TIMEOUT_S),
@@ -53,7 +53,7 @@ def reads(client, topic, _):
 
 
 def member_calls(client, topic, group):
-    """Calls of a group's member."""
+    """Return calls of one group member."""
     member = client.consumer(topic, group=group)
 
     def ack():
@@ -68,7 +68,7 @@ def member_calls(client, topic, group):
 
 
 def opened_consumers(client, topic, _):
-    """Calls with a consumer for each."""
+    """Return calls that each open a consumer."""
 
     def opened(**how):
         with suppress(mqplug.CloseIncomplete):
@@ -83,7 +83,7 @@ def opened_consumers(client, topic, _):
 
 
 def questions(client, topic, group):
-    """Questions about offsets."""
+    """Return queries about offsets."""
     return {
         "watermarks": lambda: client.watermarks(topic, timeout=TIMEOUT_S),
         "bounds": lambda: client.bounds(topic, timeout=TIMEOUT_S),
@@ -94,7 +94,7 @@ def questions(client, topic, group):
 
 
 def listings(client, topic, group):
-    """Questions about topics, groups and the cluster."""
+    """Return queries about topics, groups and the cluster."""
     return {
         "topics": lambda: client.topics(timeout=TIMEOUT_S),
         "partitions": lambda: client.partitions(topic, timeout=TIMEOUT_S),
@@ -107,7 +107,7 @@ def listings(client, topic, group):
 
 
 def changes(client, topic, _):
-    """Changes of topics and groups."""
+    """Return calls that change topics and groups."""
     other = new_name()
     return {
         "create_topic": lambda: client.create_topic(other, exist_ok=True, timeout=TIMEOUT_S),
@@ -120,7 +120,7 @@ def changes(client, topic, _):
 
 
 def transactions(client, topic, _):
-    """Steps of a transaction name."""
+    """Return a call that runs a transaction."""
     name = new_name()
 
     def step():
@@ -134,7 +134,7 @@ ROLES = [sends, opened_producers, reads, member_calls, opened_consumers, questio
 
 
 class Role:
-    """Makes its calls in turn, with a client of its own, and notes those that take too long."""
+    """Makes its calls in turn with its own client, and notes those that take too long."""
 
     def __init__(self, make, url, topic, limit):
         self.late, self.calls = [], 0
@@ -178,7 +178,7 @@ class Role:
 
 
 def check(url, topic, disturb, seconds, made=ROLES):
-    """Disturb the brokers under all calls, again and again."""
+    """Disturb the brokers repeatedly while all calls run, and fail if one of them hangs or ends late."""
     with ExitStack() as stack:
         roles = [stack.enter_context(Role(make, url, topic, LIMIT_S + SLACK_S)) for make in made]
         end = time.monotonic() + seconds
@@ -199,7 +199,7 @@ def new_topic(url):
 
 
 def freeze(server, seconds):
-    """Silent, and back for a while."""
+    """Freeze the broker for some seconds, then let it run for two."""
     server.pause()
     time.sleep(seconds)
     server.unpause()
@@ -207,7 +207,7 @@ def freeze(server, seconds):
 
 
 def kill(server, seconds):
-    """Gone, and back for a while."""
+    """Kill the broker, start it after some seconds, and let it run for two."""
     server.kill()
     time.sleep(seconds)
     server.start()
@@ -217,7 +217,7 @@ def kill(server, seconds):
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_calls_end_in_time_while_a_broker_is_silent(kafka_server):
-    """A broker falls silent amid sends, reads and commits."""
+    """Sends, reads and commits end in time while the broker is silent."""
     roles = [sends, reads, member_calls]
     check(kafka_server.url, new_topic(kafka_server.url), lambda: freeze(kafka_server, 3.5), 1, roles)
 
@@ -227,7 +227,7 @@ def test_calls_end_in_time_while_a_broker_is_silent(kafka_server):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("disturb", [freeze, kill])
 def test_all_calls_end_in_time_over_one_broker(kafka_server, disturb):
-    """The only broker falls silent or is killed amid all calls."""
+    """All calls end in time while the only broker is silent or killed."""
     lengths = itertools.cycle([1, 5, 2.5])
     check(kafka_server.url, new_topic(kafka_server.url), lambda: disturb(kafka_server, next(lengths)), 60)
 
@@ -236,7 +236,7 @@ def test_all_calls_end_in_time_over_one_broker(kafka_server, disturb):
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("how", ["frozen", "killed"])
 def test_all_calls_end_in_time_over_a_cluster(kafka_cluster, how):
-    """One node or two of three fall silent or are killed amid all calls; other leaders and coordinators answer."""
+    """All calls end in time while one or two of three nodes are silent or killed."""
     chosen = itertools.cycle([(1,), (2, 3), (2,), (1, 3), (3,), (1, 2)])
     lengths = itertools.cycle([2, 7, 4, 5, 3])
 

@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER, from an endpoint or from a provider that settings name."""
+"""Tokens for OAUTHBEARER, from an endpoint or from a provider named in the settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqplug_kafka import KafkaSettings
 
 @pytest.fixture
 def provider(tmp_path, monkeypatch):
-    """The provider test-cloud, installed, and the path for another process to find it."""
+    """The installed provider test-cloud. Returns the path with which another process finds it."""
     path = program.install(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     program.faults.clear()
@@ -27,7 +27,7 @@ def provider(tmp_path, monkeypatch):
 
 
 def endpoint(secured, tokens):
-    """The settings that a token endpoint needs."""
+    """Return the settings for a token endpoint."""
     return {
         "servers": [secured.address("sasl")],
         "token_endpoint": tokens.url,
@@ -38,7 +38,7 @@ def endpoint(secured, tokens):
 
 
 def proves_itself(mq):
-    """Create a topic, send, read and ack there: what every kind of native client does."""
+    """Create a topic, send, read, ack and query: all kinds of librdkafka clients must log in."""
     topic = new_name()
     with mq:
         mq.create_topic(topic)
@@ -54,14 +54,14 @@ def proves_itself(mq):
 
 
 def test_an_endpoint_logs_in(secured, tokens):
-    """A client fetches its tokens by itself, and does all it does with a password."""
+    """A client that fetches its tokens from an endpoint can do what a client with a password can."""
     before = len(tokens.issued)
     proves_itself(mqplug.connect("kafka", **endpoint(secured, tokens)))
     assert set(tokens.issued[before:]) == {"alice"}
 
 
 def test_an_endpoint_is_configured_anywhere(secured, tokens, tmp_path, monkeypatch):
-    """A file, the environment and a URL take the settings as keywords do."""
+    """Token settings work in a file, in the environment and in a URL, as they do as keywords."""
     settings = endpoint(secured, tokens)
     servers = settings.pop("servers")
     file = tmp_path / "mqplug.toml"
@@ -79,7 +79,7 @@ def test_an_endpoint_is_configured_anywhere(secured, tokens, tmp_path, monkeypat
 
 
 def refused(**settings):
-    """The error of a connect, which comes within seconds."""
+    """Return the error of a connect, which must be raised within 20 seconds."""
     began = time.monotonic()
     with pytest.raises(mqplug.Error) as caught:
         mqplug.connect("kafka", timeout=60, **settings)
@@ -89,7 +89,7 @@ def refused(**settings):
 
 
 def test_a_wrong_secret_is_an_auth_error(secured, tokens):
-    """The endpoint's reason is told, without the secret, and the fix names the settings."""
+    """A wrong secret raises AuthError with the endpoint's reason but not the secret, and the fix names the setting."""
     error = refused(**endpoint(secured, tokens) | {"client_secret": "gu3ss"})
     assert isinstance(error, mqplug.AuthError)
     assert "wrong secret" in str(error)
@@ -97,7 +97,7 @@ def test_a_wrong_secret_is_an_auth_error(secured, tokens):
 
 
 def test_an_endpoint_that_is_away_is_an_auth_error(secured, tokens):
-    """An endpoint that nobody answers at is named as the reason."""
+    """An unreachable token endpoint raises AuthError, which names its address."""
     error = refused(**endpoint(secured, tokens) | {"token_endpoint": "http://127.0.0.1:1/token"})
     assert isinstance(error, mqplug.AuthError)
     assert "127.0.0.1:1 " in str(error)
@@ -106,7 +106,7 @@ def test_an_endpoint_that_is_away_is_an_auth_error(secured, tokens):
 
 @pytest.mark.usefixtures("provider")
 def test_a_provider_logs_in(secured):
-    """A provider gives all native clients of a connection their tokens, and is called with the settings once."""
+    """A provider is called once, with its options, for the tokens of all librdkafka clients of a connection."""
     proves_itself(mqplug.connect(f"kafka://{secured.address('sasl')}?token_provider=test-cloud&token_options=zone=eu"))
     assert program.calls == [{"zone": "eu"}]
 
@@ -114,7 +114,7 @@ def test_a_provider_logs_in(secured):
 @pytest.mark.night
 @pytest.mark.usefixtures("provider")
 def test_tokens_are_renewed(secured):
-    """A connection outlives its tokens: the provider is called for the next one before each ends."""
+    """A connection outlives its tokens: the provider is called for the next one before each expires."""
     servers = [secured.address("sasl")]
     topic = new_name()
     with mqplug.connect("kafka", servers=servers, token_provider="test-cloud", token_options={"life": "15"}) as mq:
@@ -128,7 +128,7 @@ def test_tokens_are_renewed(secured):
 
 
 def test_another_process_finds_the_provider(provider, secured):
-    """Settings name the provider and hold no function, so they reach other processes, as Spark's executors."""
+    """Settings name the provider instead of holding a function, so they can be pickled for other processes."""
     settings = KafkaSettings(servers=["h:1"], token_provider="test-cloud")
     assert pickle.loads(pickle.dumps(settings)) == settings
     environment = os.environ | {"PYTHONPATH": provider, "MQPLUG_KAFKA_TOKEN_PROVIDER": "test-cloud"}
@@ -149,7 +149,7 @@ def test_another_process_finds_the_provider(provider, secured):
     ],
 )
 def test_a_failed_provider_is_an_auth_error(secured, fault, says):
-    """What a provider raises, a wrong answer and a token that the broker refuses are told, without the token."""
+    """A provider that raises, returns no valid token or returns a refused one leads to AuthError without the token."""
     program.faults.append(fault)
     error = refused(servers=[secured.address("sasl")], token_provider="test-cloud")
     assert isinstance(error, mqplug.AuthError)
@@ -158,7 +158,7 @@ def test_a_failed_provider_is_an_auth_error(secured, fault, says):
 
 @pytest.mark.usefixtures("provider")
 def test_a_client_outlives_a_failing_provider(secured):
-    """While the provider fails, a new native client is refused with its reason; afterwards everything goes on."""
+    """While the provider fails, opening a consumer raises AuthError but open producers send; then all works again."""
     topic = new_name()
     with mqplug.connect("kafka", servers=[secured.address("sasl")], token_provider="test-cloud") as mq:
         mq.create_topic(topic)
@@ -179,6 +179,6 @@ def test_a_client_outlives_a_failing_provider(secured):
     [("test-clod", "offers 'test-clod'.*found:.*test-cloud"), ("broken", "missing"), ("no-function", "function")],
 )
 def test_a_provider_that_is_not_there_is_a_config_error(name, says):
-    """A name that no distribution offers, or that leads to no function, is refused before any I/O."""
+    """A provider name that no distribution offers, or that leads to no function, raises ConfigError before any I/O."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect("kafka", servers=["127.0.0.1:1"], token_provider=name)

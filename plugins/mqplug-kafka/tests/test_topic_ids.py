@@ -1,4 +1,4 @@
-"""Brokers without topic ids: all works but what needs them, and that is said."""
+"""Brokers without topic ids: everything else works, and warnings name what is missing."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LAST_WITHOUT_IDS = 9
 
 @attrs.frozen
 class Described:
-    """What the native client returns of a topic, as far as it is looked at here."""
+    """The part of librdkafka's topic description that is used here."""
 
     topic_id: Uuid
 
 
 class OldFace:
-    """A network in front of a broker through which it looks older: its metadata have no topic ids."""
+    """A relay that makes a broker look older: its metadata have no topic ids."""
 
     def __init__(self, port, target):
         self._target = target
@@ -77,7 +77,7 @@ async def _copy(reader, writer):
 
 
 async def _age(reader, writer):
-    """Change the first answer of a connection, which lists the versions of each request that the broker knows."""
+    """Lower the metadata version in a connection's first answer, which lists the versions of each request."""
     try:
         size = await reader.readexactly(4)
         answer = await reader.readexactly(struct.unpack(">i", size)[0])
@@ -93,14 +93,14 @@ async def _age(reader, writer):
 
 @pytest.fixture(scope="module")
 def old_url(disturbed_kafka):
-    """The address of a real broker, seen through a network in which it has no topic ids."""
+    """The URL of a real broker, relayed so that it has no topic ids."""
     face = OldFace(disturbed_kafka.front, disturbed_kafka.behind)
     yield f"kafka://127.0.0.1:{disturbed_kafka.front}"
     face.close()
 
 
 def test_no_id_is_an_empty_incarnation():
-    """The id zero is no id, and any other is one."""
+    """A topic id of zero is an empty incarnation, which never differs from another; other ids differ."""
     assert incarnation(Described(Uuid(0, 0))) == ""
     assert incarnation(Described(Uuid(0, 1))) == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert not is_other("", "")
@@ -111,7 +111,7 @@ def test_no_id_is_an_empty_incarnation():
 
 
 def test_without_topic_ids_all_goes_on(old_url, caplog):
-    """Messages are sent, read, acked, found again by id and trimmed; nothing is taken for another topic's."""
+    """Without topic ids messages are sent, read, acked, found by id and trimmed, with one warning in the log."""
     with mqplug.connect(old_url) as mq:
         topic, group = new_name(), new_name()
         mq.create_topic(topic)
@@ -133,7 +133,7 @@ def test_without_topic_ids_all_goes_on(old_url, caplog):
 
 
 def test_doctor_names_a_broker_without_topic_ids(old_url, disturbed_kafka):
-    """It is a warning, and a broker that has them gets none."""
+    """``doctor`` warns about a broker without topic ids, and not about one that has them."""
     for url in (old_url, disturbed_kafka.url):
         with mqplug.connect(url) as mq:
             mq.create_topic(new_name())

@@ -1,4 +1,4 @@
-"""Topics."""
+"""Topics: options, names, deletion, recreation, and use right after a change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.python
 
 
 def test_options_are_the_topics_configuration(mq):
-    """What is not the replication factor goes to the broker, which refuses what it does not know."""
+    """Options other than replication_factor go to the broker; an unknown or impossible one raises ConfigError."""
     mq.create_topic(new_name(), options={"cleanup.policy": "compact", "replication_factor": 1})
     with pytest.raises(mqplug.ConfigError):
         mq.create_topic(new_name(), options={"no.such.setting": "1"})
@@ -22,7 +22,7 @@ def test_options_are_the_topics_configuration(mq):
 
 
 def test_names_that_collide_in_metrics_are_refused(mq):
-    """Kafka takes ``a.b`` and ``a_b`` for one name in its metrics, and refuses the second."""
+    """Creating ``a_b`` beside ``a.b`` raises InvalidName, because both have one name in Kafka's metrics."""
     base = new_name()
     mq.create_topic(f"{base}.x")
     with pytest.raises(mqplug.InvalidName):
@@ -30,7 +30,7 @@ def test_names_that_collide_in_metrics_are_refused(mq):
 
 
 def test_kafkas_own_topics_are_hidden(mq, topic):
-    """Offsets and transactions are nobody's topics."""
+    """Kafka's internal topics for offsets and transactions are not listed."""
     with mq.consumer(topic, group=new_name()) as consumer:
         consumer.receive(timeout=1)
     assert topic in mq.topics()
@@ -38,7 +38,7 @@ def test_kafkas_own_topics_are_hidden(mq, topic):
 
 
 def test_a_deleted_topic_ends_its_reader(mq, topic):
-    """A reader of a topic that was deleted is told, and does not wait for ever."""
+    """A reader whose topic is deleted gets TopicNotFound instead of waiting forever."""
     fill(mq, topic, 3)
     with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
         take(reader, 3)
@@ -49,7 +49,7 @@ def test_a_deleted_topic_ends_its_reader(mq, topic):
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["reader", "member"])
 def test_a_remade_topic_is_never_read_by_the_old_reader(mq, topic, grouped):
-    """What was written to the new topic of the same name is not served from the old one's offset on."""
+    """A consumer of a deleted topic gets TopicNotFound, and never reads a new topic of the same name."""
     fill(mq, topic, 5)
     settings = {"group": new_name()} if grouped else {"start": mqplug.EARLIEST}
     with mq.consumer(topic, **settings) as consumer:
@@ -63,7 +63,7 @@ def test_a_remade_topic_is_never_read_by_the_old_reader(mq, topic, grouped):
 
 
 def test_a_remade_topic_gives_ids_of_its_own(mq, topic):
-    """A producer that lives through it names the new topic in its ids."""
+    """After its topic was recreated, an open producer returns ids of the new topic; the old ids are invalid."""
     with mq.producer(topic) as out:
         old = out.send(b"old")
         mq.delete_topic(topic)
@@ -76,7 +76,7 @@ def test_a_remade_topic_gives_ids_of_its_own(mq, topic):
 
 
 def test_trim_beyond_the_end_empties_the_topic(mq, topic):
-    """A position behind the end removes what there is."""
+    """Trimming to a position after the end removes all messages."""
     fill(mq, topic, 5)
     high = mq.watermarks(topic)[0].high
     mq.trim(topic, {0: mqplug.Position(high.log, (99,))})
@@ -85,7 +85,7 @@ def test_trim_beyond_the_end_empties_the_topic(mq, topic):
 
 
 def test_a_leader_that_does_not_know_the_new_topic_yet_is_asked_again(mq, monkeypatch):
-    """On a cluster one broker may describe a topic of which its leader has not heard: ``create_topic`` waits for it."""
+    """In a cluster, the leader may not know a new topic yet: ``create_topic`` waits until it does."""
     asked = []
 
     def hears_late(*how):
@@ -103,7 +103,7 @@ def test_a_leader_that_does_not_know_the_new_topic_yet_is_asked_again(mq, monkey
 
 
 def test_topics_of_a_cluster_are_usable_at_once(kafka_cluster):
-    """Each new topic takes a message, is asked about and deleted, whichever nodes lead it."""
+    """A new topic can be written, queried and deleted at once, whichever nodes lead it."""
     with mqplug.connect(kafka_cluster.url) as mq:
         for _ in range(10):
             name = new_name()
@@ -115,7 +115,7 @@ def test_topics_of_a_cluster_are_usable_at_once(kafka_cluster):
 
 
 def test_every_broker_describes_a_change_at_once(kafka_cluster):
-    """Whichever broker a client asks next, it describes the topic as changed."""
+    """When ``alter_topic`` returns, every broker describes the topic with the change."""
     with mqplug.connect(kafka_cluster.url) as mq:
         topic, admin = new_name(), mq.unwrap(AdminClient)
         mq.create_topic(topic)

@@ -1,4 +1,4 @@
-"""Transactions at the driver's seam: all or nothing, aborts, fencing, marks and positions."""
+"""Transactions by direct calls of the driver: atomicity, aborts, fencing, marks and positions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PARTITIONS = 12
 
 @pytest.fixture
 def name():
-    """A transaction name of its own for each test."""
+    """A transaction name used by one test only."""
     return new_name()
 
 
 def test_records_of_many_topics_are_committed_together(mq, topic, name):
-    """Nothing is seen before the commit, everything after it; then the records have their ids."""
+    """Records on several topics become visible and get their ids at the commit, not before."""
     other = new_name()
     mq.create_topic(other)
     with Holder(mq, name) as holder:
@@ -37,7 +37,7 @@ def test_records_of_many_topics_are_committed_together(mq, topic, name):
 
 
 def test_an_abort_drops_everything(mq, topic, name):
-    """Aborted records are settled as failed and are never seen; the next transaction goes on."""
+    """Aborted records fail and never become visible; the next transaction succeeds."""
     with Holder(mq, name) as holder:
         holder.begin()
         sent = holder.send(topic, b"a") + holder.send_run(topic, b"b", b"c")
@@ -53,7 +53,7 @@ def test_an_abort_drops_everything(mq, topic, name):
 
 @pytest.mark.parametrize("native", [pytest.param("off", marks=pytest.mark.night), "auto"])
 def test_the_step_after_an_abort_is_committed(kafka_server, topic, name, native):
-    """An abort that drops many records on their way does no harm to the next step. It left a gap in their numbers."""
+    """After an abort that drops many records in flight, which leaves a gap in their numbers, the next step commits."""
     with mqplug.connect(kafka_server.url, native=native, librdkafka={"batch.size": "20000"}) as mq:
         mq.add_partitions(topic, PARTITIONS)
         for _ in range(4):
@@ -69,13 +69,13 @@ def test_the_step_after_an_abort_is_committed(kafka_server, topic, name, native)
 
 
 def send_to_all(step, topic, value):
-    """Send a record to each partition."""
+    """Send one record to each partition."""
     for number in range(PARTITIONS):
         step.send(value, topic=topic, partition=number)
 
 
 def test_a_newer_holder_fences_the_older_one(kafka_server, mq, topic, name):
-    """The newer holder aborts what the older one left open; the older one is fenced for good."""
+    """A newer holder of a name aborts the older one's open transaction and fences it forever."""
     with mqplug.connect(kafka_server.url) as newer, Holder(mq, name) as old:
         old.begin()
         sent = old.send(topic, b"old")
@@ -93,7 +93,7 @@ def test_a_newer_holder_fences_the_older_one(kafka_server, mq, topic, name):
 
 
 def test_positions_are_committed_with_their_acked_ranges(mq, topic, name):
-    """A group's position and the ranges acked after it are stored at the commit, and not by an abort."""
+    """A commit stores a group's position and acked ranges; an abort leaves them unchanged."""
     fill(mq, topic, 10)
     group = new_name()
     (log,) = mq.partitions(topic)
@@ -109,7 +109,7 @@ def test_positions_are_committed_with_their_acked_ranges(mq, topic, name):
 
 
 def test_a_member_proves_that_it_holds_its_logs(mq, topic, name):
-    """A member's positions are stored; after another generation began, its old proof aborts the transaction."""
+    """A commit stores a member's positions; with a proof from an earlier generation it raises NotAssigned."""
     fill(mq, topic, 4)
     group = new_name()
     (log,) = mq.partitions(topic)
@@ -132,7 +132,7 @@ def test_a_member_proves_that_it_holds_its_logs(mq, topic, name):
 
 
 def test_positions_that_a_transaction_is_storing_are_waited_for(mq, topic, name):
-    """Until a transaction that stores positions of a group has ended, they are not read, and the error says why."""
+    """While a transaction is storing a group's positions, reading them waits, and a Timeout gives that reason."""
     (log,) = mq.partitions(topic)
     with Holder(mq, name) as holder:
         holder.begin()
@@ -144,7 +144,7 @@ def test_positions_that_a_transaction_is_storing_are_waited_for(mq, topic, name)
 
 
 def test_marks_tell_which_steps_were_committed(kafka_server, mq, topic, name):
-    """A committed number and lower ones are repeated, for this topic and name only, also for another client."""
+    """Marks identify committed numbers and lower ones as repeated, per topic and name, also for another client."""
     other = new_name()
     mq.create_topic(other)
     with Holder(mq, name) as holder:
@@ -168,7 +168,7 @@ def test_marks_tell_which_steps_were_committed(kafka_server, mq, topic, name):
 
 
 def test_groups_of_marks_are_no_groups(mq, topic, name):
-    """The groups that keep marks are not listed, not moved, not deleted and not consumed with."""
+    """Groups that keep marks are not listed, and cannot be moved, deleted or consumed with."""
     with Holder(mq, name) as holder:
         holder.begin(topic, 1)
         holder.commit()
@@ -184,7 +184,7 @@ def test_groups_of_marks_are_no_groups(mq, topic, name):
 
 
 def test_a_refused_record_dooms_the_transaction(mq, name):
-    """A record that the broker refuses fails the commit with its reason; nothing is seen, and later steps go on."""
+    """A refused record fails its commit with the reason; nothing of it becomes visible, and the next step commits."""
     narrow = new_name()
     mq.create_topic(narrow, options={"max.message.bytes": "1000"})
     with Holder(mq, name) as holder:
@@ -201,13 +201,13 @@ def test_a_refused_record_dooms_the_transaction(mq, name):
 
 
 def test_a_step_fits_small_topics_when_it_is_repeated(mq, name):
-    """A step whose batches are too large for its topic fails as a whole, is retryable, and succeeds when repeated."""
+    """A step whose batches are too large for its topic fails with a retryable error and succeeds when repeated."""
     small = new_name()
     mq.create_topic(small, options={"max.message.bytes": 20_000})
     records = [b"%0128d" % number for number in range(2000)]
     with pytest.raises(mqplug.Error) as caught, mq.transaction(name, small) as first:
         first.send_many(records)
-    refusals = getattr(caught.value, "results", [caught.value])  # told by the records, or by the commit
+    refusals = getattr(caught.value, "results", [caught.value])  # raised for the records or by the commit
     assert {each.retryable for each in refusals if isinstance(each, mqplug.MessageTooLarge)} == {True}
     with mq.transaction(name, small) as again:
         sent = again.send_many(records)
@@ -216,7 +216,7 @@ def test_a_step_fits_small_topics_when_it_is_repeated(mq, name):
 
 
 def step(holder, topic, value):
-    """One whole transaction."""
+    """Send one value in a transaction of its own."""
     holder.begin()
     sent = holder.send(topic, value)
     holder.commit()

@@ -1,4 +1,4 @@
-"""Transactions while brokers and programs are killed, frozen and interrupted: all or nothing, in bounded time."""
+"""Transactions while brokers and programs are killed, frozen and interrupted: atomic and bounded in time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RETRIED = (
 
 
 def transformed(mq, topic, target, group, name, meanwhile=None):
-    """Take steps until the group has no messages left, whatever fails meanwhile: that begins after the first step."""
+    """Run steps until the group has no messages left. Start the given thread after the first step."""
     with mq.consumer(topic, group=group) as consumer:
         while not transform(mq, consumer, target, name):
             pass
@@ -43,7 +43,7 @@ def transformed(mq, topic, target, group, name, meanwhile=None):
 
 
 def transform_rest(mq, consumer, topic, target, group, name, seconds=120):
-    """Take steps until the group has no messages left."""
+    """Run steps, and repeat failed ones, until the group has no messages left."""
     end = time.monotonic() + seconds
     failures = []
     while time.monotonic() < end:
@@ -57,10 +57,10 @@ def transform_rest(mq, consumer, topic, target, group, name, seconds=120):
 
 
 def check_ends_are_known(mq, topic, group, name):
-    """Give the test up if the broker lost the end of a transaction, which then stores positions of the group forever.
+    """Mark the test xfail if the broker lost the end of a transaction, which then blocks the group's positions forever.
 
-    Kafka 4 forgets to write it to a partition whose only replica was away in the moment of the commit (KAFKA-20734). No
-    transaction of the name is open any more, for another client claims it.
+    Kafka 4 fails to write it to a partition whose only replica is down at the moment of the commit (KAFKA-20734). No
+    transaction of the name is open by then, because another client claims the name first.
     """
     (log,) = mq.partitions(topic)
     with mqplug.connect("kafka", servers=mq._connection.settings.servers) as other, Holder(other, name):
@@ -72,18 +72,18 @@ def check_ends_are_known(mq, topic, group, name):
 
 
 def restart(server):
-    """Stop it in order, and start it again."""
+    """Stop the broker cleanly and start it again."""
     server.restart()
 
 
 def kill(server):
-    """Kill it, and start it again."""
+    """Kill the broker and start it again."""
     server.kill()
     server.start()
 
 
 def freeze(server):
-    """Let it be silent for longer than a step has time."""
+    """Freeze the broker for four seconds."""
     server.pause()
     time.sleep(4)
     server.unpause()
@@ -96,7 +96,7 @@ def freeze(server):
     "disturb", [kill, *(pytest.param(each, marks=pytest.mark.night) for each in (restart, freeze))]
 )
 def test_a_broker_that_goes_away_splits_no_step(kafka_server, telling, disturb, times):
-    """Each message is transformed exactly once, while the broker goes away in the middle of steps."""
+    """Each message is transformed exactly once while the broker fails in the middle of steps."""
     topic, target, group, name = (new_name() for _ in range(4))
 
     def disturbances():
@@ -116,11 +116,11 @@ def test_a_broker_that_goes_away_splits_no_step(kafka_server, telling, disturb, 
 
 @pytest.mark.disturbs
 def test_positions_are_stored_after_all_brokers_were_away(kafka_server, mq, topic):
-    """The native client waits for the group coordinator that it knew before: that ends, and the step is committed."""
+    """After all brokers were down a step commits, although librdkafka first waits for the old group coordinator."""
     with Holder(mq, new_name()) as holder:
         holder.begin(topic, 1)
         holder.commit()
-        assert holder.begin(topic, 1) is True  # the broker has finished the commit: a kill before may lose its end
+        assert holder.begin(topic, 1) is True  # the broker has finished the commit: an earlier kill may lose its end
         holder.driver.abort(30)
         kill(kafka_server)
         holder.begin(topic, 2)
@@ -134,7 +134,7 @@ def test_positions_are_stored_after_all_brokers_were_away(kafka_server, mq, topi
     "point", ["stored", *(pytest.param(each, marks=pytest.mark.night) for each in ("delivered", "ended"))]
 )
 def test_a_program_that_is_killed_in_its_commit_splits_no_step(kafka_server, mq, point):
-    """Killed before or after each request of its commit, a program leaves a whole step or nothing to the next one."""
+    """A program killed at any point of its commit leaves a whole step or nothing; its successor does the rest."""
     topic, target, group, name = (new_name() for _ in range(4))
     for each in (topic, target):
         mq.create_topic(each)
@@ -150,7 +150,7 @@ def test_a_program_that_is_killed_in_its_commit_splits_no_step(kafka_server, mq,
 
 @pytest.mark.disturbs
 def test_an_unknown_commit_is_found_out_by_the_next_begin(kafka_server, mq, topic, monkeypatch):
-    """A commit without an answer is ``OutcomeUnknown`` in its time; the next ``begin`` waits until it is known."""
+    """A commit without an answer raises OutcomeUnknown in time; the next ``begin`` waits until its outcome is known."""
     commit = TransactionalClient.commit
 
     def commit_in_silence(client):
@@ -177,7 +177,7 @@ def test_an_unknown_commit_is_found_out_by_the_next_begin(kafka_server, mq, topi
 
 @pytest.mark.disturbs
 def test_records_that_get_no_answer_are_not_committed(kafka_server, mq, topic):
-    """A commit whose records are not confirmed in time proves that it stored nothing, and the next one goes on."""
+    """A commit whose records are not confirmed in time raises NotCommitted, and the next one succeeds."""
     with Holder(mq, new_name()) as holder:
         holder.begin()
         holder.send(topic, b"first")
@@ -200,21 +200,21 @@ def test_records_that_get_no_answer_are_not_committed(kafka_server, mq, topic):
 @pytest.mark.disturbs
 @pytest.mark.parametrize("what", ["claim", "begin", "commit", "abort"])
 def test_an_interrupt_ends_each_wait(kafka_server, mq, topic, what):
-    """Ctrl-C ends what waits for a silent broker; afterwards the name goes on, and nothing was stored."""
+    """Ctrl-C ends each wait for a silent broker; nothing is stored, and the name can be used again."""
     with Holder(mq, name := new_name()) as holder:
         holder.begin()
         holder.send(topic, b"lost")
         holder.deliver()
         calls = {
             "claim": lambda: Holder(mq, new_name()),
-            "begin": holder.begin,  # which aborts first what is open
+            "begin": holder.begin,  # which first aborts the open transaction
             "commit": lambda: (holder.send(topic, b"lost too"), holder.commit()),
             "abort": lambda: holder.driver.abort(30),
         }
         kafka_server.pause()
         try:
             began = interrupted(calls[what])
-            assert time.monotonic() - began < 20  # and not the 30 seconds of the call
+            assert time.monotonic() - began < 20  # less than the timeout of 30 seconds
         finally:
             kafka_server.unpause()
     with Holder(mq, name) as holder:
@@ -225,7 +225,7 @@ def test_an_interrupt_ends_each_wait(kafka_server, mq, topic, what):
 
 
 def interrupted(call):
-    """Interrupt a call, and return when that was."""
+    """Interrupt a call, and return the time of the interrupt."""
     moment = []
 
     def interrupt():
@@ -240,7 +240,7 @@ def interrupted(call):
 
 @pytest.mark.disturbs
 def test_a_close_is_bounded_while_the_broker_is_silent(kafka_server, mq, topic):
-    """A close aborts an open transaction if a broker answers, and otherwise ends in its time."""
+    """Closing during a transaction ends in time at a silent broker, and the transaction's records are not stored."""
     name = new_name()
     holder = Holder(mq, name)
     holder.begin()
@@ -251,7 +251,7 @@ def test_a_close_is_bounded_while_the_broker_is_silent(kafka_server, mq, topic):
         began = time.monotonic()
         with suppress(mqplug.Timeout):
             holder.driver.close(2)
-        assert time.monotonic() - began < 20  # and not the 30 seconds that are usual
+        assert time.monotonic() - began < 20  # less than the default of 30 seconds
     finally:
         kafka_server.unpause()
     with Holder(mq, name) as again:
@@ -262,7 +262,7 @@ def test_a_close_is_bounded_while_the_broker_is_silent(kafka_server, mq, topic):
 
 
 def test_an_abandoned_transaction_ends_by_itself(kafka_server, mq, topic):
-    """After ``transaction_timeout`` readers go on, and whoever abandoned the transaction gets ``Fenced``."""
+    """After transaction_timeout readers continue, and a client that abandoned a transaction gets Fenced."""
     hasty = mqplug.connect("kafka", servers=[kafka_server.bootstrap], transaction_timeout=1)
     with hasty, Holder(hasty, new_name()) as holder:
         holder.begin()
@@ -276,7 +276,7 @@ def test_an_abandoned_transaction_ends_by_itself(kafka_server, mq, topic):
 
 @pytest.mark.parametrize("fenced_before", [True, False])
 def test_a_late_answer_that_fences_proves_nothing(kafka_server, mq, topic, monkeypatch, fenced_before):
-    """If the answer to a commit was lost, and its repetition is fenced, the records tell whether it succeeded."""
+    """If a commit's answer is lost and its repetition is fenced, the records show whether it succeeded."""
     monkeypatch.setattr(transactions, "FIRST_ANSWER_S", 0.0)
     wait = TransactionalClient.wait
 

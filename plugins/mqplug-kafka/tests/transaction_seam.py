@@ -1,4 +1,4 @@
-"""A transaction name at the driver's seam, without the core above it."""
+"""A transaction name, held by direct calls of the driver without the core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqplug import spi
 
 
 class Sent:
-    """One record, with the outcome that the driver settled it with."""
+    """A record that keeps the outcomes set by the driver."""
 
     def __init__(self, topic, value, partition=0, headers=()):
         self.topic, self.value, self.partition, self.headers = topic, value, partition, headers
@@ -28,13 +28,13 @@ class Sent:
 
     @property
     def outcome(self):
-        """The one outcome."""
+        """The record's only outcome."""
         (outcome,) = self.outcomes
         return outcome
 
 
 class SentRun:
-    """Records that are handed over together."""
+    """Records that are sent together."""
 
     headers = timestamps = keys = None
     partition = 0
@@ -48,11 +48,11 @@ class SentRun:
         return len(self.values)
 
     def arrow(self, names):
-        """No column is an Arrow array."""
+        """Return no Arrow columns."""
         return {}
 
     def sendings(self):
-        """Each record by itself."""
+        """Return the single records."""
         return self.singles
 
     def stored(self, log, coordinates, details=None):
@@ -69,7 +69,7 @@ class SentRun:
 
 
 class Holder:
-    """A driver that holds a transaction name, closed at the end of the block."""
+    """A driver that holds a transaction name until the end of the block."""
 
     def __init__(self, mq, name, timeout=30):
         self.connection = mq._connection
@@ -82,7 +82,7 @@ class Holder:
         self.driver.close(10)
 
     def begin(self, topic=None, number=None, timeout=30):
-        """Begin, with a mark if there is a number; return whether that number or a higher one was committed before."""
+        """Begin, with a mark if a number is given. Return whether that number or a higher one was already committed."""
         mark = None if number is None else spi.TransactionMark(topic, number)
         return self.driver.begin(mark, timeout) is not None
 
@@ -99,11 +99,11 @@ class Holder:
         return run.singles
 
     def commit(self, *moves, timeout=30):
-        """Commit."""
+        """Commit the transaction with these moves of groups."""
         self.driver.commit(moves, timeout)
 
     def deliver(self, seconds=30):
-        """Pump until the broker has all records."""
+        """Pump the driver until the broker has all records."""
         end = time.monotonic() + seconds
         native = self.driver._client.producer.sender
         while len(native):
@@ -112,10 +112,10 @@ class Holder:
 
 
 def at(log, offset, *acked):
-    """A position of a group."""
+    """Return a group's position with acked ranges."""
     return spi.GroupPosition(mqplug.Position(log, (offset,)), tuple(((a,), (b,)) for a, b in acked))
 
 
 def values(mq, topic):
-    """The values of all committed messages."""
+    """Return the values of all committed messages."""
     return [message.value for message in mq.read(topic)]

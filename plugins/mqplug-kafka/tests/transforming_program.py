@@ -1,7 +1,7 @@
 """A program that transforms a topic exactly once: ``python transforming_program.py POINT URL TOPIC TARGET GROUP NAME``.
 
-It stops for good in its second step, inside the driver's commit: ``delivered`` before the positions are stored in the
-transaction, ``stored`` after that, ``ended`` when the broker has confirmed the commit. It prints a line then.
+It stops forever in its second step, inside the driver's commit: ``delivered`` before the positions are stored in the
+transaction, ``stored`` after that, ``ended`` when the broker has confirmed the commit. It prints the point first.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ STEP = 5  # messages of one step
 
 
 def stop(point):
-    """Say where it stands, and stand still."""
+    """Print the point and sleep."""
     print(point, flush=True)  # noqa: T201
     time.sleep(600)
 
 
 def stop_at(point):
-    """Make the next commit stop at a point."""
+    """Make the next commit stop at this point."""
     if point == "delivered":
         KafkaTransactions._store_positions = lambda *_: stop(point)
     elif point == "stored":
@@ -33,7 +33,7 @@ def stop_at(point):
 
 
 def step(mq, consumer, target, name):
-    """Take one step, and return the number of messages in it."""
+    """Transform up to five messages in a transaction, and return their number."""
     with mq.transaction(name, target, consumer=consumer) as each:
         messages = consumer.receive_many(STEP, timeout=5)
         for message in messages:
@@ -43,7 +43,7 @@ def step(mq, consumer, target, name):
 
 
 def main(point, url, topic, target, group, name):
-    """Take a step, and stop in the next one."""
+    """Complete one step with messages, and stop in the next one."""
     with mqplug.connect(url, timeout=60) as mq, mq.consumer(topic, group=group) as consumer:
         while not step(mq, consumer, target, name):
             pass
