@@ -1,4 +1,4 @@
-"""Readers without a broker: their options, and an end without hangs or crashes."""
+"""Readers without a broker: options, callbacks, and endings without hangs or crashes."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def reader():
 
 
 def test_a_refused_option_is_an_error_of_the_client():
-    """The exception is confluent-kafka's, with the library's own words."""
+    """An option that librdkafka refuses raises KafkaException with librdkafka's own message."""
     with pytest.raises(KafkaException, match="No such configuration property") as caught:
         Reader({"no.such.option": "1"}, 1)
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
 
 
 def test_options_must_have_names():
-    """A name that is not a str raises TypeError, and nothing leaks."""
+    """An option name that is not a str raises TypeError."""
     with pytest.raises(TypeError):
         Reader({1: "x"}, 1)
 
 
 def test_an_idle_poll_lasts_as_long_as_it_may(reader):
-    """It returns two empty lists at its timeout, even if the timeout spans several slices."""
+    """An idle poll returns two empty lists at its timeout, even if the timeout spans several slices."""
     for timeout in (0, 0.25):
         began = time.monotonic()
         assert reader.poll(10, timeout) == ([], [])
@@ -51,7 +51,7 @@ def test_an_idle_poll_lasts_as_long_as_it_may(reader):
 
 
 def test_errors_of_the_connection_are_told():
-    """``error_cb`` gets a KafkaError from a poll, and ``logger`` the library's lines."""
+    """Connection errors reach ``error_cb`` as KafkaError during a poll, and librdkafka's lines reach ``logger``."""
     errors, lines = [], []
 
     class Logger:
@@ -68,7 +68,7 @@ def test_errors_of_the_connection_are_told():
 
 
 def test_an_error_of_a_callback_is_raised_by_poll():
-    """This loses nothing, because events are reported before messages are taken."""
+    """An exception in ``error_cb`` is raised by poll."""
 
     def failing(error):
         raise ValueError("told")
@@ -79,7 +79,7 @@ def test_an_error_of_a_callback_is_raised_by_poll():
 
 
 def test_a_closed_reader_says_so(reader):
-    """Each method raises, and a second close does nothing."""
+    """Each method of a closed reader raises RuntimeError, and a second close does nothing."""
     reader.close()
     reader.close()
     for call in (lambda: reader.poll(1, 0), lambda: reader.assign([]), lambda: reader.pause([])):
@@ -88,7 +88,7 @@ def test_a_closed_reader_says_so(reader):
 
 
 def test_a_close_ends_a_poll_of_another_thread(reader):
-    """A poll of a minute returns at once, and the last method to leave destroys the client."""
+    """Closing a reader ends another thread's poll of a minute."""
 
     def poll():
         with suppress(RuntimeError):  # a busy machine came here only after the close
@@ -103,7 +103,7 @@ def test_a_close_ends_a_poll_of_another_thread(reader):
 
 
 def test_many_threads_may_poll_and_close(reader):
-    """In any interleaving, each poll returns or raises that the reader is closed."""
+    """If a reader is closed while eight threads poll it, each poll returns or raises RuntimeError."""
 
     def poll():
         try:
@@ -123,7 +123,7 @@ def test_many_threads_may_poll_and_close(reader):
 
 
 def test_assigning_twice_is_an_error_of_the_client(reader):
-    """It raises KafkaException, and the reader continues to work."""
+    """Assigning a partition twice raises KafkaException, and the reader continues to work."""
     with pytest.raises(KafkaException, match="already part of the current assignment"):
         reader.assign([("topic", 0, 5)])
     reader.pause([("topic", 0, 0)])
@@ -134,13 +134,13 @@ def test_assigning_twice_is_an_error_of_the_client(reader):
 
 @pytest.mark.parametrize("wrong", [3, [("topic",)], [("topic", "0", 0)], [(None, 0, 0)], [("topic", 0, 2**63)]])
 def test_partitions_of_a_wrong_form_are_refused(reader, wrong):
-    """They raise before anything changes."""
+    """Partitions of a wrong type or range raise TypeError or OverflowError."""
     with pytest.raises((TypeError, OverflowError)):
         reader.assign(wrong)
 
 
 def test_a_reader_that_is_forgotten_ends(reader):
-    """Even one in a reference cycle, through its callback."""
+    """Garbage collection frees a reader that is in a reference cycle with its callback."""
 
     class Owner:
         def told(self, error):
@@ -155,7 +155,7 @@ def test_a_reader_that_is_forgotten_ends(reader):
 
 
 def test_a_child_process_leaves_it_alone(reader):
-    """After a fork, methods raise in the child, and its exit does not wait for threads that it does not have."""
+    """After a fork, methods raise in the child, which can close and exit; the parent's reader still works."""
     child = os.fork()
     if child == 0:
         try:
@@ -180,7 +180,7 @@ def _waited(child):
 
 
 def test_a_token_is_fetched_before_the_first_connection():
-    """The provider is called while the reader is made, and its exception is raised there."""
+    """Creating a reader calls ``oauth_cb``, and raises its exception or an error about its result."""
     told = []
 
     def provider(config):
@@ -203,6 +203,6 @@ def test_a_token_is_fetched_before_the_first_connection():
 
 
 def test_runs_are_made_by_readers_alone():
-    """An empty run cannot be made."""
+    """Creating a run directly raises TypeError."""
     with pytest.raises(TypeError):
         Run()

@@ -1,4 +1,4 @@
-"""The sender without a broker: the records that it accepts and refuses, and the release of their objects."""
+"""Senders without a broker: accepted and refused records, reports, and the release of objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sender():
 
 
 def send(sender, owner, values, keys=None, headers=None, times=None, latest=NEVER):
-    """Hand over records of one partition."""
+    """Send records to one partition."""
     return sender.send(owner, "t", 0, len(values), values, keys, headers, times, latest)
 
 
@@ -39,7 +39,7 @@ def reports_of(sender):
 
 
 def test_each_dropped_record_is_reported_in_its_row(sender):
-    """A purge reports all rows of all runs, each run to its owner."""
+    """A purge reports each row of each run as failed, with the run's owner."""
     first, second = Owner(), Owner()
     assert send(sender, first, [b"a", None, b""])
     assert send(sender, second, [b"a"], [b"k"], [(("name", None), ("name", b""))], [1])
@@ -54,7 +54,7 @@ def test_each_dropped_record_is_reported_in_its_row(sender):
 
 
 def test_a_record_that_is_too_large_is_refused_in_its_row(sender):
-    """A record that the library refuses is reported, and never sent."""
+    """A record that librdkafka refuses as too large is reported in its row as never sent."""
     assert send(sender, "owner", [b"a", b"x" * 2_000_000])
     sender.purge()
     report = reports_of(sender)[-1]
@@ -67,7 +67,7 @@ def test_a_record_that_is_too_large_is_refused_in_its_row(sender):
     ids=["NUL", "zero", "late"],
 )
 def test_a_run_that_would_not_be_stored_as_it_is_is_not_sent(sender, fields):
-    """The answer is False, and there is nothing to report."""
+    """A run that would be stored with other fields than given is not sent: ``send`` returns False, without a report."""
     assert not send(sender, "owner", [b"a"], **fields)
     sender.purge()
     assert reports_of(sender) == []
@@ -89,7 +89,7 @@ def test_a_run_that_would_not_be_stored_as_it_is_is_not_sent(sender, fields):
     ],
 )
 def test_columns_of_another_kind_are_refused(sender, columns, error):
-    """The exception is Python's own, and nothing was sent."""
+    """Columns of a wrong type, length or value raise a built-in exception, and nothing is sent."""
     count = len(columns[0]) if isinstance(columns[0], list) else 1
     with pytest.raises(error):
         sender.send("owner", "t", 0, count, *columns, *[None] * (4 - len(columns)), NEVER)
@@ -98,14 +98,14 @@ def test_columns_of_another_kind_are_refused(sender, columns, error):
 
 
 def test_wrong_options_are_refused():
-    """The error is confluent-kafka's own."""
+    """An unknown option raises confluent-kafka's KafkaException."""
     with pytest.raises(KafkaException) as raised:
         Sender({"bootstrap.servers": "127.0.0.1:1", "no.such.option": 1})
     assert raised.value.args[0].code() == KafkaError._INVALID_ARG
 
 
 def test_calls_for_transactions_need_a_name(sender):
-    """The library's error is raised as confluent-kafka's exception."""
+    """Transaction calls of a sender without a transactional id raise KafkaException."""
     for call in (
         sender.begin_transaction,
         lambda: sender.init_transactions(0.1),
@@ -117,7 +117,7 @@ def test_calls_for_transactions_need_a_name(sender):
 
 
 def test_a_sender_lets_go_of_runs_that_were_never_reported(sender):
-    """Garbage collection finds a sender that its runs' owner refers to, and frees both with the values."""
+    """Garbage collection frees a sender with unreported runs whose owner refers to the sender."""
     owner = Owner()
     owner.sender = Sender({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "error_cb": lambda _: None})
     assert send(owner.sender, owner, [bytes(1000)] * 1000)
@@ -128,7 +128,7 @@ def test_a_sender_lets_go_of_runs_that_were_never_reported(sender):
 
 
 def test_an_exception_of_the_error_callback_is_raised_by_poll():
-    """It is raised once; later polls work."""
+    """An exception in ``error_cb`` is raised by flush; reports that are not a list raise TypeError."""
 
     def fail(_error):
         raise ZeroDivisionError
