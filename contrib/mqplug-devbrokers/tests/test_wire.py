@@ -80,5 +80,5 @@ def test_a_change_of_rights_that_never_comes_is_an_error() -> None:
     """The wait for the broker ends with the timeout."""
     broker = LateBroker(*[0] * 10)
     broker._timeout = 0
-    with pytest.raises(BrokerError, match="did not take over"):
+    with pytest.raises(BrokerError, match="did not apply a change of access rights"):
         broker.create_acls([AclRule("bob", "Read", "topic", "t", prefixed=False)])

@@ -64,7 +64,7 @@ def test_zlib_needs_batches():
 def test_a_url_with_tls_configures():
     """``pulsar+ssl://`` in a configuration counts as one of this backend."""
     assert mqplug.configured("pulsar", {"url": "pulsar+ssl://a"})
-    with pytest.raises(mqplug.ConfigError, match=r"there is no pulsar\+tls://.*Write pulsar:// or pulsar\+ssl://"):
+    with pytest.raises(mqplug.ConfigError, match=r"unknown scheme pulsar\+tls://.*Write pulsar:// or pulsar\+ssl://"):
         mqplug.connect("pulsar+tls://a")
 
 
