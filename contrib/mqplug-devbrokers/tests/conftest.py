@@ -1,4 +1,4 @@
-"""What several test modules need."""
+"""Fixtures for several test modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Owner = Callable[[str], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def eventually() -> Wait:
-    """Wait until something holds; fail after a minute."""
+    """Return a function that waits until a condition holds, and fails after a minute."""
 
     def wait(holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
@@ -31,7 +31,7 @@ def eventually() -> Wait:
 
 @pytest.fixture
 def gone() -> Callable[[int], bool]:
-    """Whether a process has ended; one that nobody reaped yet has."""
+    """Return a function that checks whether a process has ended. A zombie has."""
 
     def ended(pid: int) -> bool:
         try:
@@ -44,14 +44,14 @@ def gone() -> Callable[[int], bool]:
 
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the test starts takes itself for no part of this run."""
+    """Hide this pytest run from the processes that the test starts."""
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:
         monkeypatch.delenv(name)
 
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
-    """Where owners make their temporary directories."""
+    """The folder in which owners create their temporary directories."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     return folder
@@ -59,7 +59,7 @@ def scratch(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def owner(scratch: Path) -> Iterator[Owner]:
-    """Start a Python program in a process of its own, with its temporary files in `scratch`."""
+    """Return a function that starts a Python program, with its temporary files in `scratch`."""
     started: list[subprocess.Popen[str]] = []
 
     def start(program: str) -> subprocess.Popen[str]:

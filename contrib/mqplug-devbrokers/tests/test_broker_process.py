@@ -1,4 +1,4 @@
-"""The process that keeps a broker: nothing is left behind, however the owner ends."""
+"""The supervisor process of a broker: however its owner ends, no process or directory remains."""
 
 from __future__ import annotations
 
@@ -49,40 +49,40 @@ with KafkaServer() as kafka:
 
 @pytest.fixture
 def process() -> Iterator[BrokerProcess]:
-    """A broker process that is closed at the end."""
+    """A broker process that is closed after the test."""
     process = BrokerProcess("sleeper", None)
     yield process
     process.close()
 
 
 def read_state(owner: subprocess.Popen[str]) -> tuple[int, Path]:
-    """The process number and the directory that an owner told."""
+    """Return the process id and the directory that an owner printed."""
     assert owner.stdout is not None
     pid, directory = json.loads(owner.stdout.readline())
     return pid, Path(directory)
 
 
 def states(pid: int) -> set[str]:
-    """What the threads of a process do, in the letters of proc(5)."""
+    """Return the states of a process's threads, as letters of proc(5)."""
     return {stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")}
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads show their state on Linux only")
 def test_nobody_moves_after_a_stop(process: BrokerProcess) -> None:
-    """When the call that stops a broker returns, each of its threads stands still."""
+    """When the call that sends SIGSTOP returns, every thread of the broker is stopped."""
     pid = process.start([sys.executable, "-u", "-c", BUSY_THREADS], process.directory / "log")
     while "ready" not in (process.directory / "log").read_text():
         time.sleep(0.01)
     for _ in range(50):
         assert process.signal(signal.SIGSTOP)
         assert states(pid) == {"T"}
-        assert process.signal(signal.SIGSTOP)  # once more changes nothing
+        assert process.signal(signal.SIGSTOP)  # a second one changes nothing
         assert process.signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("program", [HOLD_A_SLEEP.format(then=""), HOLD_KAFKA], ids=["sleep", "kafka"])
 def test_a_killed_owner_leaves_nothing(owner, eventually, gone, scratch, program) -> None:
-    """After kill -9 of the owner the broker ends and its directory goes."""
+    """After kill -9 of the owner the broker ends and its directory is deleted."""
     process = owner(program)
     pid, directory = read_state(process)
     assert directory.parent == scratch
@@ -91,7 +91,7 @@ def test_a_killed_owner_leaves_nothing(owner, eventually, gone, scratch, program
 
 
 def test_a_forked_child_does_not_keep_the_broker_alive(owner, eventually, gone, scratch) -> None:
-    """The owner's death counts, although a child that it forked still holds the pipe."""
+    """The broker ends with its owner even if a forked child of the owner still holds the pipe."""
     process = owner(HOLD_A_SLEEP.format(then=FORK_A_HOLDER))
     pid, _ = read_state(process)
     children = psutil.Process(process.pid).children()
@@ -105,7 +105,7 @@ def test_a_forked_child_does_not_keep_the_broker_alive(owner, eventually, gone, 
 
 
 def test_an_interrupted_terminal_does_not_end_the_supervisor(process: BrokerProcess, eventually) -> None:
-    """Only the owner's end counts: the signals of a terminal leave the broker alone."""
+    """Signals from a terminal end neither the supervisor nor the broker."""
     process.start(["sleep", "1000"], process.directory / "log")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(process._supervisor.pid, number)
@@ -113,7 +113,7 @@ def test_an_interrupted_terminal_does_not_end_the_supervisor(process: BrokerProc
 
 
 def test_a_killed_supervisor_takes_the_broker_along(process: BrokerProcess, eventually, gone: Callable) -> None:
-    """When the supervisor itself is killed, the broker does not stay, and the owner is told."""
+    """If the supervisor is killed the broker ends, and the owner's next request raises BrokerError."""
     pid = process.start(["sleep", "1000"], process.directory / "log")
     os.kill(process._supervisor.pid, signal.SIGKILL)
     eventually(lambda: gone(pid))
@@ -124,7 +124,7 @@ def test_a_killed_supervisor_takes_the_broker_along(process: BrokerProcess, even
 
 
 def test_the_broker_obeys_sigterm(process: BrokerProcess, eventually) -> None:
-    """The supervisor's own indifference to signals is not inherited."""
+    """SIGTERM ends the broker, which does not inherit the supervisor's ignored signals."""
     process.start(["sleep", "1000"], process.directory / "log")
     assert process.signal(signal.SIGTERM)
     eventually(lambda: process.status() is not None)
@@ -133,7 +133,7 @@ def test_the_broker_obeys_sigterm(process: BrokerProcess, eventually) -> None:
 
 
 def test_output_goes_to_the_log(process: BrokerProcess, eventually) -> None:
-    """Both streams of the broker are in the log."""
+    """The broker's standard output and standard error go to its log."""
     log = process.directory / "log"
     process.start(["sh", "-c", "echo out; echo err >&2"], log)
     eventually(lambda: process.status() == 0)
@@ -141,20 +141,20 @@ def test_output_goes_to_the_log(process: BrokerProcess, eventually) -> None:
 
 
 def test_a_command_that_cannot_run_is_named(process: BrokerProcess) -> None:
-    """The reason comes back to the owner as a BrokerError."""
+    """Starting a missing program raises BrokerError, which names it."""
     with pytest.raises(BrokerError, match="no-such-program"):
         process.start(["/no-such-program"], process.directory / "log")
 
 
 def test_a_chosen_directory_stays(tmp_path: Path) -> None:
-    """What the user named is the user's to delete."""
+    """Closing keeps a directory that the user chose."""
     process = BrokerProcess("sleeper", tmp_path)
     process.close()
     assert tmp_path.is_dir()
 
 
 def test_a_forked_child_cannot_use_it(process: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In another process than the owner's every request is refused."""
+    """A request from another process than the owner's raises BrokerError."""
     monkeypatch.setattr(os, "getpid", lambda: 0)
     with pytest.raises(BrokerError, match="belongs to the process"):
         process.status()
@@ -162,7 +162,7 @@ def test_a_forked_child_cannot_use_it(process: BrokerProcess, monkeypatch: pytes
 
 
 def test_an_interrupted_request_does_not_confuse_the_next(process: BrokerProcess) -> None:
-    """A request whose answer was never read, as Ctrl-C leaves it, does not shift the answers that follow."""
+    """A request whose answer was not read, as after Ctrl-C, does not shift later answers."""
     process.start(["sleep", "1000"], process.directory / "log")
     for _ in range(3):
         process._number += 1

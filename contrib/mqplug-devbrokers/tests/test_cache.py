@@ -1,4 +1,4 @@
-"""The cache: filled once, complete or not at all."""
+"""The cache: each folder is built once, and completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from mqplug_devbrokers._cache import cache_root, provide
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of its own for each test."""
+    """A cache folder used by one test only."""
     monkeypatch.setenv("MQPLUG_DEVBROKERS_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 def fill(folder: Path) -> None:
-    """A build that writes one file."""
+    """Build by writing one file."""
     (folder / "file").write_text("text")
 
 
 def fail(folder: Path) -> None:
-    """A build that writes one file and then fails."""
+    """Write one file and then fail."""
     fill(folder)
     raise BrokerError("no network")
 
 
 def test_a_folder_is_built_once(root: Path) -> None:
-    """The second call finds what the first has built."""
+    """A second call returns the folder that the first one built."""
     assert (provide("thing", fill) / "file").read_text() == "text"
     assert provide("thing", fail) == root / "thing"
 
 
 def test_a_failed_build_leaves_nothing(root: Path) -> None:
-    """What was written before the failure is never seen, and the next build succeeds."""
+    """A failed build leaves no folder in the cache, and the next build succeeds."""
     with pytest.raises(BrokerError, match="no network"):
         provide("thing", fail)
     assert [path.name for path in root.iterdir()] == ["thing.lock"]
@@ -44,7 +44,7 @@ def test_a_failed_build_leaves_nothing(root: Path) -> None:
 
 
 def test_the_remains_of_a_killed_builder_are_removed(root: Path) -> None:
-    """A build that was killed half way costs no disk for ever."""
+    """A build removes the folder that a killed builder left."""
     remains = root / ".thing.killed"
     remains.mkdir(parents=True)
     provide("thing", fill)
@@ -52,7 +52,7 @@ def test_the_remains_of_a_killed_builder_are_removed(root: Path) -> None:
 
 
 def test_others_wait_for_the_builder() -> None:
-    """Of eight callers at once one builds, and all get the whole result."""
+    """Of eight concurrent callers one builds, and all get the complete result."""
     built: list[int] = []
     results: list[str] = []
 
@@ -73,7 +73,7 @@ def test_others_wait_for_the_builder() -> None:
 
 
 def test_a_lock_that_never_ends_is_an_error(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for another builder has a deadline, and the error names the lock."""
+    """Waiting too long for another builder raises BrokerError, which names the lock."""
     monkeypatch.setattr(_cache, "LOCK_TIMEOUT_S", 0.2)
     root.mkdir()
     with _cache.locked(root / "thing.lock"), pytest.raises(BrokerError, match=r"thing\.lock has been locked"):
@@ -81,7 +81,7 @@ def test_a_lock_that_never_ends_is_an_error(root: Path, monkeypatch: pytest.Monk
 
 
 def test_the_default_is_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without our own variable the XDG folder is used, and without that one `.cache` at home."""
+    """The default cache is in XDG_CACHE_HOME, or in `.cache` of the home directory if that is unset."""
     monkeypatch.delenv("MQPLUG_DEVBROKERS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_root() == tmp_path / "mqplug-devbrokers"

@@ -1,4 +1,4 @@
-"""Jars that are not those that were published are never run."""
+"""Checksums: jars that differ from the published ones are never run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_version_has_its_checksums(name: str) -> None:
-    """One for each jar, and none is missing."""
+    """Each version has a list of more than 40 jars with SHA-256 checksums."""
     lines = template(f"{name}.sha256").splitlines()
     assert len(lines) > 40
     assert all(len(line.split("  ")[0]) == 64 and line.endswith(".jar") for line in lines)
@@ -29,7 +29,7 @@ def test_each_version_has_its_checksums(name: str) -> None:
 
 @pytest.fixture
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of Kafka's jars, in a cache of its own."""
+    """A copy of Kafka's jars in a separate cache."""
     version = VERSIONS["4.3"]
     KafkaServer(version="4.3").fetch()
     folder = tmp_path / "cache" / f"kafka-{version}-jars"
@@ -39,7 +39,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_changed_jar_is_never_run(jars: Path) -> None:
-    """The error names the file and what to do, and nothing was started."""
+    """A server with a changed jar does not start; the error names the jar and the fix."""
     changed = min(jars.iterdir())
     with changed.open("ab") as file:
         file.write(b"x")
@@ -50,7 +50,7 @@ def test_a_changed_jar_is_never_run(jars: Path) -> None:
 
 
 def test_a_missing_or_an_added_jar_is_an_error(jars: Path) -> None:
-    """What was not published there is as wrong as what is missing."""
+    """Both a missing jar and one that was not published fail the check."""
     removed = min(jars.iterdir())
     removed.unlink()
     with pytest.raises(BrokerError, match=rf"{removed.name} \(SHA-256 missing"):
@@ -61,7 +61,7 @@ def test_a_missing_or_an_added_jar_is_an_error(jars: Path) -> None:
 
 
 def test_the_jars_of_the_connector_of_spark() -> None:
-    """They are those that Spark needs beside its own, and no others."""
+    """The jars for Spark's Kafka connector are exactly those that Spark itself lacks."""
     names = [jar.name.rpartition("-")[0] for jar in spark_kafka_jars()]
     assert names == [
         "commons-pool2",
@@ -72,7 +72,7 @@ def test_the_jars_of_the_connector_of_spark() -> None:
 
 
 def test_a_wrong_download_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache gets nothing, and the next try downloads again."""
+    """A download with wrong checksums is not cached, and the next attempt downloads again."""
     monkeypatch.setenv("MQPLUG_DEVBROKERS_CACHE", str(tmp_path))
     monkeypatch.setattr(_jars, "maven", lambda *how: (how[-1] / "other.jar").write_bytes(b"x"))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The command: a broker until a signal comes, and a full cache."""
+"""The command mqplug-devbrokers: running a broker until a signal, and filling the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mqplug_devbrokers._ports import unused_port
 
 
 def listens(url: str) -> bool:
-    """Whether somebody accepts connections at the address of the URL."""
+    """Return whether connections to the URL's address are accepted."""
     host, _, port = url.rpartition("//")[2].rpartition(":")
     with socket.socket() as client:
         return client.connect_ex((host, int(port))) == 0
@@ -25,7 +25,7 @@ def listens(url: str) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.night)])
 def test_up_runs_until_a_signal_and_leaves_nothing(scratch: Path, number: int) -> None:
-    """The URL is on a line of its own; after the signal the broker and its directory are gone."""
+    """``up`` prints the URL on its own line and runs until a signal; then the broker and its directory are gone."""
     command = [sys.executable, "-m", "mqplug_devbrokers", "up", "kafka"]
     environment = {**os.environ, "TMPDIR": str(scratch)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -45,7 +45,7 @@ def test_up_runs_until_a_signal_and_leaves_nothing(scratch: Path, number: int) -
 
 @pytest.mark.night
 def test_port_and_directory_are_taken(tmp_path: Path) -> None:
-    """The broker listens where it was told to, and its data stay."""
+    """``up`` with --port and --keep listens on that port and keeps the data in that directory."""
     port = unused_port()
     command = [sys.executable, "-m", "mqplug_devbrokers", "up", "kafka", f"--port={port}", f"--keep={tmp_path}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -58,7 +58,7 @@ def test_port_and_directory_are_taken(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without Java the command ends with status 1 and the reason, without a traceback."""
+    """Without Java the command ends with status 1 and a one-line reason instead of a traceback."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert cli.main(["up", "kafka"]) == 1
@@ -66,7 +66,7 @@ def test_a_failure_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_fetch_fills_the_cache_for_both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a name everything is fetched."""
+    """``fetch`` without a name fetches both brokers, and with a name and a version only that one."""
     fetched: list[str] = []
     monkeypatch.delenv("MQPLUG_DEVBROKERS_KAFKA", raising=False)
     monkeypatch.setattr(KafkaServer, "fetch", lambda server: fetched.append(f"kafka {server.version}"))
@@ -93,7 +93,7 @@ def test_fetch_fills_the_cache_for_both(monkeypatch: pytest.MonkeyPatch, capsys:
     ],
 )
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """What cannot be meant is refused before anything is started."""
+    """Wrong arguments end the command with status 2 and its usage."""
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2

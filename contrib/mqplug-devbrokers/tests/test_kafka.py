@@ -1,4 +1,4 @@
-"""A real Kafka: it is ready, keeps its data through a kill, falls silent and wakes up."""
+"""A real Kafka: readiness, kills and restarts that keep data, and pauses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mqplug_devbrokers.kafka import OFFSETS_TOPIC, java_hash, one_group_each
 
 @pytest.fixture
 def topic(kafka_server: KafkaServer) -> Iterator[str]:
-    """A new topic of one partition."""
+    """A new topic with one partition."""
     name = f"t-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": kafka_server.bootstrap})
     admin.create_topics([NewTopic(name, 1)])[name].result(10)
@@ -38,7 +38,7 @@ def produce(server: KafkaServer, topic: str, value: bytes) -> None:
 
 
 def consume(server: KafkaServer, topic: str, count: int) -> list[bytes]:
-    """The first messages of the topic."""
+    """Return the first messages of the topic."""
     settings = {"bootstrap.servers": server.bootstrap, "group.id": "unused", "enable.auto.commit": False}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -49,29 +49,29 @@ def consume(server: KafkaServer, topic: str, count: int) -> list[bytes]:
 
 
 def test_an_acknowledged_message_is_read_back(kafka_server: KafkaServer, topic: str) -> None:
-    """A client finds the server at its bootstrap address, and reads what it wrote."""
+    """A client that connects to the bootstrap address reads the message it wrote."""
     produce(kafka_server, topic, b"hello")
     assert consume(kafka_server, topic, 1) == [b"hello"]
 
 
 def test_the_proof_leaves_no_topic(kafka_server: KafkaServer, topic: str) -> None:
-    """The message that proved the server ready leaves no topic behind."""
+    """The message that proves the server ready leaves no topic."""
     admin, end = AdminClient({"bootstrap.servers": kafka_server.bootstrap}), time.monotonic() + 20
-    while topic not in (topics := admin.list_topics(timeout=10).topics):  # the broker hears of it a little later
+    while topic not in (topics := admin.list_topics(timeout=10).topics):  # the broker learns of it a little later
         assert time.monotonic() < end
         time.sleep(0.02)
     assert PROBE_TOPIC not in topics
 
 
 def test_the_url_names_the_backend_and_the_address(kafka_server: KafkaServer) -> None:
-    """The URL is one that mqplug understands."""
+    """The URL has mqplug's form, with the scheme kafka and the server's port."""
     assert kafka_server.url == f"kafka://127.0.0.1:{kafka_server.port}"
 
 
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_a_kill_keeps_data_and_port(kafka_server: KafkaServer, topic: str) -> None:
-    """After SIGKILL and start the acknowledged message is there, at the same address, in a new process."""
+    """After SIGKILL and a start, a new process at the same address has the acknowledged message."""
     produce(kafka_server, topic, b"kept")
     address, pid = kafka_server.bootstrap, kafka_server.pid
     kafka_server.kill()
@@ -83,7 +83,7 @@ def test_a_kill_keeps_data_and_port(kafka_server: KafkaServer, topic: str) -> No
 
 
 def commit(server: KafkaServer, group: str, topic: str) -> None:
-    """Store a position of a group, with the usual patience of a client."""
+    """Store a position of a group, with a client's default timeouts."""
     member = Consumer({"bootstrap.servers": server.bootstrap, "group.id": group, "enable.auto.commit": False})
     try:
         member.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
@@ -93,7 +93,7 @@ def commit(server: KafkaServer, group: str, topic: str) -> None:
 
 @pytest.mark.disturbs
 def test_a_killed_broker_is_ready_when_its_groups_are(kafka_server: KafkaServer, topic: str) -> None:
-    """When it has started again, a group can store a position at once, and the proof of it leaves no group behind."""
+    """After a kill and a start groups can store positions at once, and the proof of that leaves no group."""
     commit(kafka_server, f"of {topic}", topic)
     kafka_server.kill()
     kafka_server.start()
@@ -107,7 +107,7 @@ def test_a_killed_broker_is_ready_when_its_groups_are(kafka_server: KafkaServer,
 
 @pytest.mark.night
 def test_a_broker_without_its_groups_is_not_ready(tmp_path: Path) -> None:
-    """A broker that cannot load the positions of groups is refused and ended in order, though it stores messages."""
+    """A broker that stores messages but cannot load groups' positions fails its start and is stopped cleanly."""
     with KafkaServer(directory=tmp_path) as server:
         admin = AdminClient({"bootstrap.servers": server.bootstrap})
         admin.create_topics([NewTopic("t", 1)])["t"].result(20)
@@ -122,7 +122,7 @@ def test_a_broker_without_its_groups_is_not_ready(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("partitions", "groups"), [(0, 0), (1, 1), (50, 50)])
 def test_each_partition_of_positions_is_proved(partitions: int, groups: int) -> None:
-    """There is one group for each partition, by the hash of Java, which Kafka uses."""
+    """The proof uses one group for each partition of positions, chosen by Java's hash like in Kafka."""
     assert len(set(one_group_each(partitions))) == groups
     assert java_hash("hello") == 99162322
     assert java_hash("mqplug-devbrokers") == 541662592  # without the sign
@@ -131,7 +131,7 @@ def test_each_partition_of_positions_is_proved(partitions: int, groups: int) -> 
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_a_restart_keeps_data(kafka_server: KafkaServer, topic: str) -> None:
-    """An orderly restart keeps the acknowledged message."""
+    """A clean restart keeps the acknowledged message."""
     produce(kafka_server, topic, b"kept")
     kafka_server.restart()
     assert consume(kafka_server, topic, 1) == [b"kept"]
@@ -139,7 +139,7 @@ def test_a_restart_keeps_data(kafka_server: KafkaServer, topic: str) -> None:
 
 @pytest.mark.disturbs
 def test_a_paused_server_is_silent_until_it_goes_on(kafka_server: KafkaServer, topic: str) -> None:
-    """While paused nothing is acknowledged; afterwards the same message is."""
+    """A message sent to a paused server is acknowledged only after the server resumes."""
     producer = Producer({"bootstrap.servers": kafka_server.bootstrap})
     producer.produce(topic, b"before")
     assert producer.flush(20) == 0
@@ -156,7 +156,7 @@ def test_a_paused_server_is_silent_until_it_goes_on(kafka_server: KafkaServer, t
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_stopping_a_paused_server_ends_it(kafka_server: KafkaServer) -> None:
-    """A server that was left paused can be stopped and started."""
+    """A paused server can be stopped and started again."""
     kafka_server.pause()
     kafka_server.stop()
     assert not kafka_server.running
@@ -167,7 +167,7 @@ def test_stopping_a_paused_server_ends_it(kafka_server: KafkaServer) -> None:
 
 
 def test_kafkas_own_tools_run(kafka_server: KafkaServer, topic: str) -> None:
-    """A tool of Kafka is fetched, connects to the server, and shows what is there."""
+    """Kafka's TopicCommand is fetched, connects to the server and lists its topics."""
     command = kafka_server.tool("TopicCommand", "--list")
     shown = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120)
     assert topic in shown.stdout.decode().split()

@@ -1,4 +1,4 @@
-"""A Kafka of three nodes: who leads can be killed, and the others go on; what comes back is in sync again."""
+"""A Kafka of three nodes: leaders can be killed and are replaced, and nodes that come back are in sync."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PATIENCE = 30.0
 
 @pytest.fixture
 def cluster(kafka_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """The running cluster, which is repaired after the test."""
+    """The running cluster. After the test, all its nodes are started again."""
     yield kafka_cluster
     kafka_cluster.start()
 
 
 @pytest.fixture
 def topic(cluster: KafkaCluster) -> str:
-    """A new topic of one partition, with a replica on each node."""
+    """A new topic with one partition, which has a replica on each node."""
     name = f"t-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(name, 1)])[name].result(PATIENCE)
@@ -37,9 +37,9 @@ def topic(cluster: KafkaCluster) -> str:
 
 
 def stored(address: str, topic: str, value: bytes) -> bool:
-    """Whether a message is acknowledged by all nodes in sync."""
+    """Return whether all in-sync nodes acknowledge a message."""
     errors: list[object] = []
-    # Otherwise the native client may spend its time on connecting to a node that was killed.
+    # Otherwise librdkafka may spend its time on connecting to a killed node.
     options = {"bootstrap.servers": address, "acks": "all", "metadata.recovery.strategy": "none"}
     producer = Producer(options)
     producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
@@ -48,7 +48,7 @@ def stored(address: str, topic: str, value: bytes) -> bool:
 
 
 def consume(address: str, topic: str, count: int) -> list[bytes]:
-    """The first messages of the topic."""
+    """Return the first messages of the topic."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
@@ -58,7 +58,7 @@ def consume(address: str, topic: str, count: int) -> list[bytes]:
 
 
 def test_a_killed_leader_has_a_successor(cluster: KafkaCluster, topic: str) -> None:
-    """After the kill another node leads, messages are stored, and nothing that was stored is missing."""
+    """After a kill of the leader another node leads, and earlier and later messages are stored."""
     assert stored(cluster.bootstrap, topic, b"before")
     killed = cluster.kill_leader(topic)
     assert not cluster.nodes[killed].running
@@ -69,7 +69,7 @@ def test_a_killed_leader_has_a_successor(cluster: KafkaCluster, topic: str) -> N
 
 @pytest.mark.night
 def test_a_killed_controller_has_a_successor(cluster: KafkaCluster) -> None:
-    """After the kill another node is the controller, and creates topics."""
+    """After a kill of the controller another node is the controller and creates topics."""
     killed = cluster.kill_controller()
     assert cluster.controller != killed
     name = f"t-{uuid.uuid4().hex}"
@@ -80,7 +80,7 @@ def test_a_killed_controller_has_a_successor(cluster: KafkaCluster) -> None:
 
 
 def creates(port: int, topic: str) -> bool:
-    """Whether a node creates a topic now, or has."""
+    """Create a topic at a node, and return whether it exists now."""
     try:
         with KafkaWire(port, timeout=10) as kafka:
             kafka.create_topic(topic)
@@ -91,7 +91,7 @@ def creates(port: int, topic: str) -> bool:
 
 @pytest.mark.night
 def test_a_killed_coordinator_has_a_successor(cluster: KafkaCluster) -> None:
-    """After the kill another node coordinates the group."""
+    """After a kill of a group's coordinator another node coordinates the group."""
     killed = cluster.kill_coordinator("billing")
     assert cluster.coordinator("billing") != killed
 
@@ -99,9 +99,9 @@ def test_a_killed_coordinator_has_a_successor(cluster: KafkaCluster) -> None:
 @pytest.mark.night
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_node_that_comes_back_is_in_sync_at_once(cluster: KafkaCluster, topic: str, number: int) -> None:
-    """When `start` returns, the node has what it missed: it can lead as soon as the others are killed."""
+    """When `start` returns, the node is in sync again in the view of every node."""
     cluster.kill(number)
-    cluster.leader(topic)  # a successor, if it was the leader
+    cluster.leader(topic)  # waits for a successor, if the node was the leader
     assert stored(cluster.bootstrap, topic, b"missed")
     cluster.start(number)
     for node in cluster.nodes.values():
@@ -112,7 +112,7 @@ def test_a_node_that_comes_back_is_in_sync_at_once(cluster: KafkaCluster, topic:
 
 @pytest.mark.night
 def test_without_a_quorum_nothing_is_stored_until_it_is_back(cluster: KafkaCluster, topic: str) -> None:
-    """Two of three are gone: no ack, and whoever asks for a leader is told why. With them back, all goes on."""
+    """Without a quorum nothing is acknowledged and asking for the controller says why; with one, sends succeed."""
     assert stored(cluster.bootstrap, topic, b"before")
     killed = cluster.lose_quorum()
     assert len(killed) == 2
@@ -130,7 +130,7 @@ def test_without_a_quorum_nothing_is_stored_until_it_is_back(cluster: KafkaClust
 
 @pytest.mark.night
 def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> None:
-    """Each node is a new process afterwards, and the cluster never stopped to acknowledge."""
+    """After a rolling restart each node is a new process, and messages sent before and after it are stored."""
     before = {node.pid for node in cluster.nodes.values()}
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
@@ -146,7 +146,7 @@ def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> N
 
 @pytest.mark.night
 def test_a_paused_leader_is_replaced_and_comes_back(cluster: KafkaCluster, topic: str) -> None:
-    """Another node leads while it is suspended; when `unpause` returns, all are in sync."""
+    """While the leader is paused another node leads; when `unpause` returns, all nodes are in sync."""
     paused = cluster.leader(topic)
     cluster.pause(paused)
     try:
@@ -159,7 +159,7 @@ def test_a_paused_leader_is_replaced_and_comes_back(cluster: KafkaCluster, topic
 
 @pytest.mark.night
 def test_the_network_of_one_node_or_of_all_is_cut(cluster: KafkaCluster, topic: str) -> None:
-    """Relayed clients lose the leader's messages while its network is cut; plain ones notice nothing."""
+    """While the network of the leader or of all nodes is cut, relayed clients get no acks, but direct ones do."""
     far = Producer({"bootstrap.servers": cluster.relayed_bootstrap})
     far.produce(topic, b"before")
     assert far.flush(PATIENCE) == 0
@@ -177,7 +177,7 @@ def test_the_network_of_one_node_or_of_all_is_cut(cluster: KafkaCluster, topic: 
 
 @pytest.mark.night
 def test_what_can_be_done_to_it_is_a_harness(cluster: KafkaCluster) -> None:
-    """The hooks are those of a harness; the node that is killed comes back with `start_node`."""
+    """The cluster's hooks fit a harness: `kill_node` kills a node, and `start_node` starts it again."""
     harness = Harness(connect=lambda: None, **cluster.hooks())  # type: ignore[arg-type,return-value]
     assert harness.kill_node is not None
     assert harness.start_node is not None
@@ -188,7 +188,7 @@ def test_what_can_be_done_to_it_is_a_harness(cluster: KafkaCluster) -> None:
 
 
 def test_what_cannot_be_meant_is_refused(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Too few nodes, a node that there is not, a topic that there is not, and the directory of another cluster."""
+    """Too few nodes, an unknown node or topic, and a directory with another number of nodes raise errors."""
     with pytest.raises(ValueError, match="nodes=2 must be at least 3 to survive the loss of one"):
         KafkaCluster(nodes=2)
     with pytest.raises(BrokerError, match="unknown node 4; expected one of 1, 2, 3"):
@@ -204,7 +204,7 @@ def test_what_cannot_be_meant_is_refused(cluster: KafkaCluster, tmp_path: Path) 
 
 @pytest.mark.night
 def test_it_is_attached_to(cluster: KafkaCluster) -> None:
-    """A running cluster is used through its handle, and closing the attached one leaves it running."""
+    """A cluster attached by a handle can be used, and closing it leaves the original running."""
     attached = KafkaCluster()
     attached.attach(cluster.handle())
     with attached:
@@ -215,7 +215,7 @@ def test_it_is_attached_to(cluster: KafkaCluster) -> None:
 
 @pytest.mark.night
 def test_a_kept_cluster_is_the_same_one_the_next_time(tmp_path: Path) -> None:
-    """A second cluster on the directory of a first one has its addresses and messages, and processes do not stay."""
+    """A second cluster in the directory of a first one has the same addresses and messages."""
     with KafkaCluster(directory=tmp_path) as first:
         url = first.url
         admin = AdminClient({"bootstrap.servers": first.bootstrap})
@@ -231,7 +231,7 @@ def test_a_kept_cluster_is_the_same_one_the_next_time(tmp_path: Path) -> None:
 @pytest.mark.night
 @pytest.mark.parametrize("version", ["3.9", "3.3"])
 def test_older_versions_are_clusters_too(version: str) -> None:
-    """The leader and the controller are found, killed and replaced there as well."""
+    """In clusters of older versions the controller is found, killed and replaced as well."""
     with KafkaCluster(version=version) as cluster:
         directories = [node.directory for node in cluster.nodes.values()]
         assert {node.version for node in cluster.nodes.values()} == {VERSIONS[version]}

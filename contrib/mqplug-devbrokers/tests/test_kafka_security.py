@@ -1,4 +1,4 @@
-"""A secured Kafka: its listeners take the right clients and refuse others, and rights are given and taken."""
+"""A secured Kafka: listeners accept the right clients and refuse others; rights are granted and revoked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SASL_TLS = {"security.protocol": "sasl_ssl", "sasl.username": "dora", "sasl.pass
 
 @pytest.fixture(scope="module")
 def server(secured_kafka: KafkaServer) -> Iterator[KafkaServer]:
-    """A broker on which users may do only what they were allowed to, with the topic `t`."""
+    """A broker with the topic `t`, on which users have only the rights they were granted."""
     admin = AdminClient({"bootstrap.servers": secured_kafka.bootstrap})
     admin.create_topics([NewTopic("t", 1)])["t"].result(20)
     yield secured_kafka
@@ -26,13 +26,13 @@ def server(secured_kafka: KafkaServer) -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="module")
 def tokens() -> Iterator[TokenServer]:
-    """A token endpoint that knows the users."""
+    """A token endpoint that knows the user dora."""
     with TokenServer({"dora": "dora-pw"}) as tokens:
         yield tokens
 
 
 def produced(**settings: Any) -> KafkaError | None:
-    """The outcome of one message to the topic `t`."""
+    """Send one message to the topic `t`, and return its error, if any."""
     outcomes: list[KafkaError | None] = []
     producer = Producer({"message.timeout.ms": 15_000, "log_level": 0, **settings})
     producer.produce("t", b"hello", on_delivery=lambda error, _: outcomes.append(error))
@@ -41,7 +41,7 @@ def produced(**settings: Any) -> KafkaError | None:
 
 
 def refused(**settings: Any) -> KafkaError:
-    """The first error of a client that the listener refuses."""
+    """Return the first error of a client that the listener refuses."""
     errors: list[KafkaError] = []
     admin, end = AdminClient({"error_cb": errors.append, "log_level": 0, **settings}), time.monotonic() + 30
     while not errors:
@@ -54,7 +54,7 @@ def refused(**settings: Any) -> KafkaError:
 
 @pytest.fixture
 def allowed(server: KafkaServer) -> Iterator[None]:
-    """The user dora may write to topics whose names begin with t."""
+    """Allow the user dora to write to topics whose names begin with t."""
     server.secured.allow("dora", "Write", "Describe", topic_prefix="t")
     yield
     server.secured.forbid("dora")
@@ -64,14 +64,14 @@ def allowed(server: KafkaServer) -> Iterator[None]:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("listener", ["sasl", "sasl_tls"])
 def test_passwords_are_taken(server: KafkaServer, listener: Any, mechanism: str) -> None:
-    """Each mechanism takes the right password, with and without TLS."""
+    """Each mechanism accepts the right password, with and without TLS."""
     address = {"bootstrap.servers": server.secured.address(listener), "ssl.ca.location": str(server.secured.ca_file)}
     protocol = {"security.protocol": "sasl_ssl" if listener == "sasl_tls" else "sasl_plaintext"}
     assert produced(**SASL_TLS | address | protocol, **{"sasl.mechanism": mechanism}) is None
 
 
 def test_a_wrong_password_is_refused(server: KafkaServer) -> None:
-    """A wrong password is refused, by the broker's own words."""
+    """A wrong password is an authentication error."""
     wrong = {"bootstrap.servers": server.secured.address("sasl"), "security.protocol": "sasl_plaintext"}
     error = refused(**SASL_TLS | wrong | {"sasl.password": "guessed"}, **{"sasl.mechanism": "SCRAM-SHA-256"})
     assert error.code() == KafkaError._AUTHENTICATION
@@ -79,7 +79,7 @@ def test_a_wrong_password_is_refused(server: KafkaServer) -> None:
 
 @pytest.mark.usefixtures("allowed")
 def test_a_certificate_names_the_user(server: KafkaServer) -> None:
-    """The client is the user that its certificate was issued for. Without a certificate it is refused."""
+    """A client is the user named in its certificate, and is refused without a certificate."""
     files = server.secured.issue("dora")
     tls = {
         "bootstrap.servers": server.secured.address("mtls"), "security.protocol": "ssl",
@@ -91,7 +91,7 @@ def test_a_certificate_names_the_user(server: KafkaServer) -> None:
 
 
 def test_an_expired_certificate_is_refused(server: KafkaServer) -> None:
-    """A certificate lives as long as it was issued for."""
+    """A client with an expired certificate is refused."""
     files = server.secured.issue("dora", lifetime=-1)
     error = refused(**{
         "bootstrap.servers": server.secured.address("mtls"), "security.protocol": "ssl",
@@ -102,7 +102,7 @@ def test_an_expired_certificate_is_refused(server: KafkaServer) -> None:
 
 
 def oidc(server: KafkaServer, tokens: TokenServer, secret: str) -> dict[str, str]:
-    """The settings of a client that fetches its tokens by itself."""
+    """Return the settings of a client that fetches its tokens from the endpoint."""
     return {
         "bootstrap.servers": server.secured.address("sasl"), "security.protocol": "sasl_plaintext",
         "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc",
@@ -113,20 +113,20 @@ def oidc(server: KafkaServer, tokens: TokenServer, secret: str) -> dict[str, str
 
 @pytest.mark.usefixtures("allowed")
 def test_a_token_names_the_user(server: KafkaServer, tokens: TokenServer) -> None:
-    """A client that fetches its token at the endpoint is the user of that name."""
+    """A client with a token from the endpoint is the user named in it."""
     assert produced(**oidc(server, tokens, "dora-pw")) is None
     assert "dora" in tokens.issued
 
 
 def test_a_wrong_secret_gets_no_token(server: KafkaServer, tokens: TokenServer) -> None:
-    """The endpoint gives no token for a wrong secret."""
+    """A client with a wrong secret gets no token, and its error says invalid_client."""
     error = refused(**oidc(server, tokens, "guessed"))
     assert error.code() == KafkaError._AUTHENTICATION
     assert "invalid_client" in error.str()
 
 
 def test_rights_are_given_and_taken(server: KafkaServer) -> None:
-    """A user without a right is refused, with one is not, and again is when it was taken away."""
+    """A user is refused without a right, accepted with it, and refused again once it is revoked."""
     erin = {
         "bootstrap.servers": server.secured.address("sasl"), "security.protocol": "sasl_plaintext",
         "sasl.mechanism": "PLAIN", "sasl.username": "erin", "sasl.password": "erin-pw",
@@ -141,7 +141,7 @@ def test_rights_are_given_and_taken(server: KafkaServer) -> None:
 
 
 def test_what_cannot_be_meant_is_refused(server: KafkaServer, kafka_server: KafkaServer) -> None:
-    """An unknown operation, and a plain server's secured listeners, are errors that say what to do."""
+    """An unknown operation, or asking an unsecured server for secured listeners, raises an error with a fix."""
     with pytest.raises(BrokerError, match="expected one of All, Read"):
         server.secured.allow("erin", "Reed", topic="t")
     with pytest.raises(BrokerError, match="security=KafkaSecurity"):

@@ -1,4 +1,4 @@
-"""The network of a broker, which can be cut: its clients are not told, and all goes on after it."""
+"""A broker's relayed network: cuts, delays and broken connections, and clients that continue afterwards."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mqplug_testing import Harness
 
 pytestmark = pytest.mark.disturbs
 
-SILENCE = 0.3  # seconds in which something would have come on loopback
+SILENCE = 0.3  # seconds; on loopback an answer would have arrived by then
 PATIENCE = 20.0
 
 
 def test_a_server_that_was_not_started_has_no_network() -> None:
-    """There is nothing to cut before the start."""
+    """Using the network of a server before its start raises BrokerError."""
     server = KafkaServer()
     for use in (server.cut_network, server.heal_network, lambda: server.relayed_url):
         with pytest.raises(BrokerError, match="call start"):
@@ -32,7 +32,7 @@ def test_a_server_that_was_not_started_has_no_network() -> None:
 
 
 def test_what_can_be_done_to_it_is_a_harness(kafka_server: KafkaServer) -> None:
-    """The hooks are those of a harness, and the replies that are dropped are those of relayed clients."""
+    """The server's hooks fit a harness, and those that lose replies affect only relayed clients."""
     Harness(connect=Client, **kafka_server.hooks())
     relayed, plain = (
         AdminClient({"bootstrap.servers": at, "socket.timeout.ms": 1000})
@@ -50,7 +50,7 @@ def test_what_can_be_done_to_it_is_a_harness(kafka_server: KafkaServer) -> None:
 
 
 def test_a_kafka_client_meets_a_cut(kafka_server: KafkaServer) -> None:
-    """While the network is cut nothing is acknowledged over it, and afterwards all is; other clients notice nothing."""
+    """While the network is cut a relayed Kafka client gets no acks, and afterwards it does; direct ones always do."""
     topic = f"t-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": kafka_server.bootstrap})
     admin.create_topics([NewTopic(topic, 1)])[topic].result(10)
@@ -70,7 +70,7 @@ def test_a_kafka_client_meets_a_cut(kafka_server: KafkaServer) -> None:
 
 
 def test_a_delayed_network_answers_late(kafka_server: KafkaServer) -> None:
-    """A question over the network takes as long as its way there and back; a plain one does not wait."""
+    """A request over a network delayed by 0.5 s takes at least a second there and back."""
     far, near = (
         AdminClient({"bootstrap.servers": at}) for at in (kafka_server.relayed_bootstrap, kafka_server.bootstrap)
     )
@@ -86,7 +86,7 @@ def test_a_delayed_network_answers_late(kafka_server: KafkaServer) -> None:
 
 
 def test_a_kafka_client_survives_a_broken_connection(kafka_server: KafkaServer) -> None:
-    """One connection is reset, its client connects again, and everything is acknowledged; another one goes on."""
+    """A Kafka client reconnects after one or all connections are reset, and its messages are acknowledged."""
     topic = f"t-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": kafka_server.relayed_bootstrap})
     admin.create_topics([NewTopic(topic, 1)])[topic].result(10)
@@ -104,7 +104,7 @@ def test_a_kafka_client_survives_a_broken_connection(kafka_server: KafkaServer) 
 
 
 def test_a_pulsar_client_survives_broken_connections(pulsar_server: PulsarServer) -> None:
-    """All connections are reset, and the client sends on."""
+    """A Pulsar client sends again after all connections are reset, and later over a delayed network."""
     topic = f"t-{uuid.uuid4().hex}"
     PulsarRest(pulsar_server.admin_url, PATIENCE).create_topic(topic)
     with producing(pulsar_server.relayed_service_url, topic) as producer:
@@ -121,7 +121,7 @@ def test_a_pulsar_client_survives_broken_connections(pulsar_server: PulsarServer
 
 
 def test_the_network_survives_the_broker(kafka_server: KafkaServer) -> None:
-    """After a restart the same relayed address leads to the same broker."""
+    """After a restart of the broker the relayed address is the same and leads to it."""
     address = kafka_server.relayed_bootstrap
     kafka_server.restart()
     assert kafka_server.relayed_bootstrap == address
@@ -130,7 +130,7 @@ def test_the_network_survives_the_broker(kafka_server: KafkaServer) -> None:
 
 
 def test_a_pulsar_client_meets_a_cut(pulsar_server: PulsarServer) -> None:
-    """While the network is cut nothing is acknowledged over it, and afterwards all is; other clients notice nothing."""
+    """While the network is cut a relayed Pulsar client gets no acks, and afterwards it does; direct ones do."""
     topic = f"t-{uuid.uuid4().hex}"
     PulsarRest(pulsar_server.admin_url, PATIENCE).create_topic(topic)
     with ExitStack() as opened:
@@ -152,7 +152,7 @@ def test_a_pulsar_client_meets_a_cut(pulsar_server: PulsarServer) -> None:
 
 @contextmanager
 def producing(address: str, topic: str) -> Iterator[pulsar.Producer]:
-    """A producer whose sends wait for a second."""
+    """Open a producer whose sends time out after a second."""
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(address, operation_timeout_seconds=30, logger=logger)
     yield client.create_producer(topic, send_timeout_millis=1000)
@@ -160,7 +160,7 @@ def producing(address: str, topic: str) -> Iterator[pulsar.Producer]:
 
 
 def retried(send: Callable[[], object]) -> None:
-    """Send until it is acknowledged: the client may have to connect again first."""
+    """Send until it is acknowledged: the client may have to reconnect first."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -172,7 +172,7 @@ def retried(send: Callable[[], object]) -> None:
 
 
 def test_the_administration_of_pulsar_is_behind_the_network_too(pulsar_server: PulsarServer) -> None:
-    """The relayed URL names both addresses, and neither answers during a cut."""
+    """Pulsar's relayed URL names both relayed addresses, and its administration does not answer during a cut."""
     service, _, admin = pulsar_server.relayed_url.partition("?admin_url=")
     assert service == pulsar_server.relayed_service_url
     topic = f"t-{uuid.uuid4().hex}"

@@ -1,4 +1,4 @@
-"""The fixtures: one server for a whole run, a skip or a failure where the tools are missing, no cost where unused."""
+"""The pytest fixtures: one server for a whole run, a skip or failure without Java, and no imports where unused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEST = "def test_it(kafka_server): raise AssertionError('never reached')\n"
 
 
 def run_without_java(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A pytest run of one test that asks for a broker, on a machine without Java."""
+    """Run pytest on one test that needs a broker, as on a machine without Java."""
     (folder / "test_it.py").write_text(TEST)
     names = ("PATH", "JAVA_HOME", "CI")
     clean = {name: value for name, value in os.environ.items() if name not in names}
@@ -26,7 +26,7 @@ def run_without_java(folder: Path, **environment: str) -> subprocess.CompletedPr
 
 
 def test_without_java_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    """On a developer's machine a missing tool is no failure."""
+    """Outside CI, tests that need Java are skipped without it, and the reason is shown."""
     done = run_without_java(tmp_path)
     assert done.returncode == 0, done.stdout
     assert "1 skipped" in done.stdout
@@ -35,7 +35,7 @@ def test_without_java_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["true", "True"])
 def test_without_java_tests_fail_in_ci(tmp_path: Path, value: str) -> None:
-    """In CI a missing tool must not pass for a green run."""
+    """In CI, tests that need Java fail without it."""
     done = run_without_java(tmp_path, CI=value)
     assert done.returncode == 1, done.stdout
     assert "MissingTool: no java was found" in done.stdout
@@ -43,7 +43,7 @@ def test_without_java_tests_fail_in_ci(tmp_path: Path, value: str) -> None:
 
 @pytest.mark.night
 def test_one_server_serves_the_whole_run(tmp_path: Path) -> None:
-    """Two tests that ask for it get the same one, which is gone afterwards."""
+    """Two tests get the same server, whose directory is deleted after the run."""
     (tmp_path / "test_it.py").write_text(
         "from pathlib import Path\n"
         "def test_one(kafka_server): Path('one').write_text(repr(kafka_server))\n"
@@ -67,7 +67,7 @@ def pytest_unconfigure():
 
 
 def loaded(folder: Path, *options: str) -> set[str]:
-    """The modules that a run of one empty test has loaded in the end."""
+    """Return the modules that are loaded at the end of a run of one empty test."""
     (folder / "conftest.py").write_text(NOTE_MODULES)
     (folder / "test_it.py").write_text("def test_nothing(): pass\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:mqplug", f"--rootdir={folder}"]
@@ -76,6 +76,6 @@ def loaded(folder: Path, *options: str) -> set[str]:
 
 
 def test_a_run_that_needs_no_server_loads_the_fixtures_alone(tmp_path: Path) -> None:
-    """Neither the servers nor mqplug are imported for the tests of others."""
+    """A run that needs no server loads only the fixtures' modules, not the servers or mqplug."""
     added = loaded(tmp_path) - loaded(tmp_path, "-p", "no:mqplug_devbrokers")
     assert added == {"mqplug_devbrokers", "mqplug_devbrokers.pytest_plugin"}

@@ -1,4 +1,4 @@
-"""A real Pulsar: it is ready, keeps its data through a kill, falls silent and wakes up."""
+"""A real Pulsar: readiness, kills and restarts that keep data, and pauses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqplug_devbrokers._server import PROBE_TOPIC
 
 
 def rest(server: PulsarServer, method: str, path: str, body: object = None) -> Any:
-    """One request to the administration of the namespace public/default."""
+    """Send one request to the administration of the namespace public/default, and return the answer."""
     url = f"{server.admin_url}/admin/v2/persistent/public/default{path}"
     data = None if body is None else json.dumps(body).encode()
     request = Request(url, data, {"Content-Type": "application/json"}, method=method)
@@ -28,7 +28,7 @@ def rest(server: PulsarServer, method: str, path: str, body: object = None) -> A
 
 @pytest.fixture
 def topic(pulsar_server: PulsarServer) -> Iterator[str]:
-    """A new topic without partitions."""
+    """A new non-partitioned topic."""
     name = f"t-{uuid.uuid4().hex}"
     rest(pulsar_server, "PUT", f"/{name}")
     yield name
@@ -45,7 +45,7 @@ def client(pulsar_server: PulsarServer) -> Iterator[pulsar.Client]:
 
 
 def read(client: pulsar.Client, topic: str, count: int) -> list[bytes]:
-    """The first messages of the topic."""
+    """Return the first messages of the topic."""
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
     try:
         return [reader.read_next(20000).data() for _ in range(count)]
@@ -54,32 +54,32 @@ def read(client: pulsar.Client, topic: str, count: int) -> list[bytes]:
 
 
 def test_an_acknowledged_message_is_read_back(client: pulsar.Client, topic: str) -> None:
-    """A client finds the server at its service URL, and reads what it wrote."""
+    """A client that connects to the service URL reads the message it wrote."""
     client.create_producer(topic).send(b"hello")
     assert read(client, topic, 1) == [b"hello"]
 
 
 def test_the_url_names_backend_address_and_administration(pulsar_server: PulsarServer) -> None:
-    """The URL is one that mqplug understands."""
+    """The URL has mqplug's form, with the server's port and its admin_url."""
     expected = f"pulsar://127.0.0.1:{pulsar_server.port}?admin_url={pulsar_server.admin_url}"
     assert pulsar_server.url == expected
 
 
 def test_the_proof_leaves_no_topic(pulsar_server: PulsarServer, topic: str) -> None:
-    """The message that proved the server ready leaves no topic behind."""
+    """The message that proves the server ready leaves no topic."""
     names = [name.rpartition("/")[2] for name in rest(pulsar_server, "GET", "")]
     assert topic in names
     assert PROBE_TOPIC not in names
 
 
 def test_a_missing_topic_is_not_created(client: pulsar.Client) -> None:
-    """Opening a topic that nobody created is an error."""
+    """Opening a producer on a missing topic raises TopicNotFound."""
     with pytest.raises(pulsar.TopicNotFound):
         client.create_producer("missing")
 
 
 def test_it_listens_on_loopback_alone(pulsar_server: PulsarServer) -> None:
-    """Clients, administration and the embedded bookie are all out of the network's reach."""
+    """The broker, its administration and the embedded bookie listen only on loopback."""
     connections = psutil.Process(pulsar_server.pid).net_connections()
     listening = [tuple(each.laddr) for each in connections if each.status == psutil.CONN_LISTEN]
     assert {address.removeprefix("::ffff:") for address, _ in listening} == {"127.0.0.1"}
@@ -87,7 +87,7 @@ def test_it_listens_on_loopback_alone(pulsar_server: PulsarServer) -> None:
 
 
 def test_a_topic_has_its_own_retention(pulsar_server: PulsarServer, topic: str) -> None:
-    """The broker keeps seven days of any size, and a topic may say otherwise."""
+    """The broker's retention is seven days of any size, and a topic may set its own."""
     assert rest(pulsar_server, "GET", f"/{topic}/retention?applied=true") == {
         "retentionTimeInMinutes": 10080,
         "retentionSizeInMB": -1,
@@ -98,7 +98,7 @@ def test_a_topic_has_its_own_retention(pulsar_server: PulsarServer, topic: str) 
 
 
 def test_a_part_of_a_batch_can_be_acknowledged(client: pulsar.Client, topic: str) -> None:
-    """After acknowledging two of four messages of one batch, the other two come again."""
+    """After two of a batch's four messages are acknowledged, only the other two are delivered again."""
     settings = {"batch_index_ack_enabled": True, "initial_position": pulsar.InitialPosition.Earliest}
     consumer = client.subscribe(topic, "group", **settings)
     producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=1000)
@@ -117,7 +117,7 @@ def test_a_part_of_a_batch_can_be_acknowledged(client: pulsar.Client, topic: str
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_a_kill_keeps_data_and_ports(pulsar_server: PulsarServer, client: pulsar.Client, topic: str) -> None:
-    """After SIGKILL and start the acknowledged message is there, at the same addresses, in a new process."""
+    """After SIGKILL and a start, a new process at the same addresses has the acknowledged message."""
     client.create_producer(topic).send(b"kept")
     url, pid = pulsar_server.url, pulsar_server.pid
     pulsar_server.kill()
@@ -131,7 +131,7 @@ def test_a_kill_keeps_data_and_ports(pulsar_server: PulsarServer, client: pulsar
 @pytest.mark.night
 @pytest.mark.disturbs
 def test_a_restart_keeps_data(pulsar_server: PulsarServer, client: pulsar.Client, topic: str) -> None:
-    """An orderly restart keeps the acknowledged message."""
+    """A clean restart keeps the acknowledged message."""
     client.create_producer(topic).send(b"kept")
     pulsar_server.restart()
     assert read(client, topic, 1) == [b"kept"]
@@ -141,7 +141,7 @@ def test_a_restart_keeps_data(pulsar_server: PulsarServer, client: pulsar.Client
 def test_a_paused_server_is_silent_until_it_goes_on(
     pulsar_server: PulsarServer, client: pulsar.Client, topic: str
 ) -> None:
-    """While paused nothing is acknowledged; afterwards messages are."""
+    """A paused server acknowledges nothing until it resumes."""
     producer = client.create_producer(topic, send_timeout_millis=500)
     producer.send(b"before")
     pulsar_server.pause()
@@ -152,12 +152,12 @@ def test_a_paused_server_is_silent_until_it_goes_on(
         pulsar_server.unpause()
     patient = client.create_producer(topic)
     patient.send(b"after")
-    # The message that timed out may have been stored nevertheless.
+    # The message that timed out may still have been stored.
     assert set(read(client, topic, 2)) <= {b"before", b"during", b"after"}
 
 
 def test_a_missing_namespace_is_an_http_error(pulsar_server: PulsarServer) -> None:
-    """The administration answers, also with a refusal."""
+    """The administration answers with HTTP status 404 for a missing namespace."""
     with pytest.raises(HTTPError) as refusal:
         urlopen(f"{pulsar_server.admin_url}/admin/v2/namespaces/public/missing", timeout=20)
     with refusal.value as answer:
@@ -165,7 +165,7 @@ def test_a_missing_namespace_is_an_http_error(pulsar_server: PulsarServer) -> No
 
 
 def test_it_is_attached_to(pulsar_server: PulsarServer) -> None:
-    """A running server is used through its handle, and closing the attached one leaves it running."""
+    """A server attached by a handle can be used, and closing it leaves the original running."""
     attached = PulsarServer()
     attached.attach(pulsar_server.handle())
     with attached:

@@ -1,4 +1,4 @@
-"""A secured Pulsar: it knows its clients by token, password and certificate, and rights are given and taken."""
+"""A secured Pulsar: clients identified by token, password or certificate, and rights granted and revoked."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 from mqplug_devbrokers import BrokerError, PulsarServer, SecuredPulsar
 from mqplug_devbrokers._pulsar_rest import PulsarRest
 
-REFUSED = (pulsar.Timeout, pulsar.AuthenticationError, pulsar.ConnectError)  # by the native client, which tells little
+REFUSED = (pulsar.Timeout, pulsar.AuthenticationError, pulsar.ConnectError)  # the client's errors, which say little
 
 
 @pytest.fixture(scope="module")
 def server(secured_pulsar: PulsarServer) -> Iterator[PulsarServer]:
-    """A broker on which roles may do only what they were allowed to, with the topics `t`, and `p` of two partitions."""
+    """A broker on which roles have only granted rights, with the topics `t`, and `p` with two partitions."""
     rest = PulsarRest(secured_pulsar.admin_url, timeout=30, token=secured_pulsar.secured.admin_token)
     rest.create_topic("t")
     rest.ask("PUT", "persistent/public/default/p/partitions", 2)
@@ -30,13 +30,13 @@ def server(secured_pulsar: PulsarServer) -> Iterator[PulsarServer]:
 
 @pytest.fixture(scope="module")
 def secured(server: PulsarServer) -> SecuredPulsar:
-    """Its addresses, credentials and rights. The role alice may send to all topics."""
+    """The server's addresses, credentials and rights. The role alice may send to all topics."""
     server.secured.allow("alice", "produce", namespace="public/default")
     return server.secured
 
 
 def produce(url: str, authentication: Any, topic: str = "t", **settings: Any) -> None:
-    """Send one message, or raise what the native client raises."""
+    """Send one message, or raise the error of pulsar-client."""
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(
         url, authentication=authentication, operation_timeout_seconds=settings.pop("timeout", 20), logger=logger,
@@ -49,7 +49,7 @@ def produce(url: str, authentication: Any, topic: str = "t", **settings: Any) ->
 
 
 def consume(url: str, authentication: Any, topic: str = "t") -> None:
-    """Subscribe, or raise what the native client raises."""
+    """Subscribe, or raise the error of pulsar-client."""
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(url, authentication=authentication, operation_timeout_seconds=20, logger=logger)
     try:
@@ -59,7 +59,7 @@ def consume(url: str, authentication: Any, topic: str = "t") -> None:
 
 
 def test_a_token_names_the_role(secured: SecuredPulsar) -> None:
-    """A client with a token of alice may do what alice may, on the plain address and over TLS."""
+    """A client with a token for alice has alice's rights, on the plain address and over TLS."""
     alice = pulsar.AuthenticationToken(secured.token("alice", lifetime=60))
     produce(secured.address("plain"), alice)
     tls = {"tls_trust_certs_file_path": str(secured.ca_file), "tls_validate_hostname": True}
@@ -67,14 +67,14 @@ def test_a_token_names_the_role(secured: SecuredPulsar) -> None:
 
 
 def test_a_certificate_names_the_role(secured: SecuredPulsar) -> None:
-    """A client with a certificate for alice is alice, and needs no token."""
+    """A client with a certificate for alice has alice's rights and needs no token."""
     files = secured.issue("alice")
     own = pulsar.AuthenticationTLS(str(files.cert_file), str(files.key_file))
     produce(secured.address("tls"), own, tls_trust_certs_file_path=str(secured.ca_file))
 
 
 def test_a_password_names_the_role(secured: SecuredPulsar) -> None:
-    """A client with the password of alice is alice, and a wrong password is refused."""
+    """A client with alice's password has alice's rights, and a wrong password is refused."""
     produce(secured.address("plain"), pulsar.AuthenticationBasic("alice", "alice-pw"))
     with pytest.raises(REFUSED):
         produce(secured.address("plain"), pulsar.AuthenticationBasic("alice", "guessed"), timeout=2)
@@ -82,7 +82,7 @@ def test_a_password_names_the_role(secured: SecuredPulsar) -> None:
 
 @pytest.mark.parametrize("wrong", ["none", "expired", "garbage", "of another server"])
 def test_a_client_that_is_not_known_is_refused(secured: SecuredPulsar, wrong: str) -> None:
-    """Without a valid token neither the broker nor its administration answers."""
+    """The broker and its administration refuse a client without a valid token."""
     tokens = {
         "expired": secured.token("alice", lifetime=-10),
         "garbage": "garbage",
@@ -96,7 +96,7 @@ def test_a_client_that_is_not_known_is_refused(secured: SecuredPulsar, wrong: st
 
 
 def test_the_administration_has_tls(secured: SecuredPulsar) -> None:
-    """It answers over https, with the certificate of its own authority: here with 401, as the client is not known."""
+    """The administration answers over HTTPS with a certificate of its own authority, and an unknown client with 401."""
     context = ssl.create_default_context(cafile=secured.ca_file)
     with pytest.raises(HTTPError) as refusal:
         urlopen(f"{secured.address('admin_tls')}/admin/v2/tenants", timeout=20, context=context)
@@ -106,7 +106,7 @@ def test_the_administration_has_tls(secured: SecuredPulsar) -> None:
 
 @pytest.mark.parametrize("topic", ["t", "p"])
 def test_rights_are_given_and_taken(secured: SecuredPulsar, topic: str) -> None:
-    """Each action on a topic needs its right, which comes beside others and goes with all."""
+    """Each action on a topic needs its right; a new right adds to others, and `forbid` removes all of a role."""
     erin, plain = pulsar.AuthenticationToken(secured.token("erin")), secured.address("plain")
     with pytest.raises(pulsar.AuthorizationError):
         produce(plain, erin, topic)
@@ -123,7 +123,7 @@ def test_rights_are_given_and_taken(secured: SecuredPulsar, topic: str) -> None:
 
 
 class LateRights:
-    """The administration of a broker that shows a change of rights only when it was asked for them a few times."""
+    """The administration of a broker that shows a change of rights only after it was asked a few times."""
 
     def __init__(self) -> None:
         self.stored: list[str] = []
@@ -141,7 +141,7 @@ class LateRights:
 
 
 def test_rights_are_in_force_when_the_call_returns(secured: SecuredPulsar, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that stores a change before it applies it is waited for."""
+    """A change of rights waits until the broker reports it."""
     late = LateRights()
     monkeypatch.setattr(secured, "_rest", lambda: late)
     secured.allow("dave", "produce", namespace="public/default")
@@ -151,7 +151,7 @@ def test_rights_are_in_force_when_the_call_returns(secured: SecuredPulsar, monke
 
 
 def test_a_tenant_gets_an_administrator(secured: SecuredPulsar) -> None:
-    """It may create topics, until it is forbidden."""
+    """The administrator of a tenant may create topics until the right is removed."""
     frank = PulsarRest(secured.address("admin"), 20, secured.token("frank"))
     with pytest.raises(BrokerError, match=r"40[13]"):
         frank.create_topic("of-frank")
@@ -163,7 +163,7 @@ def test_a_tenant_gets_an_administrator(secured: SecuredPulsar) -> None:
 
 
 def test_the_url_of_the_server_is_the_administrators(server: PulsarServer) -> None:
-    """Whoever connects by it may do everything, also over the network that can be cut."""
+    """The server's URLs, direct and relayed, contain the administrator's token; its repr does not."""
     for url in (server.url, server.relayed_url):
         assert url.startswith(f"pulsar://:{server.secured.admin_token}@127.0.0.1:")
     assert server.secured.admin_token in server.toml
@@ -172,7 +172,7 @@ def test_the_url_of_the_server_is_the_administrators(server: PulsarServer) -> No
 
 @pytest.mark.night
 def test_it_is_secured_after_a_kill_too(server: PulsarServer, secured: SecuredPulsar) -> None:
-    """Tokens, rights and addresses outlive the process."""
+    """Tokens, rights and addresses survive a kill of the server."""
     alice, before = pulsar.AuthenticationToken(secured.token("alice")), secured.address("tls")
     server.kill()
     server.start()
@@ -181,7 +181,7 @@ def test_it_is_secured_after_a_kill_too(server: PulsarServer, secured: SecuredPu
 
 
 def test_what_cannot_be_meant_is_refused(secured: SecuredPulsar) -> None:
-    """An unknown action, a right on a tenant, and a plain server's security, are errors that say what to do."""
+    """An unknown action, a wrong right on a tenant, or asking an unsecured server for security raises an error."""
     with pytest.raises(BrokerError, match="expected one of produce, consume"):
         secured.allow("erin", "prodcue", topic="t")
     with pytest.raises(BrokerError, match='allow\\(role, "admin", tenant='):

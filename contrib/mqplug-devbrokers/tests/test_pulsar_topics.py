@@ -1,4 +1,4 @@
-"""What only tests do to topics of a real Pulsar: unload, trim by force, and reach them with its own tools."""
+"""Topics of a real Pulsar: unloading, forced trims, and Pulsar's own tools."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def client(pulsar_server: PulsarServer) -> Iterator[pulsar.Client]:
 
 @pytest.fixture
 def rest(pulsar_server: PulsarServer) -> PulsarRest:
-    """The administration."""
+    """The server's administration."""
     return PulsarRest(pulsar_server.admin_url, timeout=30)
 
 
 @pytest.fixture
 def topic(rest: PulsarRest) -> str:
-    """A new topic of two partitions."""
+    """A new topic with two partitions."""
     name = f"t-{uuid.uuid4().hex}"
     rest.ask("PUT", f"persistent/public/default/{name}/partitions", 2)
     return name
@@ -43,7 +43,7 @@ def fill(client: pulsar.Client, topic: str) -> None:
 
 
 def ledgers(rest: PulsarRest, topic: str) -> list[list[int]]:
-    """The ledgers of each partition."""
+    """Return the ledgers of each partition."""
     return [rest.ledgers(f"{topic}-partition-{number}") for number in range(2)]
 
 
@@ -51,7 +51,7 @@ def ledgers(rest: PulsarRest, topic: str) -> list[list[int]]:
 def test_unload_closes_the_ledgers_of_what_it_names(
     pulsar_server: PulsarServer, client: pulsar.Client, rest: PulsarRest, topic: str
 ) -> None:
-    """Of one partition, of a topic by its full name, and of a namespace; clients go on by themselves."""
+    """Unloading a partition, a topic or a namespace closes its open ledgers, and clients continue to send."""
     fill(client, topic)
     before = ledgers(rest, topic)
     pulsar_server.unload(f"{topic}-partition-0")
@@ -71,7 +71,7 @@ def test_unload_closes_the_ledgers_of_what_it_names(
 def test_trim_deletes_what_the_retention_would_keep(
     pulsar_server: PulsarServer, client: pulsar.Client, rest: PulsarRest, topic: str
 ) -> None:
-    """Closed ledgers go, and the retention of the topic is afterwards what it was: none of its own, or its own."""
+    """A trim deletes closed ledgers despite the retention, and restores the topic's own retention, if any."""
     place = f"persistent/public/default/{topic}/retention"
     own = {"retentionTimeInMinutes": 5, "retentionSizeInMB": 5}
     for kept in (None, own):
@@ -88,7 +88,7 @@ def test_trim_deletes_what_the_retention_would_keep(
 def test_a_trim_of_nothing_is_an_error(
     pulsar_server: PulsarServer, client: pulsar.Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there is only the open ledger, the error says so."""
+    """A trim of a topic with only an open ledger raises an error that suggests unload()."""
     fill(client, topic)
     monkeypatch.setattr("mqplug_devbrokers.pulsar.TRIM_TIMEOUT_S", 1.0)
     with pytest.raises(BrokerError, match=r"nothing was trimmed within 1 s.*unload\(\) closes"):
@@ -97,7 +97,7 @@ def test_a_trim_of_nothing_is_an_error(
 
 @pytest.mark.night
 def test_pulsars_own_client_reaches_it(pulsar_server: PulsarServer, client: pulsar.Client, topic: str) -> None:
-    """What its produce command sends is read by another client."""
+    """A message sent with Pulsar's client tool is read by another client."""
     command = pulsar_server.tool("client", "produce", "-m", "hello", "-k", "key", f"{topic}-partition-0")
     subprocess.run(command, check=True, timeout=100, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     reader = client.create_reader(f"{topic}-partition-0", pulsar.MessageId.earliest)
@@ -107,13 +107,13 @@ def test_pulsars_own_client_reaches_it(pulsar_server: PulsarServer, client: puls
 
 @pytest.mark.night
 def test_pulsars_own_administration_reaches_it(pulsar_server: PulsarServer, topic: str) -> None:
-    """It lists the partitions of the topic, under their full names."""
+    """Pulsar's admin tool lists the topic's partitions under their full names."""
     command = pulsar_server.tool("admin", "topics", "list", "public/default")
     listed = subprocess.run(command, check=True, timeout=100, stdout=subprocess.PIPE, text=True).stdout.split()
     assert f"persistent://public/default/{topic}-partition-1" in listed
 
 
 def test_an_unknown_tool_is_refused(pulsar_server: PulsarServer) -> None:
-    """The error names those that there are."""
+    """Asking for an unknown tool raises an error that names the known ones."""
     with pytest.raises(BrokerError, match="expected one of client, admin"):
         pulsar_server.tool("shell")

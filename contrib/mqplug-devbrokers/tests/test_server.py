@@ -1,4 +1,4 @@
-"""Starts that fail say why, and leave nothing."""
+"""Servers: failed starts, ports, directories, and recovery after kills."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqplug_devbrokers._ports import FIRST_PORT, LAST_PORT, choose_ports, unused
 
 
 def test_a_broker_that_ends_by_itself_shows_its_log() -> None:
-    """A setting that the broker refuses is in the error, in the broker's own words."""
+    """If a broker refuses a setting and ends, the error shows its status and its log; closing deletes its directory."""
     server = KafkaServer(settings={"num.io.threads": "many"})
     with pytest.raises(BrokerError, match=r"(?s)kafka server ended with status 1; .*num\.io\.threads"):
         server.start()
@@ -26,7 +26,7 @@ def test_a_broker_that_ends_by_itself_shows_its_log() -> None:
 
 
 def test_a_start_has_a_deadline() -> None:
-    """A broker that acknowledges nothing in time is killed, and the error says what to do."""
+    """A broker that acknowledges no message in time is killed, and the error suggests timeout=."""
     server = KafkaServer(timeout=0.01)
     with pytest.raises(BrokerError, match=r"no message within 0\.01 s .*give it more with timeout="):
         server.start()
@@ -35,7 +35,7 @@ def test_a_start_has_a_deadline() -> None:
 
 
 def test_a_server_that_was_not_started_says_so() -> None:
-    """Addresses and numbers exist only after the start; closing is always fine."""
+    """Before the start, addresses and other properties raise an error that says to call start; closing works."""
     server = KafkaServer()
     assert repr(server) == "<KafkaServer not started>"
     for use in (lambda: server.url, lambda: server.log, lambda: server.pid, server.kill, server.check):
@@ -47,7 +47,7 @@ def test_a_server_that_was_not_started_says_so() -> None:
 
 @pytest.mark.night
 def test_data_in_a_named_directory_are_kept(tmp_path: Path) -> None:
-    """A second server on the directory of a first one has its ports and its cluster."""
+    """A second server in the directory of a first one has the same ports and the same cluster id."""
     with KafkaServer(directory=tmp_path) as first:
         url, cluster = first.url, (tmp_path / "data" / "meta.properties").read_text()
     with KafkaServer(directory=tmp_path) as second:
@@ -57,7 +57,7 @@ def test_data_in_a_named_directory_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.night
 def test_two_servers_are_two_clusters(tmp_path: Path) -> None:
-    """No two servers share the identity that clients see."""
+    """Two servers have different cluster ids."""
     names = []
     for name in ("one", "two"):
         with KafkaServer(directory=tmp_path / name):
@@ -68,7 +68,7 @@ def test_two_servers_are_two_clusters(tmp_path: Path) -> None:
 
 @pytest.mark.disturbs
 def test_a_forked_child_does_not_stop_the_server(kafka_server: KafkaServer) -> None:
-    """Closing the copy in a child is harmless."""
+    """Closing the server in a forked child leaves it running."""
     child = os.fork()
     if not child:
         kafka_server.close()
@@ -81,7 +81,7 @@ CHOOSES = "from mqplug_devbrokers._ports import unused_port; print(*(unused_port
 
 
 def test_a_free_port_is_one_that_nobody_gets_by_chance() -> None:
-    """It lies below the range of outgoing connections, and can be bound."""
+    """An unused port lies in the package's range, outside that of outgoing connections, and can be bound."""
     port = unused_port()
     assert FIRST_PORT <= port <= LAST_PORT
     with socket.socket() as listener:
@@ -89,14 +89,14 @@ def test_a_free_port_is_one_that_nobody_gets_by_chance() -> None:
 
 
 def test_processes_that_choose_at_the_same_time_get_different_ports() -> None:
-    """Each chooses from a block of its own, and gives no port twice."""
+    """Processes that choose ports at the same time get different ports, and none twice."""
     programs = [subprocess.Popen([sys.executable, "-c", CHOOSES], stdout=subprocess.PIPE) for _ in range(4)]
     given = [port for program in programs for port in program.communicate(timeout=60)[0].split()]
     assert len(set(given)) == len(given) == 4 * 20
 
 
 def test_ports_are_remembered(tmp_path: Path) -> None:
-    """The same file gives the same ports, but for the one that was asked for."""
+    """The same file gives the same ports, except for an explicitly chosen one."""
     file = tmp_path / "ports.json"
     first = choose_ports(file, ["client", "other"], 0)
     assert choose_ports(file, ["client", "other"], 0) == first
@@ -105,7 +105,7 @@ def test_ports_are_remembered(tmp_path: Path) -> None:
 
 @pytest.mark.night
 def test_a_kill_is_remembered_and_an_orderly_stop_is_not(tmp_path: Path) -> None:
-    """The next start mends what a kill left, also in a process of its own; after a stop there is nothing to mend."""
+    """Only the first start after a kill runs recovery, even if another server object makes it."""
     recovered: list[str] = []
 
     class Watched(KafkaServer):
@@ -122,7 +122,7 @@ def test_a_kill_is_remembered_and_an_orderly_stop_is_not(tmp_path: Path) -> None
 
 @pytest.mark.night
 def test_a_killed_broker_that_hangs_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When a broker that was killed does not come back at once, it is killed and started once more."""
+    """If a killed broker does not start in time, it is killed and started once more with the full timeout."""
     with KafkaServer() as server:
         server.kill()
         launch, tried = server._launch, list[float]()

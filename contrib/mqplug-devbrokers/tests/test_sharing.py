@@ -1,4 +1,4 @@
-"""One broker for all workers of pytest-xdist, which ends with the run, in whatever way that ends."""
+"""One broker for all workers of pytest-xdist. It ends with the run, even if the run is killed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Gone = Callable[[int], bool]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
-    """Start a run of three workers."""
+    """Return a function that starts a run with three workers."""
     (tmp_path / "test_it.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-n", "3", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -57,7 +57,7 @@ def run(tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
 
 
 def shared(folder: Path) -> tuple[int, Path]:
-    """The process and the directory of the broker that all three workers used."""
+    """Return the process id and the directory of the broker that all three workers used."""
     seen = [path.read_text().split() for path in folder.glob("pid-*")]
     assert len({worker for _, worker, _ in seen}) == 3
     assert len({pid for pid, _, _ in seen}) == 1
@@ -68,7 +68,7 @@ def shared(folder: Path) -> tuple[int, Path]:
 def test_workers_share_one_broker_which_ends_with_the_run(
     run: Callable[[], subprocess.Popen[str]], tmp_path: Path, eventually: Wait, gone: Gone
 ) -> None:
-    """Three tests in three workers use the same process, cannot disturb it, and nothing of it is left."""
+    """Three workers share one broker and cannot disturb it; after the run its process and files are gone."""
     with run() as process:
         output, _ = process.communicate(timeout=100)
     assert process.returncode == 0, output
@@ -80,7 +80,7 @@ def test_workers_share_one_broker_which_ends_with_the_run(
 def test_a_killed_run_leaves_no_broker(
     run: Callable[[], subprocess.Popen[str]], tmp_path: Path, eventually: Wait, gone: Gone
 ) -> None:
-    """SIGKILL for the process that started the workers ends the shared broker, too."""
+    """If the process that started the workers is killed, the shared broker ends and its directory is deleted."""
     (tmp_path / "stay").touch()
     with run() as process:
         end = time.monotonic() + 60
@@ -94,7 +94,7 @@ def test_a_killed_run_leaves_no_broker(
 
 
 def test_an_attached_server_notices_that_it_is_gone(eventually: Wait) -> None:
-    """It is not taken for running when its process has ended."""
+    """An attached server is no longer `running` once its process has ended."""
     with KafkaServer() as server:
         attached = KafkaServer()
         attached.attach(server.handle())

@@ -1,4 +1,4 @@
-"""Kafka and Pulsar in several versions: each starts, and keeps its data."""
+"""Versions of Kafka and Pulsar: each starts and keeps its data; defaults and unknown versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug_devbrokers._pulsar_rest import PulsarRest
 
 
 def test_an_unknown_version_is_refused_before_anything_starts() -> None:
-    """The error names the versions that work."""
+    """An unknown version raises ValueError, which names the known ones."""
     with pytest.raises(ValueError, match=r"unknown Kafka version '2\.8'; expected one of 4\.3, 3\.9, 3\.3"):
         KafkaServer(version="2.8")
     with pytest.raises(ValueError, match=r"unknown Pulsar version '5\.0'; expected one of 4\.0, 4\.2"):
@@ -21,13 +21,13 @@ def test_an_unknown_version_is_refused_before_anything_starts() -> None:
 
 
 def test_security_needs_a_version_that_knows_users() -> None:
-    """The oldest version is refused at once, not at the start."""
+    """Creating a server of the oldest version with security= raises ValueError."""
     with pytest.raises(ValueError, match=r"security= needs version='3\.9' or newer"):
         KafkaServer(version="3.3", security=KafkaSecurity())
 
 
 def test_the_newest_version_is_the_default_unless_the_variable_says_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the call says comes first, then the variable."""
+    """The version is the argument, else the environment variable, else the newest Kafka."""
     monkeypatch.delenv("MQPLUG_DEVBROKERS_KAFKA", raising=False)
     assert KafkaServer().version == VERSIONS["4.3"]
     monkeypatch.setenv("MQPLUG_DEVBROKERS_KAFKA", "3.9")
@@ -39,7 +39,7 @@ def test_the_newest_version_is_the_default_unless_the_variable_says_another(monk
 
 
 def test_the_oldest_pulsar_is_the_default_unless_the_variable_says_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the call says comes first, then the variable; the default is the release with long-term support."""
+    """The version is the argument, else the environment variable, else the Pulsar with long-term support."""
     monkeypatch.delenv("MQPLUG_DEVBROKERS_PULSAR", raising=False)
     assert PulsarServer().version == "4.0.8"
     monkeypatch.setenv("MQPLUG_DEVBROKERS_PULSAR", "4.2")
@@ -48,11 +48,11 @@ def test_the_oldest_pulsar_is_the_default_unless_the_variable_says_another(monke
     assert PulsarServer().recorder().version == "4.2.4"
 
 
-@pytest.mark.timeout(300)  # it may have to download and to record a class archive first
+@pytest.mark.timeout(300)  # it may first have to download and to record a class archive
 @pytest.mark.night
 @pytest.mark.parametrize("version", _pulsar_files.VERSIONS)
 def test_each_version_of_pulsar_keeps_its_data_through_a_kill(version: str) -> None:
-    """A message sent before SIGKILL is read after the next start."""
+    """Each version of Pulsar still has a message after SIGKILL and a start."""
     with PulsarServer(version=version) as server:
         client = pulsar.Client(
             server.service_url, operation_timeout_seconds=30, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -68,7 +68,7 @@ def test_each_version_of_pulsar_keeps_its_data_through_a_kill(version: str) -> N
 @pytest.mark.night
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_version_keeps_its_data_through_a_kill(version: str) -> None:
-    """A message sent before SIGKILL is read after the next start, by a member of a group."""
+    """Each version of Kafka delivers a message to a group member after SIGKILL and a start."""
     with KafkaServer(version=version) as server:
         with KafkaWire(server.port, timeout=20) as kafka:
             kafka.create_topic("orders")

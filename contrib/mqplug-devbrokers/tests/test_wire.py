@@ -1,4 +1,4 @@
-"""The bytes of Kafka's protocol."""
+"""Kafka's wire protocol: checksums, numbers, and requests that wait for the broker."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mqplug_devbrokers._kafka_wire import DESCRIBE_ACLS, AclRule, KafkaWire, _va
 
 
 def test_the_checksum_is_castagnoli() -> None:
-    """The check value of the standard."""
+    """The CRC-32C of "123456789" is the standard's check value."""
     assert crc32c(b"123456789") == 0xE3069283
 
 
 @pytest.mark.parametrize(("number", "data"), [(0, b"\0"), (5, b"\x0a"), (63, b"\x7e"), (64, b"\x80\x01")])
 def test_a_varint_is_zigzag(number: int, data: bytes) -> None:
-    """Seven bits in each byte, the lowest first, doubled."""
+    """A varint is zigzag-encoded, with seven bits in each byte, the lowest first."""
     assert _varint(number) == data
 
 
 def test_a_topic_that_the_broker_does_not_know_yet_is_waited_for(kafka_server: KafkaServer) -> None:
-    """A message to a topic that is created a little later is stored; one to a topic that never is, is refused."""
+    """A message to a topic that is created soon is stored; one to a topic that stays unknown is refused."""
 
     def create() -> None:
         with KafkaWire(kafka_server.port, timeout=20) as kafka:
@@ -49,7 +49,7 @@ def test_a_topic_that_the_broker_does_not_know_yet_is_waited_for(kafka_server: K
 
 
 class LateBroker(KafkaWire):
-    """A broker that takes over a change of rights only when it has been asked for them again and again."""
+    """A broker that applies a change of rights only after it was asked for them several times."""
 
     def __init__(self, *counts: int) -> None:
         self._timeout = 20
@@ -70,14 +70,14 @@ class LateBroker(KafkaWire):
     ids=["given", "taken"],
 )
 def test_a_change_of_rights_is_waited_for(counts: tuple[int, ...], change: Callable[[LateBroker], Any]) -> None:
-    """A right is given, or taken, when the broker says so, which is later than the answer to the request."""
+    """Granting or revoking a right waits until the broker reports it, which is after its answer to the request."""
     broker = LateBroker(*counts)
     change(broker)
     assert broker.counts == []
 
 
 def test_a_change_of_rights_that_never_comes_is_an_error() -> None:
-    """The wait for the broker ends with the timeout."""
+    """If the broker never reports a change of rights, the call raises BrokerError at its timeout."""
     broker = LateBroker(*[0] * 10)
     broker._timeout = 0
     with pytest.raises(BrokerError, match="did not apply a change of access rights"):
