@@ -1,4 +1,4 @@
-"""Compose files as Compose reads them: variables filled in, and a second file merged into the first."""
+"""Compose files as Compose reads them: with variables replaced, and a second file merged into the first."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ DEPLOY = Path(__file__).parents[1]
 
 
 class Replacing(list[Any]):
-    """A list that replaces that of an earlier file instead of extending it."""
+    """A list that replaces an earlier file's list instead of extending it."""
 
 
 class Loader(yaml.SafeLoader):
-    """Reads YAML with Compose's own tag."""
+    """A YAML loader that knows Compose's tag ``!override``."""
 
 
 Loader.add_constructor("!override", lambda loader, node: Replacing(loader.construct_sequence(node)))

@@ -1,4 +1,4 @@
-"""Fills the disk of a host, and runs the page's steps: `python full_disk_program.py ROOT`, on a small disk."""
+"""Fill a host's disk and run the page's steps: `python full_disk_program.py ROOT`, on a small disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEND_S = 30.0
 
 
 def fill(out: mqplug.Producer) -> int:
-    """Send to two topics until the disk is full, and return the number of messages of each."""
+    """Send to two topics until the disk is full. Return the number of messages in each."""
     sent = 0
     try:
         while True:
@@ -27,7 +27,7 @@ def fill(out: mqplug.Producer) -> int:
 
 
 def send_again(out: mqplug.Producer) -> mqplug.MessageId:
-    """Send as soon as there is space."""
+    """Send as soon as the disk has space."""
     end = time.monotonic() + SEND_S
     while True:
         try:

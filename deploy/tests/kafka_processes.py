@@ -1,4 +1,4 @@
-"""The nodes of the compose files as processes, from the jars of devbrokers: same settings, other addresses."""
+"""The compose files' nodes as processes, from devbrokers' jars, with the same settings and other addresses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class KafkaProcesses:
         return [re.findall(rf"{listener}://([^,]+)", each)[0] for each in advertised]
 
     def start(self, *names: str) -> None:
-        """Start nodes, formatted first as the image does it."""
+        """Start nodes, and format their logs first, as the image does."""
         for name in names or self.nodes:
             config = self.root / f"{name}.properties"
             config.write_text("".join(f"{key}={value}\n" for key, value in self._properties[name].items()))

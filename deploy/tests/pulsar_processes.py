@@ -1,4 +1,4 @@
-"""The services of pulsar.compose.yaml as processes, from the jars of devbrokers: same settings, other addresses."""
+"""The services of pulsar.compose.yaml as processes, from devbrokers' jars, with the same settings, other addresses."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class PulsarProcesses:
         (self.secrets / "admin.token").write_text(json_web_token(key, "admin", None))
 
     def _describe_cluster(self) -> None:
-        """Run the tool of the service `cluster-metadata`, with its options."""
+        """Run the tool of the service `cluster-metadata` with its options."""
         words = self.here(self.services["cluster-metadata"]["command"][-1]).split()
         assert words[:2] == ["bin/pulsar", "initialize-cluster-metadata"]
         command = [*self._java, "org.apache.pulsar.PulsarClusterMetadataSetup", *words[2:]]
@@ -152,7 +152,7 @@ class PulsarProcesses:
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def _wait(self, name: str, port: int) -> None:
-        """Wait until a running service listens."""
+        """Wait until a running service listens on a port."""
         end = time.monotonic() + START_S
         while True:
             assert self._processes[name].poll() is None, (self.root / f"{name}.log").read_text()[-2000:]

@@ -1,4 +1,4 @@
-"""A host in a folder, set up as in docs/deploy.md, where the service and the page's steps run."""
+"""A host in a folder, set up as in docs/deploy.md, that runs the service and the page's steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_S = 60
 
 
 def read_unit(path: Path = UNIT) -> ConfigParser:
-    """Read a unit. A line that is not a setting, and a repeated setting, are errors."""
+    """Read a unit. A line that is not a setting, or a repeated setting, is an error."""
     unit = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=True)
     unit.optionxform = str
     unit.read_string(path.read_text())
@@ -29,7 +29,7 @@ def read_unit(path: Path = UNIT) -> ConfigParser:
 
 
 class Host:
-    """A host in a folder. Each path of the unit and of the page lies in it, and all users are the same."""
+    """A host in a folder that holds each path of the unit and of the page; all users are the same."""
 
     def __init__(self, root: Path) -> None:
         self.store = root / "lib/store"
@@ -47,14 +47,14 @@ class Host:
         self.service: subprocess.Popen[str] | None = None
 
     def close(self) -> None:
-        """End the service, if it runs."""
+        """Kill the service if it runs."""
         if self.service is not None and self.service.poll() is None:
             self.service.kill()
             self.service.wait(START_S)
         self._sockets.cleanup()
 
     def start(self) -> str:
-        """Start the service as systemd would, and return its report of being ready."""
+        """Start the service as systemd would. Return its readiness notification."""
         unit = read_unit()["Service"]
         assert unit["Type"] == "notify"
         variable, _, value = self.here(unit["Environment"]).partition("=")
@@ -71,19 +71,19 @@ class Host:
             return manager.recv(4096).decode()
 
     def stop(self) -> int:
-        """Stop the service as systemd would, and return its exit code."""
+        """Stop the service as systemd would. Return its exit code."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
-        """Kill the service, and return its exit code."""
+        """Kill the service. Return its exit code."""
         return self._end(signal.SIGKILL)
 
     def carry_out(self, name: str) -> str:
-        """Run the steps of the page, each of which must succeed, and return their output."""
+        """Run the steps of the page, each of which must succeed. Return their output."""
         return "".join(map(self._step, steps(name)))
 
     def here(self, text: str) -> str:
-        """Return a text of the unit or of the page, with this host's paths."""
+        """Return a text of the unit or of the page with this host's paths."""
         for path, ours in self._paths.items():
             text = text.replace(path, ours)
         return text

@@ -1,4 +1,4 @@
-"""The Kafka of deploy/ has the settings of devbrokers' cluster, and outlives the loss of a node."""
+"""The Kafka cluster in deploy/ has the settings of devbrokers' cluster and survives the loss of a node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOR_TESTS = {
     "num.partitions", "offsets.topic.num.partitions", "transaction.state.log.num.partitions",
     "share.coordinator.state.topic.num.partitions", "num.network.threads", "num.io.threads", "background.threads",
     "num.recovery.threads.per.data.dir", "log.cleaner.dedupe.buffer.size", "log.cleaner.threads",
-    # Quick to notice events, or only when a test wants it.
+    # Quick to detect events, or only when a test chooses.
     "group.initial.rebalance.delay.ms", "group.min.session.timeout.ms", "group.consumer.min.session.timeout.ms",
     "group.consumer.min.heartbeat.interval.ms", "group.consumer.session.timeout.ms",
     "group.consumer.heartbeat.interval.ms", "broker.session.timeout.ms", "broker.heartbeat.interval.ms",
@@ -41,7 +41,7 @@ FOR_TESTS = {
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
-    """The settings of a node of devbrokers' cluster."""
+    """The settings of a node in devbrokers' cluster."""
     from mqplug_devbrokers._kafka_files import Node, properties
     from mqplug_devbrokers.kafka_cluster import CLUSTER_SETTINGS
 
@@ -70,7 +70,7 @@ def test_the_version_is_the_one_that_is_tested():
 
 
 def test_the_secured_settings_are_those_of_devbrokers(tmp_path):
-    """The secured nodes have the authorizer, the super users and the login modules that mqplug's own tests have."""
+    """The secured nodes have the authorizer, the super users and the login modules of mqplug's own tests."""
     from mqplug_devbrokers._kafka_security import SecuredListeners
 
     listeners = SecuredListeners(KafkaSecurity(authorize=True), tmp_path, wire_port=0)
@@ -100,9 +100,9 @@ def kafka(tmp_path):
 
 
 @pytest.mark.night
-@pytest.mark.timeout(400)  # a dozen processes of Java start one after the other, each with a deadline
+@pytest.mark.timeout(400)  # a dozen Java processes start one after the other, each with a deadline
 def test_a_secured_cluster_outlives_a_node(kafka, monkeypatch):
-    """Users, rights and configuration are as the page says; when a node dies, sends succeed and messages survive."""
+    """With the page's users, rights and configuration, sends succeed and no message is lost when a node dies."""
     monkeypatch.setenv("ORDERS_PASSWORD", "s3cret")
     with mqplug.connect("kafka", servers=kafka.address("INTERNAL"), timeout=60) as admin:
         admin.create_topic("orders", partitions=3)
@@ -123,7 +123,7 @@ def test_a_secured_cluster_outlives_a_node(kafka, monkeypatch):
 
 
 def configuration(kafka):
-    """The configuration file of the page, with the addresses and the authority of this host."""
+    """Write the page's configuration file with the addresses and the authority of this host. Return its path."""
     text = file_of_page("kafka")
     assert len(tomllib.loads(text)["kafka"]["servers"]) == len(kafka.nodes)
     file = kafka.root / "mqplug.toml"
@@ -134,7 +134,7 @@ def configuration(kafka):
 
 
 def wait_until_granted(kafka):
-    """Wait until each node applies the rights of the last step: its tool returns once the controller has them."""
+    """Wait until each node applies the rights of the last step, whose tool returns once the controller has them."""
     from mqplug_devbrokers._kafka_wire import AclRule, KafkaWire
 
     for address in kafka.address("INTERNAL"):

@@ -1,4 +1,4 @@
-"""Compose files and Kubernetes manifests follow their schemas, and agree with each other."""
+"""Compose files and Kubernetes manifests follow their schemas and agree with each other."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ VARIABLES = {"KAFKA_CLUSTER_ID": "x"}
 
 
 def manifests(path: Path):
-    """The manifests of a file."""
+    """Return the manifests of a file."""
     return list(yaml.safe_load_all(path.read_text()))
 
 
 def of_kind(path: Path, kind: str):
-    """The only manifest of a kind."""
+    """Return the only manifest of a kind."""
     (found,) = [each for each in manifests(path) if each["kind"] == kind]
     return found
 
@@ -43,14 +43,14 @@ def test_compose_files_follow_the_specification(path: Path):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.name)
 def test_manifests_follow_the_schemas_of_kubernetes(path: Path, version: str):
-    """Each manifest follows the schema of its kind, without a field that Kubernetes does not know."""
+    """Each manifest follows the schema of its kind, without unknown fields."""
     for each in manifests(path):
         kubernetes_validate.validate(each, version, strict=True)
 
 
 @pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.name)
 def test_selectors_choose_the_pods(path: Path):
-    """Selectors choose the pods of the same file."""
+    """Selectors match the labels of the pods in the same file."""
     text = path.read_text()
     for each in manifests(path):
         if each["kind"] in {"StatefulSet", "Deployment"}:
@@ -76,7 +76,7 @@ def test_kafka_has_the_same_settings_on_kubernetes():
 
 
 def test_the_data_of_kafka_survive_a_pod():
-    """Each node keeps its log in its own volume."""
+    """Each Kafka node on Kubernetes stores its log in its own volume."""
     found = of_kind(DEPLOY / "kafka.kubernetes.yaml", "StatefulSet")["spec"]
     (container,) = found["template"]["spec"]["containers"]
     (mount,) = container["volumeMounts"]
@@ -86,7 +86,7 @@ def test_the_data_of_kafka_survive_a_pod():
 
 
 def test_the_pulsar_has_the_settings_that_promises_rest_on():
-    """The broker and the bookies have the settings of devbrokers' Pulsar on which the promises to clients rest."""
+    """The broker and the bookies have the settings of devbrokers' Pulsar that mqplug's promises depend on."""
     from mqplug_devbrokers import PulsarServer
     from mqplug_devbrokers._tools import template
 
@@ -124,7 +124,7 @@ def test_pulsar_has_the_same_settings_on_kubernetes(kind: str, service: str):
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The instructions of the image recipe."""
+    """Return the instructions of the image's Containerfile."""
     lines = (DEPLOY / "Containerfile").read_text().replace("\\\n", "").splitlines()
     return [tuple(line.split(" ", 1)) for line in lines if line and not line.startswith("#")]
 

@@ -1,4 +1,4 @@
-"""The Pulsar of deploy/ has the settings of mqplug's own tests, and outlives the loss of a bookie."""
+"""The Pulsar cluster in deploy/ has the settings of mqplug's own tests and survives the loss of a bookie."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def pulsar(tmp_path):
 
 
 @pytest.mark.night
-@pytest.mark.timeout(400)  # ten processes of Java start one after the other, each with a deadline
+@pytest.mark.timeout(400)  # ten Java processes start one after the other, each with a deadline
 def test_a_secured_cluster_outlives_a_bookie(pulsar):
-    """Roles, tokens and configuration are as the page says; a topic survives the death of a bookie without loss."""
+    """With the page's roles, tokens and configuration, sends succeed and no message is lost when a bookie dies."""
     administrator = {"service_url": "pulsar://localhost:6650", "admin_url": "http://localhost:8080"}
     addresses = {name: pulsar.here(url) for name, url in administrator.items()}
     with mqplug.connect("pulsar", **addresses, token_file=str(pulsar.secrets / "admin.token"), timeout=60) as admin:
@@ -64,7 +64,7 @@ def test_a_secured_cluster_outlives_a_bookie(pulsar):
 
 
 def configuration(pulsar):
-    """The configuration file of the page, with the addresses and the files of this host."""
+    """Write the page's configuration file with the addresses and the files of this host. Return its path."""
     text = pulsar.here(file_of_page("pulsar")).replace("/etc/mqplug/ca.pem", str(pulsar.secrets / "ca.pem"))
     file = pulsar.root / "mqplug.toml"
     file.write_text(text.replace("/etc/mqplug/token", str(pulsar.root / "token")))

@@ -1,4 +1,4 @@
-"""The service of a standalone host: its unit is valid, it does what the page says, and the page's steps work."""
+"""The service of a standalone host: its unit is valid, it works as documented, and the page's steps work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def installed(tmp_path: Path) -> Path:
 
 @SYSTEMD
 def test_systemd_accepts_the_unit(installed: Path):
-    """`systemd-analyze verify` knows each setting of the unit and its values."""
+    """`systemd-analyze verify` accepts each setting of the unit and its values."""
     done = subprocess.run(["systemd-analyze", "verify", installed], capture_output=True, text=True, check=False)
     assert (done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]) == (0, [])
 
@@ -45,7 +45,7 @@ def test_the_service_is_confined(installed: Path):
 
 
 def test_the_folders_of_the_unit_agree():
-    """The service may write to its store, its socket and the page's backups, and no other user may enter."""
+    """The service may write to its store, its socket and the page's backups, and other users have no access."""
     unit = read_unit()["Service"]
     command = unit["ExecStart"].split()
     assert command[:3] == ["/opt/mqplug/bin/mqplug", "rocksmq", "serve"]
@@ -56,17 +56,17 @@ def test_the_folders_of_the_unit_agree():
 
 
 def test_the_service_sees_the_boot_id():
-    """The unit hides nothing of /proc that a store needs to distinguish a crash of the host from one of the process."""
+    """The unit leaves /proc visible, which a store needs to distinguish a crash of the host from one of the process."""
     assert "ProcSubset" not in read_unit()["Service"]
 
 
 def test_the_service_ends_in_order(host: Host):
-    """On SIGTERM the service ends with 0."""
+    """On SIGTERM the service exits with status 0."""
     assert host.stop() == 0
 
 
 def send(host: Host, *values: bytes) -> None:
-    """Send messages as a program of the host."""
+    """Send messages as a program on the host."""
     with mqplug.connect("rocksmq", path=str(host.store)) as mq:
         mq.create_topic("orders", exist_ok=True)
         with mq.producer("orders") as out:
@@ -74,13 +74,13 @@ def send(host: Host, *values: bytes) -> None:
 
 
 def stored(host: Host) -> list[bytes | None]:
-    """Read the stored messages as a program of the host."""
+    """Read the stored messages as a program on the host."""
     with mqplug.connect("rocksmq", path=str(host.store)) as mq:
         return [message.value for message in mq.read("orders")]
 
 
 def test_a_killed_service_starts_again(host: Host):
-    """After SIGKILL the service starts with all stored messages, and serves them."""
+    """After SIGKILL the service starts again and serves all stored messages."""
     send(host, b"one", b"two")
     assert host.kill() == -9
     assert "STATUS=serving" in host.start()
@@ -88,7 +88,7 @@ def test_a_killed_service_starts_again(host: Host):
 
 
 def test_a_service_waits_for_the_program_that_took_over(host: Host):
-    """While a program owns the store after a crash of the service, that program continues, and the service waits."""
+    """A restarted service waits while a program owns the store that it took over after a crash of the service."""
     with mqplug.connect("rocksmq", path=str(host.store)) as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:
@@ -102,7 +102,7 @@ def test_a_service_waits_for_the_program_that_took_over(host: Host):
 
 
 def test_backup_and_restore(host: Host):
-    """The steps of the page restore the messages stored at the time of the backup, made while the service runs."""
+    """The page's steps back up a store while the service runs, and restore its messages of that time."""
     send(host, b"one", b"two")
     host.carry_out("backup")
     send(host, b"three")
@@ -112,7 +112,7 @@ def test_backup_and_restore(host: Host):
 
 
 def test_upgrade(host: Host):
-    """The steps of the page stop the service for the upgrade, and keep everything."""
+    """The page's steps for an upgrade make a backup and keep all messages."""
     send(host, b"one", b"two")
     assert "sound" in host.carry_out("upgrade")
     assert host.upgrades == 1
@@ -131,12 +131,12 @@ def test_what_to_watch(host: Host):
 
 
 def mqplug_command(*arguments: str) -> str:
-    """Run a command that must succeed, and return its output."""
+    """Run a command that must succeed. Return its output."""
     return subprocess.check_output([sys.executable, "-m", "mqplug_cli", *arguments], text=True, timeout=60)
 
 
 def test_a_full_disk(tmp_path: Path):
-    """On a full disk nothing stored is lost, and after the steps of the page sending works again."""
+    """On a full disk no stored message is lost, and after the page's steps sending works again."""
     space = ["unshare", "--user", "--map-root-user", "--mount"]
     if subprocess.run([*space, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine does not allow users to create namespaces")

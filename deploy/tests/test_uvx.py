@@ -1,4 +1,4 @@
-"""The command line without an installation, as on the page."""
+"""The command line without an installation, as in docs/deploy.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISTRIBUTIONS = {"mqplug": ROOT, "mqplug-kafka": ROOT / "plugins/mqplug-kafka"}
 
 
 def built(word: str, folder: Path) -> str:
-    """Return a requirement of the page as a wheel of the distribution in this repository."""
+    """Build a distribution of this repository. Return the page's requirement for it with the wheel's address."""
     name, extras = re.fullmatch(r"([\w-]+)(\[\w+\])?", word).groups()
     run_uv("build", "--quiet", "--out-dir", str(folder / name), str(DISTRIBUTIONS[name]))
     (wheel,) = (folder / name).glob("*.whl")

@@ -1,4 +1,4 @@
-"""What users of Milvus have: the message queues' part of its configuration, as 2.1, 2.3 and 2.6 ship it."""
+"""The message queues' part of the configuration files that Milvus 2.1, 2.3 and 2.6 ship."""
 
 from __future__ import annotations
 

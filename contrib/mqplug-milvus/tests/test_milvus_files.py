@@ -1,4 +1,4 @@
-"""``milvus.yaml`` is read as it is, in both of its spellings."""
+"""An unchanged ``milvus.yaml`` is read, in both of its spellings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ natsmq:
 
 
 def given(fakes: Fakes, name: str, path: Path, **settings: Any) -> Any:
-    """The settings that the backend got."""
+    """Connect, check the backend's name, and return the settings that the backend got."""
     with mqplug.connect(path, **settings) as mq:
         assert mq.backend == name
     return fakes[name].given
@@ -66,7 +66,7 @@ def milvus(tmp_path: Path) -> Any:
 
 
 def test_the_shipped_file_chooses_as_milvus_does(fakes: Fakes, milvus: Any) -> None:
-    """Standalone takes RocksMQ, a cluster Pulsar; a Kafka without brokers is not configured."""
+    """The shipped file chooses RocksMQ standalone and Pulsar in a cluster; Kafka without brokers is not configured."""
     path = milvus(SHIPPED)
     assert given(fakes, "rocksmq", path).path == "/var/lib/milvus/rdb_data"
     pulsar = given(fakes, "pulsar", path, mode="cluster")
@@ -86,12 +86,12 @@ def test_the_shipped_file_chooses_as_milvus_does(fakes: Fakes, milvus: Any) -> N
     ],
 )
 def test_both_spellings_of_kafka(fakes: Fakes, milvus: Any, kafka: str, servers: list[str]) -> None:
-    """`brokerList` has ports; `brokers` gets them from `port`."""
+    """Kafka's servers come from ``brokerList``, or from ``brokers`` with ``port`` as the default port."""
     assert given(fakes, "kafka", milvus(f"mq: {{type: kafka}}\nkafka:\n  {kafka}\n")).servers == servers
 
 
 def test_credentials_of_kafka(fakes: Fakes, milvus: Any) -> None:
-    """Milvus encrypts what is authenticated, unless told otherwise."""
+    """Kafka with credentials uses TLS unless ``securityProtocol`` is SASL_PLAINTEXT, as in Milvus."""
     sasl = "brokerList: x, saslUsername: me, saslPassword: 123, saslMechanisms: SCRAM-SHA-256"
     found = given(fakes, "kafka", milvus(f"kafka: {{{sasl}}}"))
     assert (found.username, found.password, found.mechanism, found.tls) == ("me", "123", "SCRAM-SHA-256", True)
@@ -100,7 +100,7 @@ def test_credentials_of_kafka(fakes: Fakes, milvus: Any) -> None:
 
 @pytest.mark.parametrize("spelling", ["tlsCaCert", "tlsCACert", "tls_ca_cert", "TLSCACERT"])
 def test_certificates_of_kafka(fakes: Fakes, milvus: Any, spelling: str) -> None:
-    """The files of `ssl` are taken where it is enabled."""
+    """The files in Kafka's ``ssl`` section are used only if the section is enabled."""
     ssl = f"tlsCert: c, tlsKey: k, {spelling}: a, tlsKeyPassword: p"
     found = given(fakes, "kafka", milvus(f"kafka: {{brokerList: x, ssl: {{enabled: true, {ssl}}}}}"))
     assert (found.tls, found.cert_file, found.key_file, found.ca_file, found.key_password) == (True, "c", "k", "a", "p")
@@ -118,27 +118,27 @@ def test_certificates_of_kafka(fakes: Fakes, milvus: Any, spelling: str) -> None
     ],
 )
 def test_addresses_of_pulsar(fakes: Fakes, milvus: Any, pulsar: str, service: str, admin: str | None) -> None:
-    """Address and port, or an address that has a port already."""
+    """Pulsar's service URL is made of ``address`` and ``port``, or of an address with its own port or scheme."""
     found = given(fakes, "pulsar", milvus(f"pulsar: {pulsar}"))
     assert (found.service_url, found.admin_url) == (service, admin)
 
 
 @pytest.mark.parametrize("parameters", ["token:s3cret", {"token": "s3cret"}])
 def test_the_token_of_pulsar(fakes: Fakes, milvus: Any, parameters: object) -> None:
-    """A token is written as a text or as a mapping."""
+    """Pulsar's token can be written as text or as a mapping."""
     path = milvus(f"pulsar: {{address: host, authPlugin: token, authParams: {parameters!r}}}")
     assert given(fakes, "pulsar", path).token == "s3cret"
 
 
 @pytest.mark.parametrize("kind", ["rocksmq", "pulsar", "kafka"])
 def test_a_type_names_the_backend(fakes: Fakes, milvus: Any, kind: str) -> None:
-    """`mq.type` wins over the order."""
+    """``mq.type`` takes precedence over Milvus' order of backends."""
     text = SHIPPED.replace("type: default", f"type: {kind}").replace("brokerList:", "brokerList: x")
     given(fakes, kind, milvus(text))
 
 
 def test_a_type_that_we_do_not_have(fakes: Fakes, milvus: Any) -> None:
-    """Milvus' other queues are no backends; saying backend= helps."""
+    """A queue of Milvus' own in ``mq.type`` is a ``ConfigError``, unless ``backend=`` chooses another one."""
     path = milvus(SHIPPED.replace("type: default", "type: woodpecker"))
     with pytest.raises(mqplug.ConfigError, match=r"'mq.type' in .*names 'woodpecker', a queue of Milvus' own"):
         mqplug.connect(path)
@@ -146,7 +146,7 @@ def test_a_type_that_we_do_not_have(fakes: Fakes, milvus: Any) -> None:
 
 
 def test_rocksmq_in_a_cluster_is_an_error(fakes: Fakes, milvus: Any) -> None:
-    """As in Milvus."""
+    """RocksMQ in cluster mode is a ``ConfigError``, as in Milvus."""
     with pytest.raises(mqplug.ConfigError, match=r"'mq.type' in .*milvus.yaml names"):
         mqplug.connect(milvus(SHIPPED.replace("type: default", "type: rocksmq")), mode="cluster")
 
@@ -156,20 +156,20 @@ def test_rocksmq_in_a_cluster_is_an_error(fakes: Fakes, milvus: Any) -> None:
     [SHIPPED, "mq: {type: kafka}\nkafka: {brokerList: x}", "kafka: {brokers: [x]}", "pulsar: {address: host}"],
 )
 def test_another_name_is_known_by_its_shape(fakes: Fakes, milvus: Any, text: str) -> None:
-    """Milvus' own keys tell what the file is."""
+    """A file with another name is recognised as a ``milvus.yaml`` by its keys."""
     with mqplug.connect(milvus(text, "config.yaml")) as mq:
         assert mq.backend in {"rocksmq", "pulsar", "kafka"}
 
 
 def test_keywords_and_variables_win_over_it(fakes: Fakes, milvus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a file like any other."""
+    """Keywords and mqplug's environment variables take precedence over ``milvus.yaml``."""
     monkeypatch.setenv("MQPLUG_PULSAR_ADMIN_URL", "http://other")
     found = given(fakes, "pulsar", milvus(SHIPPED), mode="cluster", tenant="mine")
     assert (found.admin_url, found.tenant) == ("http://other", "mine")
 
 
 def test_variables_are_filled_in(fakes: Fakes, milvus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """References work here, too."""
+    """References to environment variables in ``milvus.yaml`` are resolved."""
     monkeypatch.setenv("BROKERS", "one:1,two:2")
     assert given(fakes, "kafka", milvus("kafka: {brokerList: '${BROKERS}'}")).servers == ["one:1", "two:2"]
 
@@ -186,6 +186,6 @@ def test_variables_are_filled_in(fakes: Fakes, milvus: Any, monkeypatch: pytest.
     ],
 )
 def test_missing_variables_are_named(fakes: Fakes, milvus: Any, text: str, names: str) -> None:
-    """By the key that the value would have been for."""
+    """A missing environment variable is a ``ConfigError`` that names the key with the reference."""
     with pytest.raises(mqplug.ConfigError, match=f"{names} .* needs the environment variable 'NO'"):
         mqplug.connect(milvus(text))

@@ -1,4 +1,4 @@
-"""Each key of a ``milvus.yaml`` is used, refused by name, or listed as left alone: none is passed over in silence."""
+"""Each key of a ``milvus.yaml`` is used, refused by name, or listed as ignored: none is skipped silently."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ OURS = ("mq", "kafka", "pulsar", "rocksmq")
 
 
 def write(text: str | Mapping[str, Any], name: str = "milvus.yaml") -> Path:
-    """A file in the working directory."""
+    """Write a file into the working directory and return its path."""
     path = Path(name)
     path.write_text(text if isinstance(text, str) else yaml.safe_dump(text))
     return path
 
 
 def opened(fakes: Fakes, name: str, text: str | Mapping[str, Any], **keywords: Any) -> Any:
-    """The settings that a backend got."""
+    """Connect, check the backend's name, and return the settings that the backend got."""
     with mqplug.connect(write(text), **keywords) as mq:
         assert mq.backend == name
     return fakes[name].given
 
 
 def left_alone(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What the doctor lists as left alone, with the reasons."""
+    """Return the keys that the doctor lists under ``left_alone``, with the reasons."""
     run_command(["doctor", "--config", str(path), "--json"])
     return {each["key"]: each["reason"] for each in json.loads(capsys.readouterr().out)["left_alone"]}
 
 
 @pytest.mark.parametrize("version", STOCK)
 def test_stock_files_choose_as_milvus_does(fakes: Fakes, version: str) -> None:
-    """The files of three versions, as they are: RocksMQ by itself, Pulsar in a cluster."""
+    """The shipped files of three versions choose RocksMQ standalone and Pulsar in a cluster."""
     rocksmq = opened(fakes, "rocksmq", STOCK[version])
     assert rocksmq.path == "/var/lib/milvus/rdb_data"
     pulsar = opened(fakes, "pulsar", STOCK[version], mode="cluster")
@@ -57,7 +57,7 @@ def test_stock_files_choose_as_milvus_does(fakes: Fakes, version: str) -> None:
 
 @pytest.mark.parametrize("version", STOCK)
 def test_the_doctor_lists_what_is_left_alone(fakes: Fakes, version: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each key is used, or listed with a reason: itself, or its whole section."""
+    """The doctor lists each unused key of a stock file, or its whole section, with a reason."""
     path = write(STOCK[version])
     listed = left_alone(path, capsys)
     used = {"path", "retentionTimeInMinutes", "retentionSizeInMB", "type"}
@@ -88,7 +88,7 @@ STOCK_PATHS = [path for path in _paths(yaml.safe_load(V23)) if path[0] in OURS]
 
 @st.composite
 def misspelt(draw: st.DrawFn, paths: list[tuple[str, ...]]) -> tuple[tuple[str, ...], str]:
-    """A key, and the same with one letter that is wrong, missing, too much, or changed with the next."""
+    """Draw a key, and the same key with one letter wrong, missing, added, or swapped with the next."""
     path = draw(st.sampled_from(paths))
     word, letter = path[-1], draw(st.sampled_from("abcdefghijklmnopqrstuvwxyz0"))
     place = draw(st.integers(0, len(word) - 1))
@@ -111,7 +111,7 @@ def _renamed(content: Mapping[str, Any], path: tuple[str, ...], name: str) -> di
 @settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=misspelt(PATHS) | misspelt(STOCK_PATHS))
 def test_a_key_with_a_wrong_letter_is_never_passed_over(fakes: Fakes, found: tuple[tuple[str, ...], str]) -> None:
-    """It is refused by its name, whichever backend would be chosen."""
+    """A misspelt key is refused by its name, even if another backend would be chosen."""
     path, name = found
     if name.lower() == path[-1].lower():
         return
@@ -141,7 +141,7 @@ def test_a_key_with_a_wrong_letter_is_never_passed_over(fakes: Fakes, found: tup
     ],
 )
 def test_a_misspelt_key_names_the_nearest(fakes: Fakes, text: str, says: str) -> None:
-    """No other backend is chosen in silence."""
+    """A misspelt, unknown or repeated key is a ``ConfigError`` that names the key, with the nearest one if any."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect(write(text))
 
@@ -150,7 +150,7 @@ def test_a_misspelt_key_names_the_nearest(fakes: Fakes, text: str, says: str) ->
     "key", ["brokerList", "broker_list", "BROKERLIST", "BrokerList", "broker.list", "broker/list", "BROKER_LIST"]
 )
 def test_keys_ignore_case_and_separators(fakes: Fakes, key: str) -> None:
-    """As Milvus compares them, nested or flat."""
+    """Keys match whatever their case and separators, nested or flat, as in Milvus."""
     assert opened(fakes, "kafka", {"kafka": {key: "x:1"}}).servers == ["x:1"]
     assert opened(fakes, "kafka", {f"Kafka.{key}": "x:1"}).servers == ["x:1"]
 
@@ -175,7 +175,7 @@ SASL = "brokerList: x, saslUsername: me, saslPassword: pw"
     ],
 )
 def test_the_protocol_decides_on_tls(fakes: Fakes, kafka: str, tls: bool) -> None:
-    """In any case of letters; without one, credentials mean TLS."""
+    """Kafka's ``securityProtocol`` decides on TLS, whatever its case; without it, credentials or ``ssl`` mean TLS."""
     assert opened(fakes, "kafka", f"kafka: {{{kafka}}}").tls is tls
 
 
@@ -218,7 +218,7 @@ def test_the_protocol_decides_on_tls(fakes: Fakes, kafka: str, tls: bool) -> Non
     ],
 )
 def test_a_wrong_value_is_named_by_its_key(fakes: Fakes, text: str, says: str) -> None:
-    """Before anything is opened, and without showing a secret."""
+    """A wrong value is a ``ConfigError`` before a backend is opened; the error names the key and shows no secret."""
     with pytest.raises(mqplug.ConfigError, match=says) as caught:
         mqplug.connect(write(text))
     assert "s3cret" not in str(caught.value)
@@ -239,7 +239,7 @@ def test_a_wrong_value_is_named_by_its_key(fakes: Fakes, text: str, says: str) -
     ],
 )
 def test_the_plugins_of_pulsar(fakes: Fakes, plugin: str, parameters: object, expected: dict[str, str]) -> None:
-    """Token, file, basic and TLS, in all spellings of their parameters; anything else is never no credentials."""
+    """Pulsar's token, file, basic and TLS plugins become credentials, in all spellings of their parameters."""
     pulsar = opened(fakes, "pulsar", {"pulsar": {"address": "h", "authPlugin": plugin, "authParams": parameters}})
     names = ("token", "token_file", "username", "password", "tls_certificate", "tls_key")
     assert {name: getattr(pulsar, name) for name in names if getattr(pulsar, name) is not None} == expected
@@ -258,7 +258,7 @@ def test_the_plugins_of_pulsar(fakes: Fakes, plugin: str, parameters: object, ex
     ],
 )
 def test_the_admin_interface_is_optional(fakes: Fakes, pulsar: dict[str, Any], admin: str | None) -> None:
-    """Where a file says where it might be; whether it is there, connecting shows."""
+    """Pulsar's admin interface is optional at the address that the file gives."""
     found = opened(fakes, "pulsar", {"pulsar": pulsar})
     assert (found.admin_url, found.admin_optional) == (admin, admin is not None)
 
@@ -273,14 +273,14 @@ def test_the_admin_interface_is_optional(fakes: Fakes, pulsar: dict[str, Any], a
     ],
 )
 def test_the_retention_of_rocksmq(fakes: Fakes, minutes: object, megabytes: object, expected: object) -> None:
-    """Minutes and megabytes are the default of topics that are made here; -1 is no limit."""
+    """RocksMQ's retention in minutes and megabytes becomes the default of new topics; -1 means no limit."""
     section = {"path": "x", "retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
     found = opened(fakes, "rocksmq", {"mq": {"type": "rocksmq"}, "rocksmq": section})
     assert (found.retention, found.retention_bytes) == expected
 
 
 def test_options_of_the_client_are_passed_on(fakes: Fakes) -> None:
-    """As texts; a blank one says nothing."""
+    """Options of Kafka's client are passed to librdkafka as strings; blank ones are left out."""
     kafka = {
         "brokerList": "x",
         "consumer": {"fetch.min.bytes": 1, "client.id": "c"},
@@ -294,7 +294,7 @@ def test_options_of_the_client_are_passed_on(fakes: Fakes) -> None:
 
 
 def test_milvus_variables_win_over_its_file(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each key in upper case, with or without the underscores that 2.1 has; an empty one says nothing."""
+    """Milvus' variables, with or without underscores, take precedence over its file; an empty one has no effect."""
     monkeypatch.setenv("MQ_TYPE", "kafka")
     monkeypatch.setenv("KAFKA_BROKER_LIST", "one:1,two:2")
     monkeypatch.setenv("KAFKA_SASLUSERNAME", "me")
@@ -310,7 +310,7 @@ def test_milvus_variables_win_over_its_file(fakes: Fakes, monkeypatch: pytest.Mo
 
 
 def test_our_variables_win_over_milvus(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keywords first, then ours, then Milvus', then the file."""
+    """Keywords come before mqplug's variables, these before Milvus' variables, and these before the file."""
     monkeypatch.setenv("PULSAR_ADDRESS", "pulsar://milvus")
     monkeypatch.setenv("PULSAR_TENANT", "milvus")
     monkeypatch.setenv("MQPLUG_PULSAR_SERVICE_URL", "pulsar://ours")
@@ -322,7 +322,7 @@ def test_our_variables_win_over_milvus(fakes: Fakes, monkeypatch: pytest.MonkeyP
 def test_milvus_variables_mean_nothing_without_its_file(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch, target: Any
 ) -> None:
-    """A stray variable chooses no backend, and changes none."""
+    """Without a ``milvus.yaml``, Milvus' variables neither choose nor change a backend."""
     for name, value in {
         "PULSAR_ADDRESS": "p",
         "MQ_TYPE": "pulsar",
@@ -341,7 +341,7 @@ def test_milvus_variables_mean_nothing_without_its_file(
 
 
 def test_wrong_variables_are_named(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their own name."""
+    """A wrong value of a variable, or two variables for one key, is a ``ConfigError`` with the variable's name."""
     monkeypatch.setenv("PULSAR_PORT", "x")
     with pytest.raises(mqplug.ConfigError, match="'PULSAR_PORT': expected a whole number"):
         mqplug.connect(write(V23), mode="cluster")
@@ -353,7 +353,7 @@ def test_wrong_variables_are_named(fakes: Fakes, monkeypatch: pytest.MonkeyPatch
 def test_what_kubernetes_sets_is_left_alone(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A service called ``pulsar`` gives each pod a PULSAR_PORT that is none; what is no key is listed, too."""
+    """A PULSAR_PORT that Kubernetes sets for a service is ignored and listed, like variables that are not keys."""
     monkeypatch.setenv("PULSAR_PORT", "tcp://10.0.0.7:6650")
     monkeypatch.setenv("KAFKA_HEAP_OPTS", "-Xmx1g")
     assert opened(fakes, "pulsar", V23, mode="cluster").service_url == "pulsar://localhost:6650"
@@ -367,7 +367,7 @@ def test_what_kubernetes_sets_is_left_alone(
 def test_the_doctor_names_the_key_and_its_source(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A setting from a variable of Milvus is shown with it; TLS files that Milvus does not use are left alone."""
+    """The doctor shows the variable that a setting comes from, and lists unused TLS files and sections."""
     monkeypatch.setenv("KAFKA_BROKER_LIST", "one:1")
     path = write("mq: {type: kafka}\nkafka: {ssl: {tlsCaCert: a, enabled: false}}\npulsar: {address: h}\n")
     assert run_command(["doctor", "--config", str(path), "--json"]) == 0

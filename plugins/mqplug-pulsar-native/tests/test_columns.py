@@ -1,4 +1,4 @@
-"""Columns of messages, compared with the client's getters. The messages are parsed from bytes, without a broker."""
+"""Columns of messages, compared with pulsar-client's getters. The messages are parsed from bytes, without a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALUE, KEY, TIME, NULL = 3, 2, 5, 9  # field numbers of a message's metadata in 
 
 
 def varint(number):
-    """A number in the form of Pulsar's metadata."""
+    """Return a number as a varint of Pulsar's metadata."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -30,12 +30,12 @@ def varint(number):
 
 
 def text(field, data):
-    """A field with bytes."""
+    """Return a field with bytes."""
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def message_bytes(value=b"", key=None, headers=(), time=None, null=False):
-    """A message inside a batch: the size of its metadata, its metadata, and its value."""
+    """Return a message inside a batch: the size of its metadata, its metadata, and its value."""
     metadata = b"".join(text(1, text(1, name) + text(2, content)) for name, content in headers)
     metadata += text(KEY, key) if key is not None else b""
     metadata += varint(VALUE << 3) + varint(len(value))
@@ -45,7 +45,7 @@ def message_bytes(value=b"", key=None, headers=(), time=None, null=False):
 
 
 def batch(*messages, ledger=7, entry=8):
-    """The client's messages of one batch."""
+    """Return the messages of one batch as pulsar-client's objects."""
     parser = _pulsar.MessageBatch().with_message_id(_pulsar.MessageId(-1, ledger, entry, -1))
     return list(parser.parse_from(b"".join(messages), len(messages)).messages())
 
@@ -61,22 +61,22 @@ MIXED = batch(
 
 
 def numbers(rows, column, kind):
-    """The numbers in a column."""
+    """Return the numbers in a column."""
     return memoryview(rows.buffer(column)).cast("B").cast(kind).tolist()
 
 
 def key_text(key):
-    """A key as text."""
+    """Return a key as text."""
     return key if isinstance(key, str) or key is None else key.decode()
 
 
 def as_dict(headers):
-    """Headers as properties."""
+    """Return headers as properties."""
     return headers if isinstance(headers, dict) else {name: value.decode() for name, value in headers}
 
 
 def test_columns_are_what_the_client_says():
-    """Each column equals the results of the messages' getters, including NUL and unusual text."""
+    """Each column equals the results of the messages' getters, also for NUL and unusual text."""
     rows = collect(MIXED)
     assert rows.values() == [None if each.has_null_value() else each.data() for each in MIXED]
     assert list(map(key_text, rows.keys())) == [each.partition_key() or None for each in MIXED]
@@ -90,7 +90,7 @@ def test_columns_are_what_the_client_says():
 
 
 def test_odd_rows_are_marked():
-    """Values that may be escaped, or are not ASCII, are text or a dictionary; all others are bytes already."""
+    """Keys and headers that may be escaped or are not ASCII are text or a dictionary; all others are bytes."""
     rows = collect(MIXED)
     assert list(map(type, rows.keys())) == [bytes, type(None), bytes, str, str, type(None)]
     assert list(map(type, rows.headers())) == [tuple, tuple, tuple, dict, dict, tuple]
@@ -100,12 +100,12 @@ def test_odd_rows_are_marked():
 
 
 def test_headers_are_sorted_by_name():
-    """A message's properties have no order, so they are sorted."""
+    """Headers are sorted by name, because a message's properties have no order."""
     assert collect(MIXED[:1]).headers() == [(("a", b"1"), ("b", b"2"))]
 
 
 def test_a_timestamp_of_0_is_marked_by_a_property():
-    """A message without an event time has its publish time, unless it is marked."""
+    """A message without an event time has its publish time, or 0 if a property marks it."""
     rows = collect(MIXED)
     published = MIXED[0].publish_timestamp()
     assert numbers(rows, "timestamp", "q") == [5, published, published, 2**62, 0, published]
@@ -121,7 +121,7 @@ def test_bitmaps_leave_out_what_is_missing():
 
 
 def test_offsets_divide_the_bytes():
-    """Buffers hold the bytes one after the other, and their ends."""
+    """A column's bytes lie one after the other in a buffer, and its offsets are their ends."""
     rows = collect(MIXED[:3])
     ends = numbers(rows, "value_offsets", "i")
     data = bytes(rows.buffer("value"))
@@ -158,13 +158,13 @@ def test_rows_are_chosen():
 
 @pytest.mark.parametrize("wrong", [[6], [-1], [2**70], ["a"], 5])
 def test_rows_that_are_not_there(wrong):
-    """A number that is not a row is refused."""
+    """A selection with anything but existing row numbers is refused."""
     with pytest.raises((IndexError, TypeError, OverflowError)):
         collect(MIXED).only(wrong)
 
 
 def test_nothing():
-    """No messages are columns without rows."""
+    """An empty list of messages gives columns without rows."""
     rows = collect([])
     assert (len(rows), rows.values(), rows.headers(), rows.runs(), bytes(rows.buffer("value"))) == (0, [], [], [], b"")
     assert numbers(rows, "value_offsets", "i") == [0]
@@ -173,7 +173,7 @@ def test_nothing():
 
 @pytest.mark.parametrize("field", ["key", "name", "value"])
 def test_text_that_is_not_utf8(field):
-    """Bytes that another client sent as text are refused on reading, just as the client refuses them."""
+    """Keys and headers that are not UTF-8 raise ``UnicodeDecodeError`` when read; values can still be read."""
     bad = {
         "key": message_bytes(key=b"\xff"),
         "name": message_bytes(headers=[(b"\xff", b"")]),
@@ -186,7 +186,7 @@ def test_text_that_is_not_utf8(field):
 
 
 def test_a_buffer_keeps_its_rows():
-    """A buffer can be read after its rows are gone, and finally releases them."""
+    """A buffer can be read after its rows are gone."""
     view = memoryview(collect(MIXED).buffer("value"))
     gc.collect()
     assert bytes(view[:5]) == b"plain"

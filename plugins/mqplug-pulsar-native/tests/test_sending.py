@@ -1,4 +1,4 @@
-"""Runs that are handed to a producer, and the box for their reports. The producer is not connected."""
+"""Runs handed to an unconnected producer, and the box for their reports."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ NEVER_S = 60
 
 
 def never(given):
-    """A function that the compiled part must not call."""
+    """Fail: the compiled part must not call this function."""
     raise AssertionError(given)
 
 
 def new_box(key_to_text=never, headers_to_properties=never):
-    """A box whose functions must not be called, unless others are given."""
+    """Return a box whose functions must not be called, unless others are given."""
     return _native.ReportBox(key_to_text, headers_to_properties)
 
 
 def send(box, values, keys=None, headers=None, times=None, number=7):
-    """Hand a run to a producer that is not connected, which reports at once."""
+    """Hand a run to an unconnected producer, which reports at once."""
     return box.send(_pulsar.Producer(), number, len(values), values, keys, headers, times)
 
 
 def arrived(box, timeout=0):
-    """The contents of the box."""
+    """Wait for the box and return its contents."""
     found = []
     box.wait(timeout, found)
     return found
 
 
 def test_a_run_is_reported_once_and_row_by_row():
-    """The box gives the number and the report of a finished run once; each row has the library's result."""
+    """The box returns the number and the report of a finished run once; each row has the library's result."""
     box = new_box()
     mine = send(box, [b"a", None, b""], number=2**62)
     ((number, report),) = arrived(box)
@@ -62,7 +62,7 @@ def test_runs_arrive_in_order():
 
 
 def test_reports_outlive_the_box():
-    """A report can be read when its box is gone, and a box can go with finished runs in it."""
+    """A report can be read after its box was freed, even with a finished run in the box."""
     box = new_box()
     report = send(box, [b"x"])
     send(box, [b"y"])
@@ -101,7 +101,7 @@ def test_no_run_is_empty():
 
 
 def test_only_producers_send():
-    """Another object of the client raises ``TypeError``."""
+    """An object of pulsar-client that is not a producer raises ``TypeError``."""
     with pytest.raises(TypeError, match="not an object of the type"):
         new_box().send(_pulsar.MessageBuilder(), 1, 1, [b"x"], None, None, None)
 
@@ -125,7 +125,7 @@ def is_plain(key):
 
 
 def odd_keys():
-    """Keys around the borders of UTF-8, and random ones."""
+    """Return keys around the borders of UTF-8, and random ones."""
     chance = random.Random(17)
     borders = ["", "\0", "k", "mqplug", "mqplug:base64:", "mqplu", "\x7f", "\x80", "߿", "ࠀ", "\ud7ff", "\ue000", "￿"]
     keys = [text.encode() for text in [*borders, "\U00010000", "\U0010ffff", "seven b\xe9", "eight by\u20ac..."]]
@@ -147,7 +147,7 @@ def odd_keys():
 
 
 def test_text_is_what_python_takes_for_text():
-    """Keys that are not UTF-8, are empty, or look like mqplug's own are made text by ``key_to_text``, no other."""
+    """``key_to_text`` is called for exactly the keys that are not UTF-8, are empty, or begin with ``mqplug``."""
     asked = []
     keys = odd_keys()
     send(new_box(lambda key: asked.append(key) or "text"), [b"x"] * len(keys), keys=keys)
@@ -170,7 +170,7 @@ def test_text_is_what_python_takes_for_text():
     ],
 )
 def test_headers_that_properties_cannot_tell(headers, plain):
-    """Headers that are not text, sorted and of different names are made properties by ``headers_to_properties``."""
+    """``headers_to_properties`` is called unless headers are text with sorted, distinct, ordinary names."""
     asked = []
     send(new_box(headers_to_properties=lambda each: asked.append(each) or {"n": "v"}), [b"x"], headers=[headers])
     assert asked == ([] if plain else [headers])
@@ -202,7 +202,7 @@ def test_other_arrow_columns_are_refused(kind):
 
 
 def test_waiting_ends_in_time():
-    """Without a report ``wait`` returns at its timeout, and does not hold Python's lock."""
+    """Without a report ``wait`` returns at its timeout, and other Python threads run until then."""
     box, counted = new_box(), []
     counting = threading.Thread(target=lambda: [counted.append(time.sleep(0.01)) for _ in range(10)])
     counting.start()
@@ -214,7 +214,7 @@ def test_waiting_ends_in_time():
 
 
 def test_a_bell_ends_the_waiting():
-    """``ring`` makes a call of ``wait`` return: the running one or the next."""
+    """``ring`` ends a running call of ``wait``."""
     box = new_box()
     threading.Timer(0.1, box.ring).start()
     began = time.monotonic()
@@ -233,7 +233,7 @@ def test_a_report_ends_the_waiting():
 
 
 def test_an_interrupt_ends_the_waiting():
-    """Ctrl-C ends ``wait`` within milliseconds."""
+    """Ctrl-C ends ``wait`` long before its timeout."""
     threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
     box = new_box()
     began = time.monotonic()
@@ -244,7 +244,7 @@ def test_an_interrupt_ends_the_waiting():
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_child_process_can_let_go_of_a_box():
-    """A child of a fork frees the boxes and reports that it inherited."""
+    """A forked child can free the boxes and reports that it inherited."""
     gc.freeze()  # the child must not free objects of other tests, such as clients
     box = new_box()
     report = send(box, [b"x"])

@@ -1,4 +1,4 @@
-"""The contract kit's harness over a broker of the tests: one that all workers use, or one that a test may disturb."""
+"""Harnesses of the contract kit over the tests' brokers: one that all workers share, or one that a test may disturb."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NEEDS_BATCHES = "zlib"
 
 @contextmanager
 def shared(server, query="") -> Iterator[Harness]:
-    """Yield a harness with all hooks that disturb no other test; its clients have settings, as in ``&batching=none``.
+    """Yield a harness with all hooks that disturb no other test; ``query`` adds settings, such as ``&batching=none``.
 
-    Retention in Pulsar removes whole ledgers, which no group needs any more: ``roll`` closes one.
+    Retention in Pulsar removes whole closed ledgers that no group needs any more: ``roll`` closes one.
     """
     rest = Rest(server.admin_url)
     codecs = [name for name in CODECS if name != NEEDS_BATCHES or "batching=none" not in query]
@@ -44,7 +44,7 @@ def shared(server, query="") -> Iterator[Harness]:
 
 @contextmanager
 def disturbed(server, query="") -> Iterator[Harness]:
-    """Yield a harness with all hooks."""
+    """Yield a harness with all hooks, including those that disturb the broker."""
     with shared(server, query) as harness:
         yield attrs.evolve(
             harness,

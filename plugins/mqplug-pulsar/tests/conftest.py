@@ -1,4 +1,4 @@
-"""A client with a topic of its own for each test, on the servers of the run: see tests/helpers/run_servers.py."""
+"""Clients, and a topic for each test, on the servers of the run: see tests/helpers/run_servers.py."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plain(pulsar_server):
 
 @pytest.fixture
 def name():
-    """A name that no other test has."""
+    """A name that no other test uses."""
     return f"t{os.getpid()}-{next(_numbers)}"
 
 
@@ -52,7 +52,7 @@ def topic(mq, name):
 
 @pytest.fixture
 def connected(pulsar_server):
-    """Connects with other settings."""
+    """A function that connects with other settings."""
     clients = []
 
     def connect(**settings):

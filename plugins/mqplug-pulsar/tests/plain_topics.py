@@ -1,4 +1,4 @@
-"""Makes mqplug create topics without partitions, as other clients do, where it would create one partition."""
+"""Make mqplug create topics without partitions, as other clients do, where it would create one partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqplug_pulsar._cluster.admin_interface import AdminInterface
 
 @contextmanager
 def plain_topics() -> Iterator[None]:
-    """In the block, and in this process, a topic of one partition is created as one without partitions."""
+    """In the block, this process creates topics without partitions where one partition was requested."""
     put = AdminInterface.put
 
     def put_plain(self, path, body, *how):

@@ -1,4 +1,4 @@
-"""Messages for tests, and a consumer at the driver's seam."""
+"""Helpers that send and receive messages, and a consumer at the driver's seam."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def take_all(member, count):
 
 
 ONE_BATCH = {"prefetch_bytes": 60 * 16 * 1024}
-"""An option of members that share batches of sixty: none of them prefetches all."""
+"""Options of members that share batches of sixty: no member prefetches all of them."""
 
 
 def take_between(members, count, most):
-    """Receive ``count`` messages with members that share, at least ``most`` with each. Return those of each member.
+    """Receive ``count`` messages with members that share, at least ``most`` with each. Return each member's messages.
 
-    Open the members with ``ONE_BATCH``: otherwise the broker may give all messages to the one that came first.
+    Open the members with ``ONE_BATCH``: otherwise the broker may give all messages to the first member.
     """
     taken = {member: take_all(member, most) for member in members}
     while sum(map(len, taken.values())) < count:
@@ -53,7 +53,7 @@ def take_between(members, count, most):
 
 
 def ack_two_of_three(member, messages):
-    """Ack all but the first of each three messages. Return the ids of those."""
+    """Ack all but the first of each three messages. Return the ids of the unacked ones."""
     for number, message in enumerate(messages):
         if number % 3:
             member.ack(message)
@@ -61,7 +61,7 @@ def ack_two_of_three(member, messages):
 
 
 def check_exactly(mq, topic, ids):
-    """The next member of the group ``g`` gets these messages, then what is sent afterwards, and nothing else."""
+    """Check that the next member of the group ``g`` gets exactly these messages, then one that is sent afterwards."""
     with mq.consumer(topic, group="g") as member:
         assert [message.id for message in take_all(member, len(ids))] == ids
         fresh = fill(mq, topic, 1)
@@ -69,7 +69,7 @@ def check_exactly(mq, topic, ids):
 
 
 def check_in_any_order(mq, topic, ids, mode="shared"):
-    """The next member gets these messages, then what is sent afterwards, and nothing else."""
+    """Check that the next member gets exactly these messages, in any order, then one that is sent afterwards."""
     with mq.consumer(topic, group="g", mode=mode) as member:
         assert sorted(message.id for message in take_all(member, len(ids))) == sorted(ids)
         fresh = fill(mq, topic, 1)
@@ -77,7 +77,7 @@ def check_in_any_order(mq, topic, ids, mode="shared"):
 
 
 def wait_until(condition):
-    """Wait until it is so."""
+    """Wait until the condition is true."""
     end = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
@@ -85,7 +85,7 @@ def wait_until(condition):
 
 
 def prefetched(mq, topic):
-    """How many messages the broker has sent to the group's members since they connected."""
+    """Return how many messages the broker has sent to the members of group ``g`` since they connected."""
     admin = mq._connection.admin
     stats = admin.get(f"persistent/public/default/{topic}-partition-0/stats", 20)
     members = stats["subscriptions"]["g"]["consumers"] if "g" in stats["subscriptions"] else []
@@ -93,13 +93,13 @@ def prefetched(mq, topic):
 
 
 def killed(server):
-    """Kill the broker, and start it again."""
+    """Kill the broker and start it again."""
     server.kill()
     server.start()
 
 
 class UnansweredReads:
-    """Reads of where a group stands that fail, until they are allowed."""
+    """Reads of a group's position that fail while ``allowed`` is false."""
 
     def __init__(self, error):
         self._error = error
@@ -118,5 +118,5 @@ Seam = partial(driver_seam.Seam, mqplug_pulsar, prefetch_bytes=1 << 24)
 
 
 def administer(mq, action):
-    """Carry out an action, at the driver's seam."""
+    """Carry out an action at the driver's seam."""
     return mqplug_pulsar.mqplug_administer(mq._connection, action, 20)

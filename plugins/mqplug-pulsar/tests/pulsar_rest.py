@@ -1,4 +1,4 @@
-"""The broker's admin interface, for what tests do behind mqplug's back."""
+"""The broker's admin interface, for actions that tests take without mqplug."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 
 class Rest:
-    """The broker's admin interface, for what tests do behind mqplug's back."""
+    """Requests to the broker's admin interface."""
 
     def __init__(self, admin_url):
         self._url = f"{admin_url}/admin/v2"
@@ -21,7 +21,7 @@ class Rest:
         return json.loads(answer) if answer else None
 
     def expire(self, topic, before):
-        """End the time that is given to groups for what lies before a position, as the broker does before it trims."""
+        """Expire all messages before a position for all groups, as the broker does before it trims."""
         ledger, entry, _ = before.coordinates
         number = before.log.partition if self.partitioned(topic) else -1
         last = {"ledgerId": ledger, "entryId": entry - 1, "partitionIndex": number}
@@ -30,19 +30,19 @@ class Rest:
             self.ask("POST", f"{path}/subscription/{group}/expireMessages", last)
 
     def enforce(self, topic, partition=0):
-        """Have the retention looked after now."""
+        """Make the broker enforce retention now."""
         self.ask("POST", f"{self.path(self.log(topic, partition))}/trim")
 
     def cursors(self, topic, partition=0):
-        """The subscriptions of a partition."""
+        """Return the subscriptions of a partition."""
         return self.ask("GET", f"{self.path(self.log(topic, partition))}/internalStats")["cursors"]
 
     def partitioned(self, topic):
-        """Whether a topic has partitions."""
+        """Return whether a topic has partitions."""
         return self.ask("GET", f"{self.path(topic)}/partitions")["partitions"] > 0
 
     def log(self, topic, partition):
-        """The topic that holds the messages of a partition: the topic itself, if it has none."""
+        """Return the topic that holds a partition's messages: the topic itself if it has no partitions."""
         return f"{topic}-partition-{partition}" if self.partitioned(topic) else topic
 
     def path(self, topic):

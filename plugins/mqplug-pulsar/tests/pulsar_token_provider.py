@@ -1,17 +1,17 @@
-"""A token provider as a distribution of its own would have it: its module and its entry points."""
+"""A token provider as a separate distribution would ship it: its module and its entry points."""
 
 from __future__ import annotations
 
 import time
 
 answers = []
-"""What the next call returns or raises: the last of these."""
+"""Answers to calls: the last one is what the next call returns or raises."""
 calls = []
-"""The options of the calls."""
+"""The options that each call got."""
 
 
 def provide(settings):
-    """Return what a test ordered."""
+    """Return or raise the last of ``answers``."""
     calls.append(dict(settings.token_options))
     if isinstance(answers[-1], Exception):
         raise answers[-1]
@@ -19,12 +19,12 @@ def provide(settings):
 
 
 def valid_for(token, seconds):
-    """Return what a provider returns."""
+    """Return a provider's answer: the token and the time at which it expires."""
     return token, time.time() + seconds
 
 
 def install(folder):
-    """Make entry points in a folder, which has to be on the path."""
+    """Write the entry points into a folder, which must be on ``sys.path``."""
     info = folder / "pulsar_token_provider-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pulsar-token-provider\nVersion: 1\n")

@@ -1,4 +1,4 @@
-"""A peer on loopback that is no broker, or one that misbehaves: what it does with each connection is a function."""
+"""A peer on loopback that is not a broker, or a broker that misbehaves: a function serves each connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqplug_pulsar._format.binary_protocol import field
 
 @contextmanager
 def peer(serve):
-    """Yield the port of a server that calls ``serve`` with each connection, on a thread, and then leaves it open."""
+    """Yield the port of a server that calls ``serve`` with each connection on a thread, and then keeps it open."""
     opened, threads = [], []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -43,7 +43,7 @@ def peer(serve):
 
 
 def silent(connection):
-    """Say nothing."""
+    """Send nothing."""
 
 
 def hang_up(connection):
@@ -53,7 +53,7 @@ def hang_up(connection):
 
 
 def says(*answers):
-    """Return what answers each command with the next of these, and then says nothing."""
+    """Return a function that answers each command with the next of these answers, and then sends nothing."""
 
     def serve(connection):
         for answer in answers:
@@ -64,6 +64,6 @@ def says(*answers):
 
 
 def command(kind, *fields):
-    """Return a command of Pulsar's protocol: its type, and its fields as (number, value)."""
+    """Return a command of Pulsar's protocol, made of its type and its fields as (number, value)."""
     body = field(1, kind) + field(kind, b"".join(field(*each) for each in fields))
     return struct.pack(">II", len(body) + 4, len(body)) + body

@@ -1,4 +1,4 @@
-"""Acks keep their word: an unload or a kill right after a commit returned brings nothing back."""
+"""Acks are durable: an unload or a kill right after a commit brings no acked message back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOLES = 400
 
 
 def ack_with_holes(mq, topic):
-    """Send a batch, ack two of three messages, commit and close. Return the ids of those that were not acked."""
+    """Send a batch, ack two of three messages, commit and close. Return the ids of the unacked messages."""
     fill(mq, topic, HOLES)
     with mq.consumer(topic, group="g") as member:
         left = ack_two_of_three(member, take_all(member, HOLES))
@@ -34,14 +34,14 @@ def ack_with_holes(mq, topic):
 
 
 def test_holes_outlive_an_unload(mq, topic, pulsar_server):
-    """Single acks inside a batch last when the topic is unloaded: only the gaps come again."""
+    """Single acks inside a batch survive an unload of the topic: only the unacked messages come again."""
     holes = ack_with_holes(mq, topic)
     pulsar_server.unload(topic)
     check_exactly(mq, topic, holes)
 
 
 def test_stored_acks_are_told(mq, topic, pulsar_server):
-    """The group's position tells the acks inside batches as ranges, also after an unload."""
+    """The group's position reports acks inside a batch as ranges, also after an unload."""
     ids = fill(mq, topic, 6)
     with mq.consumer(topic, group="g") as member:
         taken = take(member, 6)
@@ -54,7 +54,7 @@ def test_stored_acks_are_told(mq, topic, pulsar_server):
 
 
 def test_acks_of_several_members_outlive_an_unload(mq, topic, pulsar_server):
-    """What one member acked inside a batch is not forgotten by what the next one acks there."""
+    """Acks of one member inside a batch are kept when the next member acks other messages of the batch."""
     ids = fill(mq, topic, 6)
     for index in (4, 1, 2):
         with mq.consumer(topic, group="g") as member:
@@ -66,7 +66,7 @@ def test_acks_of_several_members_outlive_an_unload(mq, topic, pulsar_server):
 
 
 def test_an_unload_under_a_member(mq, topic, pulsar_server):
-    """A member whose topic is unloaded gets none of its deliveries again, acked inside a batch or not."""
+    """A member whose topic is unloaded gets no delivered message again, acked or not."""
     fill(mq, topic, 6)
     with mq.consumer(topic, group="g") as member:
         taken = take(member, 6)
@@ -79,7 +79,7 @@ def test_an_unload_under_a_member(mq, topic, pulsar_server):
 
 
 def test_delivered_inside_a_batch_while_it_is_unloaded(mq, topic, pulsar_server):
-    """A message that waits in a member when its topic is unloaded comes to the next member if nobody acks it."""
+    """Messages that a member had prefetched when its topic was unloaded come to the next member if they are unacked."""
     ids = fill(mq, topic, 10)
     with mq.consumer(topic, group="g") as member:
         for message in take(member, 5):
@@ -95,7 +95,7 @@ def test_delivered_inside_a_batch_while_it_is_unloaded(mq, topic, pulsar_server)
 
 
 def test_a_group_moved_back_forgets_acks_inside_batches(mq, topic, pulsar_server):
-    """After a seek back, all comes again, also what was acked inside a batch, and after an unload."""
+    """After a seek back all messages come again, also those acked inside a batch, and again after an unload."""
     ids = fill(mq, topic, 6)
     with mq.consumer(topic, group="g") as member:
         member.ack(take(member, 4)[3])
@@ -107,7 +107,7 @@ def test_a_group_moved_back_forgets_acks_inside_batches(mq, topic, pulsar_server
 
 
 def test_moved_back_beside_a_member(mq, topic, pulsar_server):
-    """A member that acked everything gets it again when another member moves the group back and leaves."""
+    """A member that acked all messages gets them again when another member moves the group back and leaves."""
     ids = [fill(mq, topic, 1)[0] for _ in range(4)]
     with mq.consumer(topic, group="g") as first, mqplug.connect(pulsar_server.url) as other:
         for message in take(first, 4):
@@ -126,7 +126,7 @@ def test_moved_back_beside_a_member(mq, topic, pulsar_server):
 
 
 def test_members_that_note_acks_at_once(mq, topic):
-    """Members that store acks inside batches of one partition at the same time all succeed."""
+    """Concurrent writes of acks inside batches of one partition all succeed."""
     fill(mq, topic, 1)
     mq.consumer(topic, group="g").close()
     log = mq.positions(topic, group="g")[0].position.log
@@ -153,7 +153,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.parametrize("admin", [True, pytest.param(False, marks=pytest.mark.night)])
 def test_a_process_that_is_killed_after_its_commit(mq, topic, pulsar_server, admin):
-    """What was acked before a commit does not come again if the process is killed when the commit returned."""
+    """Acked messages do not come again if the process is killed right after its commit returned."""
     for _ in range(10):
         fill(mq, topic, 1)
     url = pulsar_server.url if admin else pulsar_server.service_url + "?cluster=standalone"
@@ -175,7 +175,7 @@ org.apache.bookkeeper.mledger.ManagedLedgerException: Version mismatch
 
 @pytest.mark.parametrize("body", [JAVA, json.dumps({"reason": JAVA})])
 def test_no_java_trace(body):
-    """What the admin interface answers is shown without a stack trace and package names."""
+    """An error of the admin interface is shown without its Java stack trace and package names."""
     with admin_that_answers(500, body) as url:
         settings = PulsarSettings(service_url="pulsar://localhost", admin_url=url)
         admin = AdminInterface(settings, Credentials(settings))
@@ -186,7 +186,7 @@ def test_no_java_trace(body):
 
 @contextmanager
 def admin_that_answers(status, body):
-    """An HTTP server that gives every request this answer."""
+    """Yield the URL of an HTTP server that gives every request this answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):

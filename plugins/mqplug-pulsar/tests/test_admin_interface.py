@@ -1,4 +1,4 @@
-"""Answers of Pulsar's admin interface that are not what was asked for."""
+"""Unexpected answers of Pulsar's admin interface, and of other servers at its address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mqplug_pulsar._cluster.credentials import Credentials
 
 @contextmanager
 def answering(answer, status=200):
-    """An admin interface that gives this answer to everything."""
+    """Yield an admin interface that gives this answer to every request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -40,7 +40,7 @@ def answering(answer, status=200):
 
 
 def test_statistics_that_are_an_error():
-    """A broker that has no bookies says so with status 200: it is an error that may be tried again, without Java."""
+    """An error of the broker with status 200 is a ``ConnectError`` with its reason and without Java package names."""
     reason = "\n --- An unexpected error ---\n\nMessage: org.apache.X.ManagedLedgerException: Not enough bookies\n"
     with (
         answering({"reason": reason}) as admin,
@@ -65,13 +65,13 @@ def test_statistics_that_are_an_error():
     ids=["not-found", "a-page", "other-json"],
 )
 def test_another_http_server(pulsar_server, answer, status, said):
-    """An HTTP server that is no Pulsar's is told apart, whatever it answers."""
+    """An HTTP server that is not Pulsar's is a ``ConnectError`` that says so, whatever the server answers."""
     with answering(answer, status) as admin, pytest.raises(mqplug.ConnectError, match=said):
         mqplug.connect("pulsar", service_url=pulsar_server.service_url, admin_url=admin._url)
 
 
 def test_another_port_or_protocol(pulsar_server):
-    """The broker's own port in ``admin_url=``, and https where the port speaks http, are named with their cure."""
+    """The broker's own port in ``admin_url=``, or https where the port speaks http, is an error with the fix."""
     wrong = {
         pulsar_server.service_url.replace("pulsar:", "http:"): "not its own",
         pulsar_server.admin_url.replace("http:", "https:"): "Write http://",
@@ -82,14 +82,14 @@ def test_another_port_or_protocol(pulsar_server):
 
 
 def test_the_path_of_the_interface_may_be_given(pulsar_server):
-    """``admin_url=`` may end with the path that all requests have."""
+    """``admin_url=`` may end with ``/admin/v2/``, the path that all requests begin with."""
     url = f"{pulsar_server.admin_url}/admin/v2/"
     with mqplug.connect("pulsar", service_url=pulsar_server.service_url, admin_url=url) as client:
         client.topics()
 
 
 def test_another_name_for_the_cluster_is_warned_of(caplog):
-    """A ``cluster=`` that is not the cluster's own name is used, and logged, except in place of ``standalone``."""
+    """A ``cluster=`` other than the cluster's own name is used, and logged unless the own name is ``standalone``."""
     for name, warned in (("east", True), ("west", False), ("standalone", False)):
         caplog.clear()
         with answering({"clusterName": name}) as admin:
@@ -99,7 +99,7 @@ def test_another_name_for_the_cluster_is_warned_of(caplog):
 
 
 def test_an_id_of_another_cluster_is_told(pulsar_server, mq, topic):
-    """An id of a topic of the same name in another cluster is refused with the names of both clusters."""
+    """An id from a topic of the same name in another cluster is refused with the names of both clusters."""
     with mq.producer(topic) as out:
         sent = out.send(b"x")
     with (

@@ -1,4 +1,4 @@
-"""Topics whose retention or schema is changed: only what is given, in force at once, and after a kill."""
+"""Changes of a topic's retention or schema: only given values change, at once, and they survive a kill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 @pytest.fixture(params=["partitioned", "plain"])
 def kept(request, mq, name, rest):
-    """A topic, with partitions or without, that keeps an hour and 5 MB."""
+    """A topic, with or without partitions, that retains one hour and 5 MB."""
     if request.param == "partitioned":
         mq.create_topic(name, partitions=3)
     else:
@@ -28,12 +28,12 @@ def kept(request, mq, name, rest):
 
 
 def limits(info):
-    """How long a topic keeps messages, and how many bytes of them."""
+    """Return how long a topic retains messages, and how many bytes of them."""
     return info.retention, info.retention_bytes
 
 
 def test_only_what_is_given_changes(pulsar_server, mq, kept, rest):
-    """Each limit is changed alone, for acked and unacked messages, and other clients describe it at once."""
+    """Each limit can be changed by itself, for acked and unacked messages, and other clients see the change at once."""
     before = mq.describe(kept)
     assert limits(before) == (3600, 5_000_000)
     with mqplug.connect(pulsar_server.url) as other:
@@ -53,7 +53,7 @@ def test_only_what_is_given_changes(pulsar_server, mq, kept, rest):
 
 
 def test_a_topic_that_kept_nothing_that_was_acked(mq, name, rest):
-    """Where acks decided, a limit that is given holds for all messages; the other one is as in a new topic."""
+    """A limit given to a topic that retained only unacked messages covers all messages; the other gets its default."""
     for number, (given, expected) in enumerate(
         [({"retention": 3600}, (3600, None)), ({"retention_bytes": 5 * MIB}, (7 * 24 * 3600, 5 * MIB))]
     ):
@@ -68,7 +68,7 @@ def test_a_topic_that_kept_nothing_that_was_acked(mq, name, rest):
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_a_change_outlives_a_killed_broker(pulsar_server, mq, name):
-    """A broker that is killed right after the call returned comes back with the change."""
+    """A change is in force after a broker that was killed right after the call has restarted."""
     mq.create_topic(name, partitions=2)
     changed = mq.alter_topic(name, retention=3600, retention_bytes=5_000_000)
     pulsar_server.kill()
@@ -79,7 +79,7 @@ def test_a_change_outlives_a_killed_broker(pulsar_server, mq, name):
 
 
 def test_a_schema_is_replaced(mq, name, rest):
-    """A new version of the schema is taken if it fits; otherwise it is a ConfigError, and nothing is changed."""
+    """A compatible new schema is stored; an incompatible one is a ``ConfigError``, and nothing changes."""
     mq.create_topic(name, options={"schema": avro("id")})
     mq.alter_topic(name, options={"schema": avro("id", "note")})
     found = rest.ask("GET", f"schemas/public/default/{name}/schema")
@@ -90,14 +90,14 @@ def test_a_schema_is_replaced(mq, name, rest):
 
 
 def avro(first, *optional):
-    """A schema with a text that is required, and texts that are not."""
+    """Return a schema with one required string and optional strings."""
     fields = [{"name": first, "type": "string"}]
     fields += [{"name": each, "type": ["null", "string"], "default": None} for each in optional]
     return {"type": "AVRO", "schema": json.dumps({"type": "record", "name": "Order", "fields": fields})}
 
 
 def test_what_is_no_option_is_refused_before_any_io(mq):
-    """The only option is the schema, which is checked before the topic is looked for."""
+    """An unknown option or a malformed schema is a ``ConfigError`` before the topic is looked up."""
     for options in ({"ttl": 1}, {"schema": "{"}):
         with pytest.raises(mqplug.ConfigError):
             mq.alter_topic("never-made", options=options)
@@ -107,7 +107,7 @@ def test_what_is_no_option_is_refused_before_any_io(mq):
 
 @attrs.define
 class ForgetfulAdmin:
-    """An admin interface of a broker that loses the first change."""
+    """An admin interface whose broker loses the first change."""
 
     policy: object = None
     posts: int = 0
@@ -122,7 +122,7 @@ class ForgetfulAdmin:
 
 
 def test_a_change_that_another_client_undid_is_made_again(monkeypatch):
-    """The broker rewrites all policies of a topic with each change, so one of two at the same time may be lost."""
+    """A change that the broker lost is sent again: of two concurrent changes, the broker may keep only one."""
     monkeypatch.setattr(retention, "POLICY_REPEAT_S", 0.05)
     admin = ForgetfulAdmin()
     policy = retention._kept(3600, None)

@@ -1,4 +1,4 @@
-"""Processes that end without closing anything."""
+"""Processes that end without closing their clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(reader.receive(30).id)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("processes", [3, pytest.param(24, marks=pytest.mark.night)])
 def test_a_process_that_closes_nothing_ends_well(pulsar_server, mq, topic, processes):
-    """It does not abort, not even by chance, though the report of what it sent is on its way when it ends."""
+    """A process that closes nothing never aborts at its end, even with the outcome of a send still on its way."""
     (sent,) = mq.producer(topic).send_many([b"first"])
     command = [sys.executable, "-W", "ignore::ResourceWarning", "-c", ENDS_AT_ONCE, pulsar_server.url, topic]
 
@@ -38,7 +38,7 @@ def test_a_process_that_closes_nothing_ends_well(pulsar_server, mq, topic, proce
 
 
 class Deaf:
-    """A client whose broker is gone: its close does not end."""
+    """A client whose broker is gone: its close ends only after a shutdown."""
 
     def __init__(self, until):
         self._until = until
@@ -51,7 +51,7 @@ class Deaf:
 
 
 class Unmoved(Deaf):
-    """A client whose close does not end even when it is shut down."""
+    """A client whose close does not end even after a shutdown."""
 
     def shutdown(self):
         pass
@@ -59,7 +59,7 @@ class Unmoved(Deaf):
 
 @pytest.mark.parametrize("kind", [Deaf, Unmoved])
 def test_a_client_that_cannot_be_closed_does_not_keep_the_process(monkeypatch, kind):
-    """The end of the process waits for a moment, and no longer."""
+    """A process waits at its end only for a limited time for a client that cannot be closed."""
     monkeypatch.setattr("mqplug_pulsar._cluster.client_calls.EXIT_TIMEOUT_S", 0.05)
     monkeypatch.setattr("mqplug_pulsar._cluster.client_calls.RETURN_TIMEOUT_S", 0.05)
     until, exit_closer = Event(), ExitCloser()
@@ -70,7 +70,7 @@ def test_a_client_that_cannot_be_closed_does_not_keep_the_process(monkeypatch, k
 
 
 def test_calls_under_way_end_before_clients_are_closed():
-    """A producer that is just being opened is opened: a native client that is closed meanwhile never answers."""
+    """Calls under way end before their client is closed: a client that is closed during a call never answers it."""
     ended, closed_after, exit_closer, calls = Event(), [], ExitCloser(), ClientCalls()
 
     class Client:
@@ -85,7 +85,7 @@ def test_calls_under_way_end_before_clients_are_closed():
 
 
 def test_all_are_closed_when_the_process_ends():
-    """Each client that is open then is closed, once; without any there is nothing to do."""
+    """Each open client is closed once at the end of the process; without clients the closer does nothing."""
     assert ExitCloser().close_all()
     closed, exit_closer = [], ExitCloser()
 

@@ -1,4 +1,4 @@
-"""Batches and compression, as the settings say, and the ids of what was sent."""
+"""Batches and compression as set, and the ids of the sent messages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mqplug import EARLIEST, Record
 
 
 def entries(ids):
-    """How many messages each entry holds, in order."""
+    """Return how many messages each entry holds, in order."""
     return [len(list(group)) for _, group in itertools.groupby(each.coordinates[:2] for each in ids)]
 
 
 def received(client, topic, count):
-    """The first messages of a topic."""
+    """Return the first messages of a topic."""
     with client.consumer(topic, start=EARLIEST) as reader:
         return take(reader, count)
 
@@ -39,7 +39,7 @@ def received(client, topic, count):
     ],
 )
 def test_wrong_settings(settings):
-    """A wrong setting of batches or compression is a ``ConfigError`` that names it, before any I/O."""
+    """A wrong setting of batches or compression is a ``ConfigError`` that names the setting, before any I/O."""
     with pytest.raises(mqplug.ConfigError, match=next(iter(settings))):
         mqplug.connect("pulsar", service_url="pulsar://127.0.0.1:1", **settings)
 
@@ -49,7 +49,7 @@ def test_wrong_settings(settings):
     ["lz4", pytest.param("zlib", marks=pytest.mark.night), "zstd", pytest.param("snappy", marks=pytest.mark.night)],
 )
 def test_compressed(connected, mq, topic, rest, compression):
-    """Compressed messages take less room at the broker, and are read as they were."""
+    """Compressed messages take less space at the broker and are read unchanged."""
     value = b"all the same " * 10_000
     with connected(compression=compression).producer(topic) as out:
         out.send(value)
@@ -66,13 +66,13 @@ def test_no_batches(connected, topic):
 
 
 def test_full_at_a_number_of_messages(connected, topic):
-    """A batch is sent when it has ``batch_messages``."""
+    """A batch is sent when it holds ``batch_messages`` messages."""
     with connected(batch_messages=10, batch_delay=2.0).producer(topic) as out:
         assert entries(out.send_many([b"x"] * 25)) == [10, 10, 5]
 
 
 def test_full_at_a_number_of_bytes(connected, topic):
-    """A batch is sent when it has ``batch_bytes``."""
+    """A batch is sent when it holds ``batch_bytes`` bytes."""
     with connected(batch_bytes=1024, batch_delay=2.0).producer(topic) as out:
         assert max(entries(out.send_many([bytes(300)] * 12))) < 5
 
@@ -105,7 +105,7 @@ def test_batches_by_key(connected, mq, topic):
     "count", [1, pytest.param(127, marks=pytest.mark.night), 128, pytest.param(1000, marks=pytest.mark.night), 2500]
 )
 def test_ids_of_batches_of_any_size(mq, topic, count):
-    """The ids that ``send_many`` returns are those of the messages read, with the positions behind them."""
+    """The ids that ``send_many`` returns equal the ids of the read messages, including their details."""
     with mq.producer(topic) as out:
         ids = out.send_many([b"%d" % number for number in range(count)])
     messages = received(mq, topic, count)
@@ -115,7 +115,7 @@ def test_ids_of_batches_of_any_size(mq, topic, count):
 
 
 def test_ids_of_submitted_messages(mq, topic):
-    """Handles give the ids of their messages, whatever fields these have, in the order in which they were sent."""
+    """Handles return the ids of their messages in the order of sending, whatever fields the messages have."""
     with mq.producer(topic) as out:
         handles = []
         for number in range(2000):
@@ -126,7 +126,7 @@ def test_ids_of_submitted_messages(mq, topic):
 
 
 def test_too_large_as_text(mq, topic):
-    """Keys that are too large when they are written as text fail with their batch; the other batches are stored."""
+    """A key that is too large as text fails with its batch; the other batches are stored."""
     records = [Record(b"%d" % number, key=b"\xff" * (4_500_000 if number == 1500 else 1)) for number in range(3000)]
     with mq.producer(topic) as out, pytest.raises(mqplug.SendFailed) as caught:
         out.send_many(records)

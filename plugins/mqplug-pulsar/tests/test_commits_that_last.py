@@ -1,4 +1,4 @@
-"""A commit lasts, and ends soon, while its topic is unloaded. test_outlives_a_kill.py has the kills."""
+"""Commits are durable and end soon while their topic is unloaded. test_outlives_a_kill.py covers kills."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pulsar_driver import check_exactly, fill, take
 pytestmark = pytest.mark.timeout(300)
 
 COMMITS = 10
-COMMIT_S = 8  # after the topic was unloaded; it takes a second or two
+COMMIT_S = 8  # after the unload; a commit takes a second or two
 
 
 def test_a_commit_while_the_topic_is_unloaded(mq, topic, pulsar_server):
-    """A commit during which the topic is unloaded succeeds as soon as its member is connected again."""
+    """A commit during an unload of its topic succeeds within 8 seconds after the unload, and its acks last."""
     for _ in range(4 * COMMITS):
         fill(mq, topic, 1)
     unloaded = []

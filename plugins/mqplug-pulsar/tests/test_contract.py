@@ -1,4 +1,4 @@
-"""The contract, over the Pulsar of the run: the cases that leave the broker alone."""
+"""The contract over the run's Pulsar: the cases that do not disturb the broker."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ BY_DAY = BRIEF
 
 @pytest.fixture(scope="session")
 def harness(shared_pulsar):
-    """Topics with partitions, messages in batches."""
+    """A broker with partitioned topics and messages in batches."""
     with shared(shared_pulsar) as over_this_broker:
         yield over_this_broker
 
 
-test_contract = prove(only=UNDISTURBED, profile="quick")  # what fails over any Pulsar is known to the harness
+test_contract = prove(only=UNDISTURBED, profile="quick")  # the harness knows the cases that fail over any Pulsar

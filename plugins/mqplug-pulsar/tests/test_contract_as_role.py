@@ -14,13 +14,13 @@ ADMINISTERING = (
     "TOP-07", "TOP-10", "TOP-12", "TOP-15", "TOP-17", "TOP-19", "TOP-20", "TOP-21", "TOP-22", "TOP-23",
     "TOP-24", "TOP-25",
 )  # fmt: skip
-"""The cases that administer with the client under test, which lacks the right to."""
+"""The cases that administer with the client under test, which lacks the rights."""
 BY_DAY = ("HP-01", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "WM-01", "ERR-05")
 
 
 @pytest.fixture(scope="session")
 def harness(secured):
-    """A broker at which carol may send and receive, no more."""
+    """A broker at which the role carol may only send and receive."""
     secured.allow("carol", "produce", "consume", namespace="public/default")
     query = f"admin_url={secured.address('admin_tls')}&tls_ca={secured.ca_file}"
     broker = secured.address("tls").removeprefix("pulsar+ssl://")

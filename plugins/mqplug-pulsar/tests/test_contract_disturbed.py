@@ -1,4 +1,4 @@
-"""The contract, over a Pulsar that is restarted, killed, frozen and cut off: the cases that do so."""
+"""The contract's cases that restart, kill, freeze and cut off the broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_DAY = BRIEF
     ],
 )
 def harness(request, disturbed_pulsar):
-    """A broker with all hooks, and topics with partitions or without; messages in batches or alone."""
+    """A broker with all hooks, with batches or single messages, with partitioned or unpartitioned topics."""
     topics, query = request.param
     with topics(), disturbed(disturbed_pulsar, query) as over_this_broker:
         yield over_this_broker

@@ -17,14 +17,14 @@ BY_DAY = (
 
 @pytest.fixture(scope="module", autouse=True)
 def without_partitions():
-    """Where the kit creates a topic of one partition, it has none. Tests of other modules are not concerned."""
+    """Create topics without partitions where the kit asks for one partition, in this module only."""
     with plain_topics():
         yield
 
 
 @pytest.fixture(scope="session")
 def harness(shared_pulsar):
-    """A broker of all workers; test_contract_disturbed.py has the other cases."""
+    """The broker that all workers share; test_contract_disturbed.py has the other cases."""
     with shared(shared_pulsar) as over_this_broker:
         adds = dict.fromkeys(("GRP-20", "LIF-13"), "it adds partitions, which such a topic cannot have")
         known = {**over_this_broker.known_failures, **adds}

@@ -1,4 +1,4 @@
-"""The contract with messages sent alone, not in batches: some cases by day, all at night."""
+"""The contract with single messages instead of batches: some cases by day, all at night."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BY_DAY = (
 
 @pytest.fixture(scope="session")
 def harness(shared_pulsar):
-    """A broker of all workers; test_contract_disturbed.py has the other cases."""
+    """The broker that all workers share; test_contract_disturbed.py has the other cases."""
     with shared(shared_pulsar, "&batching=none") as over_this_broker:
         yield over_this_broker
 

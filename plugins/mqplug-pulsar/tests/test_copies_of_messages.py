@@ -1,4 +1,4 @@
-"""Messages that the broker sends a second time, when it begins again, to the member that has them."""
+"""Messages that the broker sends again to the member that already has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COPIES = 350
     ids=["not-served", "late"],
 )
 def test_copies_of_committed_messages(mq, topic, pulsar_server, monkeypatch, error):
-    """Copies that came before a commit are not delivered after it, though no broker told for a while what is acked."""
+    """Copies that came before a commit are not delivered after it, even while reads of the group's acks fail."""
     reads = UnansweredReads(error)
     monkeypatch.setattr(subscriptions, "cursor", reads)
     with mq.consumer(topic, group="g") as member:
@@ -38,7 +38,7 @@ def test_copies_of_committed_messages(mq, topic, pulsar_server, monkeypatch, err
 
 
 def test_copies_of_unacked_messages(mq, topic, pulsar_server):
-    """A group that is moved back under a member delivers all again that is not acked, with many copies under way."""
+    """After a group is moved back under a member, all messages after the new position come, despite many copies."""
     ids = fill(mq, topic, COPIES)
     with mq.consumer(topic, group="g") as member, mqplug.connect(pulsar_server.url) as other:
         for message in take_all(member, COPIES):

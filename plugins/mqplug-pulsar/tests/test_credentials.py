@@ -1,4 +1,4 @@
-"""Credentials, at a broker that wants them: each way to give them, each way to get them wrong, and new tokens."""
+"""Credentials at a broker that requires them: each way to set them, each way to get them wrong, and new tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import mqplug
 from mqplug import LATEST
 from mqplug_pulsar._cluster.connection import METADATA_BYTES
 
-SOON_S = 30.0  # an answer takes 0.1 s; the native client, without a handshake, waits for the timeout
+SOON_S = 30.0  # an answer takes 0.1 s; pulsar-client, without a handshake, waits for the timeout
 LONG_S = 60.0
 LARGEST_BYTES = 2 * 1024 * 1024  # of the secured broker
 TOPIC = "credentials"
@@ -21,7 +21,7 @@ LIFETIME_S = 3.0  # of a token that expires while its client is open
 
 
 def plain(secured, **settings):
-    """Connect without TLS, and with the admin interface."""
+    """Connect without TLS, with the admin interface."""
     addresses = {"service_url": secured.address("plain"), "admin_url": secured.address("admin")}
     return mqplug.connect("pulsar", **{**addresses, "timeout": LONG_S, **settings})
 
@@ -33,7 +33,7 @@ def encrypted(secured, **settings):
 
 
 def use(client):
-    """Send a message and read it, and ask the admin interface."""
+    """Send a message, read it, and list topics over the admin interface."""
     with client.producer(TOPIC) as out:
         sent = out.send(b"hello")
     assert sent in [message.id for message in client.read(TOPIC)]
@@ -42,7 +42,7 @@ def use(client):
 
 @pytest.fixture(scope="module", autouse=True)
 def _topic(secured):
-    """The topic of these tests; the role alice may do everything with it."""
+    """Create the topic of these tests, in which alice may send and receive."""
     secured.allow("alice", "produce", "consume", namespace="public/default")
     with plain(secured, token=secured.admin_token) as client:
         client.create_topic(TOPIC)
@@ -53,7 +53,7 @@ def _topic(secured):
 
 @pytest.fixture
 def admin_file(secured, tmp_path):
-    """A file with a token of the role that may do everything."""
+    """A file with a token of the superuser."""
     file = tmp_path / "token"
     file.write_text(secured.admin_token + "\n")
     return file
@@ -67,7 +67,7 @@ def admin_file(secured, tmp_path):
     ],
 )
 def test_each_way_to_authenticate_works(secured, connect, way, admin_file, monkeypatch):
-    """A role may be known by a token from anywhere, a password, or, with TLS, a certificate: to broker and admin."""
+    """A token, a password or, with TLS, a certificate authenticates a role to the broker and the admin interface."""
     if way == "environment":
         monkeypatch.setenv("MQPLUG_PULSAR_TOKEN", secured.admin_token)
     own = secured.issue("alice")
@@ -85,7 +85,7 @@ def test_each_way_to_authenticate_works(secured, connect, way, admin_file, monke
 
 @pytest.mark.parametrize("login", ["token", "basic"])
 def test_a_url_has_credentials_and_tls(secured, login):
-    """``pulsar+ssl://`` with a token or with user and password is complete; nothing of it is ignored."""
+    """A ``pulsar+ssl://`` URL with a token, or a user and a password, needs no other credentials."""
     who = f":{secured.admin_token}" if login == "token" else "alice:alice-pw"
     host = secured.address("tls").removeprefix("pulsar+ssl://")
     query = f"admin_url={secured.address('admin_tls')}&tls_ca={secured.ca_file}"
@@ -107,7 +107,7 @@ def test_a_url_has_credentials_and_tls(secured, login):
     ids=["none", "garbage", "expired", "forged", "password", "user"],
 )
 def test_wrong_credentials_are_told_soon(secured, settings, text, admin):
-    """The broker refuses them, and ``connect`` says so at once, with an admin interface and without."""
+    """Missing or wrong credentials fail ``connect`` at once with an ``AuthError`` that shows no secret."""
     made = {"expired": secured.token("admin", lifetime=-10), "forged": secured.admin_token[:-4] + "AAAA"}
     settings = {**settings, **({"token": made.get(settings["token"], "garbage")} if "token" in settings else {})}
     began = time.monotonic()
@@ -119,7 +119,7 @@ def test_wrong_credentials_are_told_soon(secured, settings, text, admin):
 
 
 def test_a_plain_url_on_a_port_with_tls_is_told_soon(secured):
-    """The port closes the connection and says nothing; the error says what to try."""
+    """A plain URL on a TLS port, which silently closes the connection, is an error that suggests ``pulsar+ssl://``."""
     began = time.monotonic()
     with pytest.raises(mqplug.ConnectError, match=r"closed the connection.*pulsar\+ssl:// if"):
         plain(secured, service_url=secured.address("tls").replace("+ssl", ""), token=secured.admin_token)
@@ -127,7 +127,7 @@ def test_a_plain_url_on_a_port_with_tls_is_told_soon(secured):
 
 
 def test_a_certificate_that_is_not_trusted_is_told_soon(secured):
-    """Neither an authority that the client does not know nor a wrong host name is accepted, unless the settings do."""
+    """A certificate of an unknown authority or for another host is refused unless ``tls_allow_insecure`` is set."""
     began = time.monotonic()
     with pytest.raises(mqplug.ConnectError, match=r"certificate .* is not trusted.*Check that tls_ca="):
         encrypted(secured, token=secured.admin_token, tls_ca=None)
@@ -140,7 +140,7 @@ def test_a_certificate_that_is_not_trusted_is_told_soon(secured):
 
 
 def test_a_file_that_is_no_certificate_is_named(secured, admin_file):
-    """It is an error of the settings, before any I/O, not one of a library."""
+    """A file that is not PEM is a ``ConfigError`` that names the setting, before any I/O."""
     with pytest.raises(mqplug.ConfigError, match=r"tls_ca.*PEM"):
         encrypted(secured, token=secured.admin_token, tls_ca=str(admin_file))
     with pytest.raises(mqplug.ConfigError, match=r"tls_certificate.*tls_key.*PEM"):
@@ -148,7 +148,7 @@ def test_a_file_that_is_no_certificate_is_named(secured, admin_file):
 
 
 def test_the_broker_says_how_large_a_message_may_be(secured):
-    """Also without an admin interface; settings can only make it less."""
+    """The broker announces the largest message even without an admin interface; settings can only lower the limit."""
     for said, largest in (
         (None, LARGEST_BYTES - METADATA_BYTES),
         (1000, 1000),
@@ -163,7 +163,7 @@ def test_the_broker_says_how_large_a_message_may_be(secured):
 
 
 def renewing(secured, tmp_path, kind):
-    """Return settings with a token that expires soon, and a function that makes a new one for good."""
+    """Return settings with a token that expires soon, and a function that replaces it with a lasting one."""
     first, last = secured.token("admin", lifetime=LIFETIME_S), secured.admin_token
     if kind == "file":
         file = tmp_path / "token"
@@ -175,7 +175,7 @@ def renewing(secured, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["file", "function"])
 def test_a_token_that_expires_is_replaced(secured, tmp_path, kind):
-    """A client goes on, with broker and admin interface, when its token expires and there is a new one."""
+    """A client keeps working, with broker and admin interface, when its token expires and a new one is available."""
     settings, renew = renewing(secured, tmp_path, kind)
     end = time.monotonic() + LIFETIME_S
     with plain(secured, **settings) as client:
@@ -191,7 +191,7 @@ def test_a_token_that_expires_is_replaced(secured, tmp_path, kind):
 
 
 def test_a_token_that_expires_is_told(secured):
-    """A client whose token is not renewed learns from ``receive`` and ``health`` that it has expired, not "Timeout"."""
+    """With an expired token that is not renewed, ``receive`` and ``health`` raise ``AuthError``."""
     settings = {"token": secured.token("admin", lifetime=LIFETIME_S), "admin_url": None}
     with plain(secured, **settings) as client, client.consumer(TOPIC, start=LATEST) as reader:
         with pytest.raises(mqplug.AuthError, match=r"refused the credentials.*expired"):
@@ -201,21 +201,21 @@ def test_a_token_that_expires_is_told(secured):
 
 
 def receive_until_refused(reader):
-    """Receive again and again, until there is an error that says more than that the broker does not answer."""
+    """Receive until an error other than ``Timeout`` is raised."""
     while True:
         with suppress(mqplug.Timeout):
             reader.receive(20)
 
 
 def topics_until_refused(client):
-    """List the topics again and again, until there is an error."""
+    """List the topics until an error is raised."""
     while True:
         client.topics(timeout=20)
         time.sleep(0.1)
 
 
 def test_a_token_that_cannot_be_renewed_is_told(secured, tmp_path, caplog):
-    """While there is no new token the last one is used, with a warning; once that has expired, this is told."""
+    """Without a new token the last one is used, with a warning; after it expires, calls raise ``AuthError``."""
     file = tmp_path / "token"
     file.write_text(secured.token("admin", lifetime=LIFETIME_S))
     with plain(secured, token_file=str(file)) as client:
@@ -238,13 +238,13 @@ def test_a_token_that_cannot_be_renewed_is_told(secured, tmp_path, caplog):
     ],
 )
 def test_a_function_without_a_token_is_told(secured, function, text):
-    """What it raises, or returns instead of a token, is an ``AuthError`` before any I/O."""
+    """A token function that raises, or returns anything but one line of text, is an ``AuthError`` before any I/O."""
     with pytest.raises(mqplug.AuthError, match=text):
         plain(secured, token=function)
 
 
 def test_a_function_is_called_while_others_send(secured):
-    """The native client asks for a token on its own thread, while Python's threads are busy in it."""
+    """The client calls the token function on its own thread while Python threads send, without a deadlock."""
     over = Event()
     asked = []
 

@@ -1,4 +1,4 @@
-"""Messages that the native client sends again, where the broker looks for duplicates."""
+"""Messages that pulsar-client sends again to a broker that removes duplicates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.disturbs
 
 @pytest.mark.parametrize("records", [1, pytest.param(20, marks=pytest.mark.night)])
 def test_what_is_sent_again_is_stored_once(mq, topic, rest, pulsar_server, records):
-    """Messages whose receipts are lost are sent again, and with deduplication the broker stores them once."""
+    """Messages whose receipts are lost are sent again, and a broker with deduplication stores them once."""
     rest.ask("POST", f"persistent/public/default/{topic}/deduplicationEnabled", True)
     values = [b"%d" % number for number in range(records)]
     with mqplug.connect(pulsar_server.relayed_url) as client, client.producer(topic) as out:

@@ -1,4 +1,4 @@
-"""A topic is deleted, or moves, under a live producer."""
+"""Topics that are deleted or unloaded under a live producer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pulsar_driver import take
 import mqplug
 from mqplug import EARLIEST
 
-SOON_S = 10  # a quiet machine needs less than one
+SOON_S = 10  # an idle machine needs less than one
 
 
 @pytest.fixture(params=["with admin_url", "without"])
 def client(request, mq, plain):
-    """A client with the admin interface, and one without."""
+    """A client with or without the admin interface."""
     return mq if request.param == "with admin_url" else plain
 
 
 def test_send_is_told(client, mq, topic):
-    """A send to a topic that was deleted is a ``TopicNotFound``, soon; close is quick."""
+    """A send to a deleted topic raises ``TopicNotFound`` soon, and close is quick."""
     out = client.producer(topic)
     out.send(b"x")
     mq.delete_topic(topic)
@@ -35,7 +35,7 @@ def test_send_is_told(client, mq, topic):
 
 
 def test_close_is_quick(client, mq, topic):
-    """A producer that nothing is sent with any more closes quickly, and without an error."""
+    """A producer without later sends closes quickly and without an error after its topic was deleted."""
     out = client.producer(topic)
     out.send(b"x")
     mq.delete_topic(topic)
@@ -45,7 +45,7 @@ def test_close_is_quick(client, mq, topic):
 
 
 def test_submitted_messages_are_told(mq, topic):
-    """What is on its way when a topic is deleted is stored before, or fails with ``TopicNotFound``; close says so."""
+    """Messages in flight when their topic is deleted are stored or fail with ``TopicNotFound``, as close reports."""
     out = mq.producer(topic)
     handles = [out.submit(b"%d" % number) for number in range(100)]
     handles[0].result()
@@ -64,7 +64,7 @@ def test_submitted_messages_are_told(mq, topic):
 
 
 def test_other_topics_go_on(mq, topic, name):
-    """A producer for any topic goes on with the others when one is deleted."""
+    """A producer for any topic still sends to other topics when one is deleted."""
     mq.create_topic(other := f"{name}-other")
     with mq.producer() as out:
         out.send(b"x", topic=topic)
@@ -78,7 +78,7 @@ def test_other_topics_go_on(mq, topic, name):
 
 
 def test_a_new_topic_of_the_same_name(mq, topic):
-    """After ``TopicNotFound``, or right away, the same producer sends to a topic created anew."""
+    """After ``TopicNotFound`` the same producer sends to a topic that was created again."""
     with mq.producer(topic) as out:
         out.send(b"old")
         mq.delete_topic(topic)
@@ -91,7 +91,7 @@ def test_a_new_topic_of_the_same_name(mq, topic):
 
 
 def test_a_topic_without_partitions(mq, rest, name):
-    """A topic that has no partitions is missed, too."""
+    """A send to a deleted topic without partitions raises ``TopicNotFound``, too."""
     rest.ask("PUT", rest.path(name))
     with mq.producer(name) as out:
         out.send(b"x")
@@ -101,7 +101,7 @@ def test_a_topic_without_partitions(mq, rest, name):
 
 
 def test_unloads_are_no_deletion(mq, topic, pulsar_server):
-    """While a topic is unloaded again and again, every message is stored, in order."""
+    """While a topic is unloaded repeatedly, every message is stored, in order."""
 
     def unload():
         for _ in range(12):
@@ -119,7 +119,7 @@ def test_unloads_are_no_deletion(mq, topic, pulsar_server):
         ids = [handle.result(30) for handle in handles]
     stored = {}
     with mq.consumer(topic, start=EARLIEST) as reader:
-        while ids[-1] not in stored:  # the native client may send a batch twice
+        while ids[-1] not in stored:  # pulsar-client may send a batch twice
             message = take(reader, 1)[0]
             stored[message.id] = message.value
     assert [stored.get(each) for each in ids] == [b"%d" % number for number in range(len(ids))]
@@ -130,7 +130,7 @@ def test_unloads_are_no_deletion(mq, topic, pulsar_server):
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_a_restart_is_no_deletion(plain, topic, pulsar_server):
-    """While the broker is stopped and started, a send waits for it."""
+    """A send waits while the broker is stopped, and succeeds after the broker has started again."""
     with plain.producer(topic) as out:
         out.send(b"x")
         pulsar_server.stop()

@@ -1,4 +1,4 @@
-"""The broker is restarted, killed and frozen under producers, readers, acks and seeks."""
+"""Clients whose broker is restarted, killed or frozen, or unloads their topics."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from mqplug import EARLIEST
 
 
 def restarted(server):
-    """Stopped in order, and started again."""
+    """Stop the broker in order and start it again."""
     server.restart()
 
 
 def killed(server):
-    """Killed, and started again."""
+    """Kill the broker and start it again."""
     server.kill()
     server.start()
 
 
 def frozen(server):
-    """Silent for a while."""
+    """Freeze the broker for five seconds."""
     server.pause()
     time.sleep(5)
     server.unpause()
 
 
 def unloaded(server):
-    """Every topic of the namespace closed and opened again, three times."""
+    """Unload every topic of the namespace three times."""
     for _ in range(3):
         server.unload()
         time.sleep(1)
@@ -44,7 +44,7 @@ def unloaded(server):
     [pytest.param(restarted, marks=pytest.mark.night), killed, pytest.param(frozen, marks=pytest.mark.night), unloaded],
 )
 def test_all_goes_on(pulsar_server, mq, topic, disturb):
-    """What was stored is there in order, each message is taken, none again that was acked for good."""
+    """After a disturbance all stored messages arrive in order, and no committed message comes again."""
     with Stream(mq, topic, "g") as stream:
         stream.turns(100)
         disturbance = Thread(target=disturb, args=[pulsar_server])
@@ -63,7 +63,7 @@ def test_all_goes_on(pulsar_server, mq, topic, disturb):
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_an_outage_is_told_once_while_a_reader_waits(pulsar_server, mq, topic, caplog):
-    """A receive beside a dead broker brings nothing, and the core's logger says why, and when messages come again."""
+    """While the broker is down ``receive`` returns None; the outage is logged once, and once more when it ends."""
     fill(mq, topic, 1)
     with mq.consumer(topic, start=EARLIEST) as reader:
         take(reader, 1)
@@ -83,5 +83,5 @@ def test_an_outage_is_told_once_while_a_reader_waits(pulsar_server, mq, topic, c
 
 
 def outages(caplog):
-    """How many lines tell of an outage."""
+    """Return how many log records are about outages."""
     return [record.name for record in caplog.records].count("mqplug.outage")

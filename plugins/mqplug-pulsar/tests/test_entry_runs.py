@@ -1,4 +1,4 @@
-"""Runs of messages of one entry have the coordinates that each message's own id has."""
+"""Coordinates of messages, computed by runs of one entry, equal those of each message's own id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MESSAGES = sum(BATCHES) + len(SINGLES)
 
 @pytest.fixture(scope="module")
 def received(shared_pulsar):
-    """Native messages: batches of several sizes, single ones, and one in chunks."""
+    """Messages from pulsar-client: batches of several sizes, single messages, and one message in chunks."""
     name = f"entry-runs-{uuid.uuid4().hex}"  # each worker may run some of these tests
     with mqplug.connect(shared_pulsar.url) as mq:
         mq.create_topic(name)
@@ -42,7 +42,7 @@ def received(shared_pulsar):
 
 
 class Counted:
-    """A message that counts how often its id is asked for."""
+    """A message that records each request for its id."""
 
     def __init__(self, message, asked):
         self._message = message
@@ -54,7 +54,7 @@ class Counted:
 
 
 def agree(messages):
-    """Whether the coordinates and details found by entry are those of each id; the runs."""
+    """Check that the coordinates and details found by entry are those of each id. Return the runs."""
     ids = [message.message_id() for message in messages]
     runs = entry_runs(messages)
     by_entry = ReceivedMessages(messages, by_entry=True)
@@ -65,12 +65,12 @@ def agree(messages):
 
 
 def test_each_entry_is_a_run(received):
-    """The runs of whole batches have their sizes, and messages without a batch are alone."""
+    """A whole batch is one run of its size, and a message without a batch is a run of one."""
     assert [run.size for run in agree(received)] == [*BATCHES, *[1] * len(SINGLES)]
 
 
 def test_two_ids_an_entry(received):
-    """However many messages an entry has, two of their ids are looked at."""
+    """Two ids of an entry are read, however many messages it has."""
     asked: list[object] = []
     entry_runs([Counted(message, asked) for message in received[:300]])
     assert len(asked) == 2
@@ -85,7 +85,7 @@ def test_parts_of_batches(received):
 
 
 def test_repeated_messages(received):
-    """What a reader receives again, after a reconnect in the middle of a batch, has the right coordinates."""
+    """Messages that a reader receives again after a reconnect inside a batch have the right coordinates."""
     chance = random.Random(2)
     for _ in range(200):
         back, end = sorted(chance.choices(range(MESSAGES + 1), k=2))
@@ -94,7 +94,7 @@ def test_repeated_messages(received):
 
 
 def test_group_members_look_at_each_id(received):
-    """Without runs, as for group members that are not sent what is acked, holes in a batch are seen."""
+    """Read without runs, as for group members, messages keep their coordinates although the batch has holes."""
     messages = [message for row, message in enumerate(received[:300]) if row % 3]
     member = ReceivedMessages(messages)
     assert member.coordinates() == [message_ids.coordinates(message.message_id()) for message in messages]

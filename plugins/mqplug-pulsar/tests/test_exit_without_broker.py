@@ -1,4 +1,4 @@
-"""Processes that end while the broker owes them an answer."""
+"""Processes that end while the broker has not answered a commit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-EXIT_S = 20  # the end of a process asks the broker to close its clients, for 2 s; a native call waits for 30
+EXIT_S = 20  # a process that ends tries for 2 s to close its clients; a call of pulsar-client waits for 30 s
 
 COMMITS = """
 import sys, mqplug
@@ -33,7 +33,7 @@ except mqplug.Error:
 
 @pytest.fixture
 def without_broker(request, pulsar_server):
-    """A function that takes the broker away, until the test ends."""
+    """A function that freezes or kills the broker until the test ends."""
     take_away, bring_back = getattr(pulsar_server, request.param[0]), getattr(pulsar_server, request.param[1])
     yield take_away
     bring_back()
@@ -56,7 +56,7 @@ FROZEN, KILLED = ("pause", "unpause"), ("kill", "start")
     ids=["frozen", "frozen, with an admin interface", "frozen and closed", "killed"],
 )
 def test_a_commit_without_an_answer_keeps_no_process(pulsar_server, mq, topic, without_broker, end, admin):
-    """A process whose commit timed out ends at once, though a native call may still wait for the broker."""
+    """A process whose commit timed out ends soon, although a call of pulsar-client may still wait for the broker."""
     with mq.producer(topic) as out:
         out.send(b"x")
     url = pulsar_server.url if admin else f"{pulsar_server.service_url}?cluster=standalone"

@@ -1,4 +1,4 @@
-"""Unreachable, silent, foreign, killed: everything ends in time, and nothing acknowledged is lost."""
+"""Unreachable, silent, foreign and killed peers: every call ends in time, and no acknowledged message is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mqplug import EARLIEST
 
 @contextmanager
 def peer(answer):
-    """Something that listens on loopback, and answers each connection with these bytes and silence."""
+    """Yield the URL of a server on loopback that sends these bytes to each connection, and then nothing."""
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.05)
@@ -48,13 +48,13 @@ def peer(answer):
 
 
 def free_port():
-    """A port where nobody listens."""
+    """Return a port on which no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 
 
 def test_refused():
-    """A port where nobody listens is a ``ConnectError`` at once."""
+    """A port on which no server listens is a ``ConnectError`` at once."""
     began = time.monotonic()
     with pytest.raises(mqplug.ConnectError) as caught:
         mqplug.connect(f"pulsar://127.0.0.1:{free_port()}", timeout=60)
@@ -64,7 +64,7 @@ def test_refused():
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\5\xff\xff\xff\xff\xff"])
 def test_not_a_broker(answer):
-    """A peer that is silent, or speaks something else, is a ``ConnectError`` within the timeout."""
+    """A peer that is silent or speaks another protocol is a ``ConnectError`` soon after the timeout."""
     began = time.monotonic()
     with peer(answer) as url, pytest.raises(mqplug.ConnectError):
         mqplug.connect(url, timeout=1.5)
@@ -73,7 +73,7 @@ def test_not_a_broker(answer):
 
 @contextmanager
 def admin_that_answers(status):
-    """An HTTP server that gives every request this status."""
+    """Yield the URL of an HTTP server that answers every request with this status."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -95,14 +95,14 @@ def admin_that_answers(status):
 
 
 def test_refused_credentials(pulsar_server):
-    """The broker never says that a token is bad; the admin interface does, and that is an ``AuthError``."""
+    """A token that the admin interface refuses is an ``AuthError`` that does not show the token."""
     with admin_that_answers(401) as url, pytest.raises(mqplug.AuthError) as caught:
         mqplug.connect("pulsar", service_url=pulsar_server.service_url, admin_url=url, token="s3cret")
     assert "s3cret" not in str(caught.value)
 
 
 def test_admin_unreachable(pulsar_server):
-    """An admin interface that cannot be reached is told apart from the broker."""
+    """An admin interface that cannot be reached is a ``ConnectError`` that names the admin interface."""
     with pytest.raises(mqplug.ConnectError, match="admin"):
         mqplug.connect(f"{pulsar_server.service_url}?admin_url=http://127.0.0.1:{free_port()}", timeout=5)
 
@@ -120,7 +120,7 @@ list(mq.read(sys.argv[2]))
 
 
 def run(server, topic, end):
-    """Run the program in a process of its own."""
+    """Run the program in a separate process."""
     program = PROGRAM.format(end=end)
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program, server.url, topic], capture_output=True, timeout=60, check=False
@@ -128,7 +128,7 @@ def run(server, topic, end):
 
 
 def test_silent(pulsar_server, topic):
-    """A program that uses mqplug writes nothing to its output, and ends well."""
+    """A program that uses mqplug exits with status 0 and writes nothing to its outputs."""
     done = run(pulsar_server, topic, "mq.close()")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -155,7 +155,7 @@ def test_interrupt(pulsar_server, topic):
 
 
 def test_deleted_under_a_reader(mq, topic):
-    """A reader of a topic that was deleted is told so."""
+    """A reader whose topic is deleted raises ``TopicNotFound``."""
     with mq.consumer(topic, start=EARLIEST) as reader:
         mq.delete_topic(topic)
         with pytest.raises(mqplug.TopicNotFound):
@@ -166,7 +166,7 @@ def test_deleted_under_a_reader(mq, topic):
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_kill_in_a_stream(mq, topic, pulsar_server):
-    """The broker is killed in mid-stream: what was acknowledged is there, in order, and the clients go on."""
+    """After a kill in mid-stream all acknowledged messages are stored in order, and the clients keep working."""
     with mq.producer(topic) as out, mq.consumer(topic, start=EARLIEST) as reader:
         handles = [out.submit(b"%d" % number) for number in range(3000)]
         handles[500].result(30)
@@ -192,7 +192,7 @@ def test_kill_in_a_stream(mq, topic, pulsar_server):
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_close_without_a_broker(pulsar_server, topic):
-    """Close ends in time when the broker is gone, and says what it could not do."""
+    """A client whose broker is gone closes in time and raises ``CloseIncomplete``."""
     client = mqplug.connect(pulsar_server.url)
     out = client.producer(topic)
     out.send(b"x")
@@ -208,7 +208,7 @@ def test_close_without_a_broker(pulsar_server, topic):
 
 
 def test_json_of_an_admin_error(mq):
-    """What the admin interface says is shown as its reason, not as a page."""
+    """An error of the admin interface is shown as a reason, not as an HTML page."""
     with pytest.raises(mqplug.TopicNotFound) as caught:
         mq.delete_topic("never-made")
     assert "<html" not in str(caught.value)

@@ -12,7 +12,7 @@ from mqplug import EARLIEST, GroupDescription
 
 
 def test_ordered_members_are_described(mq, name):
-    """Each member is named after its process, with its host and the partitions where it is the active one."""
+    """A member of an ordered group is described with its process, its host and the partitions where it is active."""
     other = f"{name}-other"
     mq.create_topic(name, partitions=2)
     mq.create_topic(other)
@@ -32,7 +32,7 @@ def test_ordered_members_are_described(mq, name):
 
 @pytest.mark.parametrize("mode", ["shared", "key_shared", "exclusive"])
 def test_other_members_are_described(mq, name, mode):
-    """Members in the shared modes, and the one of an exclusive group, have all partitions."""
+    """A member in a shared mode, or of an exclusive group, is described with all partitions."""
     mq.create_topic(name, partitions=2)
     with Seam(mq, name, name, mode=mode) as member:
         member.join(2)
@@ -42,7 +42,7 @@ def test_other_members_are_described(mq, name, mode):
 
 
 def test_a_topic_without_partitions_is_described(mq, name, rest):
-    """A topic that was made without partitions has one log, and its group is described as any."""
+    """A member that reads a topic without partitions is described with the topic's one log."""
     rest.ask("PUT", rest.path(name))
     with Seam(mq, name, name) as member:
         member.join(1)
@@ -51,7 +51,7 @@ def test_a_topic_without_partitions_is_described(mq, name, rest):
 
 
 def test_readers_and_the_unknown_are_no_groups(mq, name):
-    """A reader is no group, and a group that no topic has is not found, with a hint at a close name."""
+    """While a reader is open, describing an unknown group raises ``GroupNotFound`` with a close name as a hint."""
     mq.create_topic(name)
     mq.reset_group(name, name, EARLIEST)
     with mq.consumer(name, start=EARLIEST), pytest.raises(mqplug.GroupNotFound, match=f"Did you mean {name!r}"):

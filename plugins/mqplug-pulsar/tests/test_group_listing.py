@@ -1,4 +1,4 @@
-"""Which groups there are, what is refused while they have members, modes, and partitions that come to be."""
+"""Lists of groups, refusals while a group has members, modes, and added partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug_pulsar._consume import topic_checks
 
 
 def test_groups_are_listed_with_their_members(mq, name):
-    """A group is named with the number of its members, on one topic or on any; readers are no groups."""
+    """Groups are listed with their number of members, for one topic or for all."""
     other = f"{name}-other"
     mq.create_topic(name, partitions=2)
     mq.create_topic(other)
@@ -29,7 +29,7 @@ def test_groups_are_listed_with_their_members(mq, name):
 
 
 def test_a_topic_that_is_being_deleted_is_passed_over(mq, name, monkeypatch):
-    """Its partitions may be listed when it is gone itself: each is a topic of its own then, or gone as well."""
+    """A partition that is listed without its topic counts as a topic by itself, or is left out if it is gone."""
     mq.create_topic(name)
     mq.consumer(name, group=f"{name}-idle").close()
     monkeypatch.setattr(topics, "names", lambda *_: [f"{name}-partition-0"])
@@ -39,7 +39,7 @@ def test_a_topic_that_is_being_deleted_is_passed_over(mq, name, monkeypatch):
 
 
 def test_groups_with_members_are_left_alone(mq, name):
-    """A group is neither moved nor deleted while it has members; then it is, and is not found any more."""
+    """A group with members can be neither moved nor deleted; without members it can be both."""
     mq.create_topic(name, partitions=2)
     fill(mq, name, 3)
     log = mq.partitions(name)[0]
@@ -61,7 +61,7 @@ def test_groups_with_members_are_left_alone(mq, name):
 
 
 def test_without_the_admin_interface_it_is_said(mq, plain, topic):
-    """What only the admin interface can do names it."""
+    """Actions that need the admin interface raise ``Unsupported`` with ``admin_url`` in the message."""
     for action in (spi.ListGroups(topic), spi.DeleteGroup("g"), spi.AddPartitions(topic, 2)):
         with pytest.raises(mqplug.Unsupported, match="admin_url"):
             administer(plain, action)
@@ -75,7 +75,7 @@ PAIRS = [("exclusive", "exclusive"), ("exclusive", "ordered"), ("ordered", "excl
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("partitions", [1, pytest.param(3, marks=pytest.mark.night)])
 def test_exclusive_is_alone(mq, plain, name, first, second, partitions):
-    """A second consumer is refused when one of the two is exclusive; the name is free when the first has closed."""
+    """A second consumer is refused if one of the two is exclusive; after the first closes, the group is free."""
     mq.create_topic(name, partitions=partitions)
     with Seam(mq, name, "g", mode=first) as member:
         with pytest.raises(mqplug.ConsumerBusy):
@@ -87,7 +87,7 @@ def test_exclusive_is_alone(mq, plain, name, first, second, partitions):
 
 
 def test_an_exclusive_consumer_seeks_and_acks(mq, topic):
-    """It has a place in the log as any member has."""
+    """An exclusive consumer can seek, and its committed position is where the next member begins."""
     ids = fill(mq, topic, 5)
     log = ids[0].log
     with Seam(mq, topic, "g", mode="exclusive") as member:
@@ -101,7 +101,7 @@ def test_an_exclusive_consumer_seeks_and_acks(mq, topic):
 
 
 def test_added_partitions_belong_to_live_members(mq, name, monkeypatch):
-    """A member that lives reads partitions that come to be from their beginning; old ids stay readable."""
+    """A live member reads added partitions from their beginning, and older ids remain valid."""
     monkeypatch.setattr(topic_checks, "PARTITION_CHECK_S", 0.1)
     mq.create_topic(name)
     old = fill(mq, name, 3)
@@ -121,7 +121,7 @@ def test_added_partitions_belong_to_live_members(mq, name, monkeypatch):
 
 
 def test_added_partitions_belong_to_groups_without_members(mq, name):
-    """A group reads them from their beginning, whatever its start says."""
+    """A group without members when partitions are added reads them from their beginning, whatever its ``start=``."""
     mq.create_topic(name)
     mq.consumer(name, group="g", start=mqplug.LATEST).close()
     administer(mq, spi.AddPartitions(name, 2))
@@ -133,7 +133,7 @@ def test_added_partitions_belong_to_groups_without_members(mq, name):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_partitions_only_grow(mq, name, count):
-    """As many as there are, or fewer, is an error that changes nothing."""
+    """A partition count that is not larger than the current one is a ``ValueError`` and changes nothing."""
     mq.create_topic(name, partitions=2)
     with pytest.raises(ValueError, match="already has 2 partitions"):
         administer(mq, spi.AddPartitions(name, count))
@@ -143,14 +143,14 @@ def test_partitions_only_grow(mq, name, count):
 
 
 def test_a_topic_without_partitions_stays_so(mq, name, rest):
-    """Pulsar cannot make a partitioned topic of one that is not."""
+    """Partitions cannot be added to a topic without partitions: Pulsar does not support that."""
     rest.ask("PUT", rest.path(name))
     with pytest.raises(mqplug.Unsupported, match="without partitions"):
         administer(mq, spi.AddPartitions(name, 2))
 
 
 def test_retention_is_told(mq, name, rest):
-    """What was asked for holds for what was acked and for what was not, and is told as it was asked for."""
+    """Retention covers acked and unacked messages, and is described as it was requested."""
     asked = spi.CreateTopic(name, retention=90, retention_bytes=5_000_000)
     for info in (administer(mq, asked), administer(mq, spi.DescribeTopic(name))):
         assert (info.retention, info.retention_bytes) == (90, 5_000_000)

@@ -1,4 +1,4 @@
-"""Groups: Failover subscriptions, and the traps of acks."""
+"""Ordered groups: Failover subscriptions, and the pitfalls of acks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.python
 
 
 def test_middle_of_a_batch(mq, topic):
-    """Acks inside one batch: the next member gets exactly the rest, and the stored position says so."""
+    """After acks inside a batch the committed position is inside it, and the next member gets exactly the rest."""
     ids = fill(mq, topic, 5)
     assert mq.capabilities.ack_granularity == "message"
     with mq.consumer(topic, group="g") as member:
@@ -25,7 +25,7 @@ def test_middle_of_a_batch(mq, topic):
 
 
 def test_holes(mq, topic):
-    """Single acks inside a batch leave holes; only they come back, and no ack takes more than its message."""
+    """After single acks inside a batch exactly the unacked messages come again."""
     ids = fill(mq, topic, 6)
     with mq.consumer(topic, group="g") as member:
         taken = take(member, 6)
@@ -38,7 +38,7 @@ def test_holes(mq, topic):
 
 
 def test_acks_before_acks_of_others(mq, topic):
-    """What one member acked in a batch stays acked when another one acks what lies before it in that batch."""
+    """A message that one member acked in a batch stays acked when another member acks an earlier one."""
     ids = fill(mq, topic, 4)
     with mq.consumer(topic, group="g") as member:
         member.ack(take(member, 3)[2])
@@ -54,7 +54,7 @@ def test_acks_before_acks_of_others(mq, topic):
 
 
 def test_place_in_the_first_batch_of_a_ledger(mq, topic, pulsar_server):
-    """A group that stands inside the first batch behind a closed ledger is told to stand there, and goes on there."""
+    """A group's position inside the first batch after a closed ledger is reported, and is where a member begins."""
     fill(mq, topic, 2)
     pulsar_server.unload(topic)
     ids = fill(mq, topic, 3)
@@ -65,7 +65,7 @@ def test_place_in_the_first_batch_of_a_ledger(mq, topic, pulsar_server):
 
 
 def test_acked_entry_is_a_range(mq, topic):
-    """Whole entries that were acked behind the stored position are told with it."""
+    """A single message that was acked after unacked ones does not come again, but still counts in the lag."""
     single = [fill(mq, topic, 1)[0] for _ in range(4)]
     with mq.consumer(topic, group="g") as member:
         taken = take(member, 4)
@@ -77,7 +77,7 @@ def test_acked_entry_is_a_range(mq, topic):
 
 
 def test_seek_moves_the_group_into_a_batch(mq, topic):
-    """After a seek into a batch, a new member begins exactly there, though nothing was acked."""
+    """After a seek into a batch a new member begins exactly at that position, although nothing was acked since."""
     ids = fill(mq, topic, 5)
     with mq.consumer(topic, group="g") as member:
         for message in take(member, 5):
@@ -93,7 +93,7 @@ def test_seek_moves_the_group_into_a_batch(mq, topic):
 
 @pytest.mark.parametrize(("start", "first"), [(EARLIEST, 0), (last(2), 3), (last(4), 1)])
 def test_start_of_a_new_group(mq, topic, start, first):
-    """A start is stored when the consumer was opened, also inside a batch, and does not move the group later."""
+    """A new group's start is stored when its consumer opens, even inside a batch; a later start has no effect."""
     ids = fill(mq, topic, 5)
     mq.consumer(topic, group="g", start=start).close()
     with mq.consumer(topic, group="g", start=LATEST) as member:
@@ -101,7 +101,7 @@ def test_start_of_a_new_group(mq, topic, start, first):
 
 
 def test_start_at_a_position(mq, topic):
-    """A group begins at a given message, and at the end of what is there."""
+    """A group can begin right after a given message, and after the last one."""
     ids = fill(mq, topic, 5)
     with mq.consumer(topic, group="a", start=mqplug.after(ids[1])) as member:
         assert take(member, 1)[0].id == ids[2]
@@ -111,7 +111,7 @@ def test_start_at_a_position(mq, topic):
 
 
 def test_must_exist(mq, topic):
-    """A group that must exist and does not is an error, and is not made by the question."""
+    """With ``must_exist=True`` an unknown group raises ``GroupNotFound`` and is not created."""
     with pytest.raises(mqplug.GroupNotFound):
         mq.consumer(topic, group="g", must_exist=True)
     with pytest.raises(mqplug.GroupNotFound):
@@ -121,7 +121,7 @@ def test_must_exist(mq, topic):
 
 
 def test_no_trace_without_a_group(mq, topic, rest):
-    """Reading without a group leaves no subscription behind, and neither do questions."""
+    """Reading without a group, and asking for bounds, leaves no subscription except those of open readers."""
     fill(mq, topic, 3)
     list(mq.read(topic))
     mq.bounds(topic)
@@ -129,7 +129,7 @@ def test_no_trace_without_a_group(mq, topic, rest):
 
 
 def test_busy(mq, topic, pulsar_server):
-    """A subscription that another program holds exclusively is ``ConsumerBusy``."""
+    """A subscription that another program holds exclusively raises ``ConsumerBusy``."""
     import pulsar
 
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
@@ -143,7 +143,7 @@ def test_busy(mq, topic, pulsar_server):
 
 
 def test_standby_takes_over(mq, topic, pulsar_server):
-    """The second member gets nothing while the first lives, and everything that was not acked after."""
+    """The standby member gets nothing while the active one is open, and all unacked messages afterwards."""
     ids = fill(mq, topic, 4)
     with mqplug.connect(pulsar_server.url) as other:
         first = mq.consumer(topic, group="g")
@@ -164,7 +164,7 @@ def test_standby_takes_over(mq, topic, pulsar_server):
 
 
 def test_dead_letters_for_the_same_topic_by_its_full_name(mq, topic):
-    """A dead-letter topic that is the consumer's own, written in full, is refused, and no group is made."""
+    """The consumer's own topic is refused as dead-letter topic, also by its full name, and no group is created."""
     own = f"persistent://public/default/{topic}"
     with pytest.raises(ValueError, match="is a topic that this consumer reads"):
         mq.consumer(topic, group="g", retry=mqplug.Retry(1), dead_letter=own)

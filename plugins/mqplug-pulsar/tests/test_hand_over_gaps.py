@@ -1,4 +1,4 @@
-"""Messages that come before earlier ones when a member takes a partition over."""
+"""Messages that arrive before earlier ones when a member takes over a partition."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mqplug_pulsar._consume.partition_feeds import PartitionFeed
 
 @pytest.fixture
 def single(pulsar_server):
-    """A client that sends each message alone."""
+    """A client that sends each message without a batch."""
     with mqplug.connect(f"{pulsar_server.url}&batching=none") as client:
         yield client
 
 
 @pytest.fixture
 def skipping(monkeypatch):
-    """Make feeds drop the first three messages that they take, as if the broker had begun behind them."""
+    """Make feeds drop the first three messages that they take, as if the broker had begun after them."""
     left = {}
     take = PartitionFeed.take
 
@@ -37,7 +37,7 @@ def skipping(monkeypatch):
 
 @pytest.mark.usefixtures("skipping")
 def test_missing_messages_come_before_later_ones(single, topic):
-    """A member that gets later messages first has the broker begin again, and delivers all in order."""
+    """A member that gets later messages first makes the broker send again, and delivers all messages in order."""
     ids = fill(single, topic, 10)
     with single.consumer(topic, group="g") as member:
         assert [message.id for message in take_all(member, 10)] == ids
@@ -46,7 +46,7 @@ def test_missing_messages_come_before_later_ones(single, topic):
 
 @pytest.mark.usefixtures("skipping")
 def test_missing_messages_are_noticed_behind_acked_ones(single, topic):
-    """The next member of a group notices, too, that messages are missing before the first ones that it gets."""
+    """A member whose group has acked messages detects that messages are missing before the first that it gets."""
     ids = fill(single, topic, 10)
     with single.consumer(topic, group="g") as member:
         for message in take_all(member, 6):
@@ -57,7 +57,7 @@ def test_missing_messages_are_noticed_behind_acked_ones(single, topic):
 
 
 def test_acked_messages_between_others_are_no_gap(single, topic, monkeypatch):
-    """A member that begins with holes in what comes requests nothing again."""
+    """A member that begins after acks with holes requests no redelivery."""
     ids = fill(single, topic, 20)
     with single.consumer(topic, group="g") as member:
         for message in take_all(member, 20)[1::2]:
@@ -71,7 +71,7 @@ def test_acked_messages_between_others_are_no_gap(single, topic, monkeypatch):
 @pytest.mark.usefixtures("skipping")
 @pytest.mark.parametrize("error", [mqplug.Timeout("late"), mqplug.ConnectError("gone")], ids=["late", "gone"])
 def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, error):
-    """When the broker does not answer whether messages are missing, later ones are not delivered before them."""
+    """While the broker does not answer whether messages are missing, later messages are not delivered."""
     ids = fill(single, topic, 10)
     reads = UnansweredReads(error)
     monkeypatch.setattr(subscriptions, "cursor", reads)
@@ -84,7 +84,7 @@ def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, e
 
 @pytest.mark.usefixtures("skipping")
 def test_missing_messages_are_requested_again(single, topic, monkeypatch):
-    """A broker that does not send missing messages in time is asked again; later ones still wait for them."""
+    """Missing messages that do not come in time are requested again; later messages wait for them."""
     monkeypatch.setattr(member_filter, "REQUEST_AGAIN_S", 0.1)
     redeliver, requests = pulsar.Consumer.redeliver_unacknowledged_messages, []
 
@@ -103,7 +103,7 @@ def test_missing_messages_are_requested_again(single, topic, monkeypatch):
 
 
 def test_messages_that_the_broker_does_not_have_hold_up_no_others(single, topic, monkeypatch):
-    """When the broker began again and still begins with the same message, what is before that is lost."""
+    """Messages before the first one that the broker sends again are treated as lost, and later ones are delivered."""
     ids = fill(single, topic, 10)
     lost = {each.coordinates for each in ids[:3]}
     take = PartitionFeed.take
@@ -120,7 +120,7 @@ def test_messages_that_the_broker_does_not_have_hold_up_no_others(single, topic,
 
 @pytest.mark.usefixtures("skipping")
 def test_a_member_that_may_not_read_where_its_group_stands(single, topic, monkeypatch):
-    """It delivers what it gets: nothing would ever show that no messages are missing."""
+    """A member without the right to read its group's position delivers what it gets: it cannot detect gaps."""
     ids = fill(single, topic, 10)
     reads = UnansweredReads(mqplug.AccessDenied("no"))
     monkeypatch.setattr(subscriptions, "cursor", reads)

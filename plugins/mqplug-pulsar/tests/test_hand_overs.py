@@ -1,4 +1,4 @@
-"""What is delivered twice when another member takes a partition over."""
+"""Messages that are delivered twice when another member takes over a partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MESSAGES = 1500
 
 @pytest.fixture
 def native(pulsar_server):
-    """A native client."""
+    """A client of pulsar-client without mqplug."""
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
     client = pulsar.Client(pulsar_server.service_url, logger=logger)
     yield client
@@ -23,7 +23,7 @@ def native(pulsar_server):
 
 
 def send_singly(native, topic, partition, count):
-    """Send messages that are not batched."""
+    """Send messages without batches."""
     producer = native.create_producer(f"{topic}-partition-{partition}", max_pending_messages=count)
     for number in range(count):
         producer.send_async(b"%d" % number, None)
@@ -31,14 +31,14 @@ def send_singly(native, topic, partition, count):
 
 
 def active(rest, topic, group, partition):
-    """Return the name of the active member."""
+    """Return the name of the active member of a partition."""
     stats = rest.ask("GET", f"{rest.path(topic)}-partition-{partition}/stats")
     return stats["subscriptions"][group]["activeConsumerName"]
 
 
 @pytest.mark.parametrize("admin", [True, False])
 def test_a_member_that_is_replaced_has_little_left(mq, plain, native, rest, name, admin):
-    """A member that another one replaces delivers no more than it had in hand and had prefetched."""
+    """A member that another one replaces delivers at most twice ``HAND_OVER_MESSAGES`` further messages."""
     client = mq if admin else plain
     mq.create_topic(name, partitions=2)
     send_singly(native, name, 1, MESSAGES)
@@ -61,13 +61,13 @@ def test_a_member_that_is_replaced_has_little_left(mq, plain, native, rest, name
 
 
 def test_members_that_join_take_no_more_than_they_must(mq, rest, name):
-    """Whoever has a partition keeps it while others join, as far as an even distribution allows that."""
+    """A member keeps its partitions while others join, as far as an even distribution allows."""
     mq.create_topic(name, partitions=3)
     for group in ("a", "b", "c"):
         members, holders = [], []
         for _ in range(3):
             members.append(mq.consumer(name, group=group))
-            time.sleep(0.002)  # names tell milliseconds
+            time.sleep(0.002)  # names contain milliseconds
             holders.append([active(rest, name, group, partition) for partition in range(3)])
         one, two, three = holders
         assert len(set(one)) == 1
@@ -79,7 +79,7 @@ def test_members_that_join_take_no_more_than_they_must(mq, rest, name):
 
 
 def test_one_partition_stays_where_it_is(mq, topic):
-    """Members that come and go beside the active one of a single partition change nothing: no message comes twice."""
+    """Members that join and leave beside the active member of a single partition cause no duplicate messages."""
     seen = []
     with mq.consumer(topic, group="g") as member:
         for _ in range(4):

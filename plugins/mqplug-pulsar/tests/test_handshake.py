@@ -1,4 +1,4 @@
-"""The handshake before the native client connects: each obstacle is named, soon."""
+"""The handshake before pulsar-client connects: each obstacle is reported soon, with its cause."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scripted_peer import command, hang_up, peer, says, silent
 import mqplug
 from mqplug_pulsar._format.binary_protocol import fields
 
-SOON_S = 30.0  # an answer takes 0.1 s; the native client, without a handshake, waits for the timeout
+SOON_S = 30.0  # an answer takes 0.1 s; pulsar-client, without a handshake, waits for the timeout
 LONG_S = 60.0
 CONNECTED = command(3, (1, "scripted"), (3, 70_000))
 
 
 @contextmanager
 def refused_soon(error, match):
-    """Expect a connect to fail like this, long before its timeout."""
+    """Expect a connect to fail with this error long before its timeout."""
     began = time.monotonic()
     with pytest.raises(error, match=match) as caught:
         yield caught
@@ -34,14 +34,14 @@ def refused_soon(error, match):
     ],
 )
 def test_a_wrong_port_of_a_broker_is_named(pulsar_server, scheme, port, text):
-    """TLS to a port without it, and the HTTP port, are told by name, and with what to write instead."""
+    """TLS to a port without it, or Pulsar's protocol to the HTTP port, is an error that says what to write instead."""
     number = pulsar_server.port if port == "port" else int(pulsar_server.admin_url.rpartition(":")[2])
     with refused_soon(mqplug.ConnectError, text):
         mqplug.connect(f"{scheme}://127.0.0.1:{number}", timeout=LONG_S)
 
 
 def test_a_missing_namespace_is_named(pulsar_server):
-    """A namespace that does not exist is an error of ``connect``, without an admin interface, too."""
+    """An unknown namespace is a ``ConfigError`` of ``connect``, even without an admin interface."""
     for settings in ({"namespace": "missing"}, {"tenant": "missing"}):
         named = "missing/default" if "tenant" in settings else "public/missing"
         with refused_soon(mqplug.ConfigError, f"the namespace {named} does not exist.*namespaces create {named}"):
@@ -49,7 +49,7 @@ def test_a_missing_namespace_is_named(pulsar_server):
 
 
 def test_one_broker_of_several_is_enough(pulsar_server, caplog):
-    """Of the addresses in a URL, one may refuse, one may be silent, and one may be no broker at all."""
+    """One working broker among a URL's addresses is enough; unusable addresses are left out with a warning."""
     with peer(silent) as quiet, peer(says(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as web, peer(hang_up) as closing:
         hosts = ",".join(f"127.0.0.1:{port}" for port in (1, quiet, web, closing, pulsar_server.port))
         began = time.monotonic()
@@ -70,11 +70,11 @@ def test_one_broker_of_several_is_enough(pulsar_server, caplog):
     ids=["silent", "half a size", "half a command", "silent after the greeting", "half an answer after it"],
 )
 def test_a_peer_that_stops_answering_costs_the_timeout_at_most(serve):
-    """Whatever a peer leaves out, ``connect`` ends with an error about its address, in its timeout."""
+    """A peer that stops answering at any point makes ``connect`` fail near its timeout, with the peer's address."""
     began = time.monotonic()
     with peer(serve) as port, pytest.raises(mqplug.ConnectError, match=rf"127\.0\.0\.1:{port}.* in time"):
         mqplug.connect(f"pulsar://127.0.0.1:{port}", timeout=1)
-    assert time.monotonic() - began < 10  # after which the native client gives up
+    assert time.monotonic() - began < 10  # pulsar-client would give up only then
 
 
 @pytest.mark.parametrize(
@@ -90,19 +90,19 @@ def test_a_peer_that_stops_answering_costs_the_timeout_at_most(serve):
     ids=["alert", "ssh", "size", "command", "other command", "not ready"],
 )
 def test_a_strange_answer_is_named(answer, text):
-    """What a peer says that is no greeting tells what it is."""
+    """An answer that is not Pulsar's greeting is an error that names the kind of peer, or the broker's reason."""
     with peer(says(answer)) as port, refused_soon(mqplug.ConnectError, text):
         mqplug.connect(f"pulsar://127.0.0.1:{port}", timeout=LONG_S)
 
 
 def test_a_peer_that_hangs_up_may_expect_tls():
-    """A port that closes the connection says nothing of itself; the error says what it may be."""
+    """A port that closes the connection without an answer is an error that suggests ``pulsar+ssl://``."""
     with peer(hang_up) as port, refused_soon(mqplug.ConnectError, r"closed the connection.*pulsar\+ssl:// if"):
         mqplug.connect(f"pulsar://127.0.0.1:{port}", timeout=LONG_S)
 
 
 def test_a_challenge_is_answered_with_the_credentials():
-    """A broker may ask for them once more before it says that they are wrong."""
+    """An authentication challenge from the broker is answered with the credentials once more."""
     heard = []
 
     def serve(connection):
@@ -118,7 +118,7 @@ def test_a_challenge_is_answered_with_the_credentials():
 
 
 def test_an_unreachable_host_is_named():
-    """A name that nobody knows, and a port where nobody listens, are told with their address."""
+    """An unknown host name, or a port on which no server listens, is an error with the address."""
     with refused_soon(mqplug.ConnectError, r"no broker could be reached at nowhere\.invalid:6650"):
         mqplug.connect("pulsar://nowhere.invalid", timeout=LONG_S)
     with refused_soon(mqplug.ConnectError, "no broker could be reached at aaa"):

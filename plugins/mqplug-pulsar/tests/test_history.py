@@ -1,4 +1,4 @@
-"""The history check over a real Pulsar, as long as ``MQPLUG_HISTORY`` says, in seconds."""
+"""The history check over a real Pulsar, for ``MQPLUG_HISTORY`` seconds (60 by default)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.night, pytest.mark.timeout(600 + 2 * SECONDS)]
 
 @pytest.fixture(scope="module")
 def eager_pulsar():
-    """A broker that writes down each move of a group, not one a second: the check kills it right after commits."""
+    """A broker that persists every move of a group instead of one a second, as the check kills it after commits."""
     with started(lambda: PulsarServer(settings={"managedLedgerDefaultMarkDeleteRateLimit": "0"})) as server:
         yield server
 
 
 def check(server, plan=None, **settings):
-    """Run it with all faults that the server offers, and these settings of its clients."""
+    """Run the history check with all faults that the server offers, and these settings of its clients."""
     query = "".join(f"&{key}={value}" for key, value in settings.items())
     with shipped(server.url + query) as over_any_broker:
         verdict = check_history(
@@ -49,16 +49,16 @@ def check(server, plan=None, **settings):
 
 
 def test_batches_in_partitions(eager_pulsar):
-    """Nothing is lost or out of order while broker, clients, network and topic are killed, frozen, cut and unloaded."""
+    """No message is lost or out of order despite kills, freezes, network cuts and unloads."""
     check(eager_pulsar)
 
 
 def test_single_messages_in_partitions(eager_pulsar):
-    """The same with a writer that sends each message alone."""
+    """No message is lost or out of order under the same faults when each message is sent without a batch."""
     check(eager_pulsar, batching="none")
 
 
 def test_a_topic_without_partitions(eager_pulsar):
-    """The same over a topic without partitions, which several members share."""
+    """No message is lost or out of order under the same faults in a topic without partitions."""
     with plain_topics():
         check(eager_pulsar, Plan(partitions=1))

@@ -1,4 +1,4 @@
-"""Ctrl-C while messages are taken: a program that goes on loses none."""
+"""Ctrl-C during receives: a program that continues afterwards loses no message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def interrupted(request, monkeypatch):
 
 
 def receive_all(consumer, use=lambda message: None):
-    """Receive on after each Ctrl-C, until all messages have come; the numbers by partition."""
+    """Receive all messages, continuing after each Ctrl-C. Return their numbers by partition."""
     found = {0: [], 1: []}
     for _ in range(200):
         with suppress(KeyboardInterrupt):
@@ -58,7 +58,7 @@ def receive_all(consumer, use=lambda message: None):
 @pytest.mark.usefixtures("interrupted")
 @pytest.mark.parametrize("options", [{"start": mqplug.EARLIEST}, {"group": "g"}], ids=["reader", "member"])
 def test_nothing_is_lost_by_interrupts(mq, filled, options):
-    """Readers and members that go on after Ctrl-C get every message once, in order."""
+    """Readers and members that continue after Ctrl-C get every message once, in order."""
     with mq.consumer(filled, **options) as consumer:
         found = receive_all(consumer)
     assert found == {partition: list(range(EACH)) for partition in range(2)}
@@ -66,7 +66,7 @@ def test_nothing_is_lost_by_interrupts(mq, filled, options):
 
 @pytest.mark.usefixtures("interrupted")
 def test_acks_from_before_and_after_an_interrupt_are_stored(mq, filled):
-    """What a member acked between interrupts does not come to the next member, though native consumers have changed."""
+    """Messages acked between interrupts do not come to the next member, although the interrupts reopened consumers."""
     with mq.consumer(filled, group="g") as member:
         receive_all(member, member.ack)
         member.commit()

@@ -1,4 +1,4 @@
-"""What becomes of messages that a sharing member has in hand for longer than ``max_processing``."""
+"""Messages that a member in a shared mode holds for longer than ``max_processing``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def mode(request):
 
 
 def member(mq, topic, mode):
-    """A member that may have a message for half a second."""
+    """Return a member that may hold a message for half a second."""
     return mq.consumer(topic, group="g", mode=mode, max_processing=MOST_S)
 
 
 def is_given_away(consumer):
-    """Whether the broker has back what this member had."""
+    """Return whether this member's messages have gone back to the broker."""
     [log] = consumer._session.driver_session.driver._logs.values()
     return bool(log._leases._given_away)
 
 
 @pytest.mark.night
 def test_a_late_ack_of_what_nobody_took_is_stored(mq, topic, mode):
-    """Messages that went back to the broker are acked all the same if nobody took them."""
+    """A late ack of a message that no other member took counts."""
     ids = fill(mq, topic, 3)
     with member(mq, topic, mode) as slow:
         taken = take(slow, 3)
@@ -45,7 +45,7 @@ def test_a_late_ack_of_what_nobody_took_is_stored(mq, topic, mode):
 
 
 def test_what_was_acked_late_comes_again_after_a_seek(mq, topic):
-    """A late ack that counted is undone by a seek, as any other is."""
+    """A seek undoes a late ack that counted, like any other ack."""
     [only] = fill(mq, topic, 1)
     with member(mq, topic, "shared") as slow:
         [kept] = take(slow, 1)
@@ -58,7 +58,7 @@ def test_what_was_acked_late_comes_again_after_a_seek(mq, topic):
 
 @pytest.mark.night
 def test_a_late_ack_of_what_another_took_is_counted(mq, topic, mode):
-    """An ack of a message that another member has by then changes nothing, and is counted."""
+    """A late ack of a message that another member holds has no effect except in ``late_acks``."""
     [only] = fill(mq, topic, 1)
     with member(mq, topic, mode) as slow, member(mq, topic, mode) as other:
         [kept] = take(slow, 1)
@@ -74,7 +74,7 @@ def test_a_late_ack_of_what_another_took_is_counted(mq, topic, mode):
 
 @pytest.mark.night
 def test_it_comes_again_as_another_attempt(mq, topic, mode):
-    """A message comes again as the second attempt also if its member is the only one and gets it back itself."""
+    """A message whose lease ended comes again as the second attempt, even to the same member."""
     [only] = fill(mq, topic, 1)
     with member(mq, topic, mode) as slow:
         take(slow, 1)
@@ -82,7 +82,7 @@ def test_it_comes_again_as_another_attempt(mq, topic, mode):
 
 
 def test_the_clock_stops_at_the_ack(mq, topic, monkeypatch):
-    """An ack in time counts, however long the commit before it takes: the message goes to nobody else."""
+    """A timely ack counts however long the commit before it takes: no other member gets the message."""
     for _ in range(2):
         fill(mq, topic, 1)
     held, store = threading.Event(), shared_log.ack_and_wait

@@ -1,4 +1,4 @@
-"""The messages that a member of a shared group has, without a broker."""
+"""The leases of a member in a shared mode, without a broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mqplug_pulsar._consume.leased_messages import NATIVE_RETURN_S, Lease, Lease
 
 
 class Received:
-    """A native message."""
+    """A message of pulsar-client."""
 
     def __init__(self, entry, key="", index=-1, count=0):
         self._id = MessageId(0, 1, entry, index)
@@ -26,14 +26,14 @@ class Received:
 
 
 def lease(entry, key="", index=-1, size=1):
-    """Return a message that has just arrived."""
+    """Return the lease of a message that has just arrived."""
     made = Lease(Received(entry, key, index), 0.0)
     made.size = size
     return made
 
 
 def entries(leases):
-    """Return the numbers of the entries."""
+    """Return the entry numbers of these leases."""
     return [each.place[1] for each in leases]
 
 
@@ -44,7 +44,7 @@ def table():
 
 
 def test_a_single_message_goes_back_to_the_broker_in_time(table):
-    """A nacked message of an entry of its own is returned so much before its delay as the native client takes."""
+    """A nacked single message goes back to the broker ``NATIVE_RETURN_S`` before its delay ends."""
     table.add(lease(1))
     [taken] = table.take(10, 0.0)
     table.give_back(taken.place, 5.0, 100.0)
@@ -55,7 +55,7 @@ def test_a_single_message_goes_back_to_the_broker_in_time(table):
 
 
 def test_a_message_of_a_batch_stays(table):
-    """A nacked message of a batch is handed out again from here, when it is due, as the next attempt."""
+    """A nacked message of a batch stays in the table and is handed out after its delay as the next attempt."""
     for index in range(2):
         table.add(lease(1, index=index, size=2))
     first, _ = table.take(10, 0.0)
@@ -66,7 +66,7 @@ def test_a_message_of_a_batch_stays(table):
 
 
 def test_a_message_that_comes_again_is_dropped_or_acked_again(table):
-    """A message that is in hand is not handed out twice; one that is acked and not stored is to be acked again."""
+    """A message in hand is not handed out twice; an acked one whose ack is not stored must be acked again."""
     table.add(lease(1))
     [taken] = table.take(10, 0.0)
     assert table.add(lease(1)) is None
@@ -78,7 +78,7 @@ def test_a_message_that_comes_again_is_dropped_or_acked_again(table):
 
 
 def test_a_message_that_waits_for_a_check_is_asked_for_since_the_first_time(table):
-    """Taking it in vain again does not make an earlier check too old; handed out and nacked, it begins anew."""
+    """A message that is put back keeps the time of its first take as ``asked_at``; a nack starts the time anew."""
     table.add(lease(1, index=0, size=2))
     for now in (5.0, 6.0):
         [taken] = table.take(1, now)
@@ -92,7 +92,7 @@ def test_a_message_that_waits_for_a_check_is_asked_for_since_the_first_time(tabl
 
 
 def test_acks_that_are_not_stored_keep_the_member_busy(table):
-    """With a message in hand, or an ack that is not stored, nothing is idle; with what waits for its delay neither."""
+    """A member is idle only without messages in hand, acks to store and nacked messages that wait for their delay."""
     table.add(lease(1))
     table.add(lease(2, index=0, size=2))
     assert table.is_idle(0.0)
@@ -107,7 +107,7 @@ def test_acks_that_are_not_stored_keep_the_member_busy(table):
 
 
 def test_an_expired_entry_goes_back_when_nothing_of_it_is_in_hand(table):
-    """Of a batch with an expired message no more is handed out, and it is returned as a whole when the rest is done."""
+    """A batch with an expired message hands out no more messages, and goes back when its other messages are done."""
     for index in range(3):
         table.add(lease(1, index=index, size=3))
     early = table.take(1, 0.0, ends=10.0)
@@ -121,7 +121,7 @@ def test_an_expired_entry_goes_back_when_nothing_of_it_is_in_hand(table):
 
 
 def test_acked_parts_of_batches(table):
-    """The acks of a batch make a mask with those that are noted, until it is acked whole."""
+    """A partly acked batch is reported as a mask of its new and noted acks; a wholly acked one is not."""
     for index in range(1, 4):
         table.add(lease(1, index=index, size=4))
     places = [each.place for each in table.take(3, 0.0)]
@@ -133,7 +133,7 @@ def test_acked_parts_of_batches(table):
 
 
 def test_keys_keep_their_order():
-    """By key, a nacked message holds back the later ones of its key; other keys and none go on."""
+    """By key, a nacked message holds back later ones of its key; messages of other keys, or without one, continue."""
     table = LeasedMessages(by_key=True)
     for number, key in enumerate(["a", "a", "b", "", "a"]):
         table.add(lease(number, key))
@@ -145,7 +145,7 @@ def test_keys_keep_their_order():
 
 
 def test_keys_go_back_together():
-    """By key, nothing is handed out any more after a message has expired, so that all goes back in order."""
+    """By key, no message is handed out after one has expired, so that all go back in order."""
     table = LeasedMessages(by_key=True)
     for number in range(2):
         table.add(lease(number, "a"))
@@ -157,7 +157,7 @@ def test_keys_go_back_together():
 
 
 def test_the_clock_of_a_message_stops(table):
-    """A message whose clock was stopped does not expire; its neighbour in the table does."""
+    """A message whose clock was stopped does not expire; other messages still do."""
     for entry in (1, 2):
         table.add(lease(entry))
     acked, kept = table.take(2, 0.0, ends=10.0)
@@ -167,7 +167,7 @@ def test_the_clock_of_a_message_stops(table):
 
 
 def test_what_came_back_and_went_again_is_still_known(table):
-    """An ack that comes too late is noticed, also if the member got the message back meanwhile, and gave it away."""
+    """A late ack is recognised even if the member got its message back and gave it away again."""
     table.add(lease(1))
     [late] = table.take(1, 0.0, ends=1.0)
     assert table.due_returns(2.0) == [late.id]
@@ -177,7 +177,7 @@ def test_what_came_back_and_went_again_is_still_known(table):
 
 
 def test_an_acked_message_comes_again_after_a_move(table):
-    """A message whose late ack counted is handed out again if the group was moved back."""
+    """A message with a late ack that counted is handed out again after the group was moved back."""
     table.add(lease(1))
     [late] = table.take(1, 0.0, ends=1.0)
     table.due_returns(2.0)

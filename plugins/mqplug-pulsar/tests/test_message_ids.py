@@ -1,4 +1,4 @@
-"""Native ids and coordinates."""
+"""Coordinates and details of pulsar-client's message ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.python
 
 
 class Native:
-    """A native id with these bytes."""
+    """An id of pulsar-client with these bytes."""
 
     def __init__(self, ledger, entry, index, data):
         self._place = ledger, entry, index
@@ -30,13 +30,13 @@ class Native:
 
 
 def test_batched():
-    """A message of a batch has its index, and the size of the batch as detail."""
+    """A message of a batch has its index in the coordinates, and the size of the batch as detail."""
     native = Native(5, 1, 3, "08051001180020033005")
     assert (message_ids.coordinates(native), message_ids.detail(native)) == ((5, 1, 3), (5,))
 
 
 def test_sizes():
-    """The size of a batch is read whatever its length, and is absent where the broker does not tell it."""
+    """A batch size of any encoded length is read from an id; an id without one has none."""
     sizes = {"3005": (5,), "30ac02": (300,), "30b060": (12336,), "": ()}
     for tail, size in sizes.items():
         assert message_ids.batch_size(bytes.fromhex("0805100118002003" + tail)) == size
@@ -44,7 +44,7 @@ def test_sizes():
 
 
 def test_chunked():
-    """A chunked message lies where its last chunk does, and knows where the first is."""
+    """A chunked message has the coordinates of its last chunk, followed by those of the first."""
     native = Native(5, 9, -1, "0805100918003a0408051007")
     assert message_ids.coordinates(native) == (5, 9, -1, 5, 7)
     assert message_ids.start_of(message_ids.coordinates(native)) == (5, 7, -1)
@@ -62,12 +62,12 @@ def test_chunked():
     ],
 )
 def test_behind(place, detail, behind):
-    """Behind the last message of a batch comes the next entry."""
+    """The position after the last message of a batch is the next entry."""
     assert message_ids.position_after(place, detail) == behind
 
 
 def test_before():
-    """Before the first message of a batch is before its entry; before a chunked one before its first chunk."""
+    """The position before a batch's first message is its entry; before a chunked message it is the first chunk."""
     assert message_ids.position_before((5, 1, 0)) == (5, 1, -1)
     assert message_ids.position_before((5, 1, 2)) == (5, 1, 2)
     assert message_ids.start_of(message_ids.position_before((5, 9, -1, 5, 7))) == (5, 7, -1)

@@ -1,4 +1,4 @@
-"""A ``milvus.yaml``, as it is, connects to a real Pulsar, whatever answers at its ``webport``."""
+"""A stock ``milvus.yaml`` connects to a real Pulsar, whatever answers at its ``webport``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ kafka: {{brokerList: , saslUsername: , saslPassword: }}
 
 
 class NoPulsar(BaseHTTPRequestHandler):
-    """What a web server says that knows nothing of Pulsar."""
+    """Requests to a web server that is not Pulsar's: all get the same answer."""
 
     answer = (404, b"<html>not here</html>")
 
@@ -52,7 +52,7 @@ class NoPulsar(BaseHTTPRequestHandler):
 
 @contextmanager
 def web_server(status, body):
-    """A server that has one answer."""
+    """Yield the port of a web server that gives every request this answer."""
     handler = type("Handler", (NoPulsar,), {"answer": (status, body)})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -66,14 +66,14 @@ def web_server(status, body):
 
 @contextmanager
 def silent():
-    """A port that takes connections, and says nothing."""
+    """Yield a port that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @contextmanager
 def refused():
-    """A port at which nobody listens."""
+    """Yield a port on which no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     yield port
@@ -92,7 +92,7 @@ def milvus(pulsar_server, tmp_path):
 
 
 def there_and_back(client, topic):
-    """A message that is sent and received."""
+    """Send a message and receive it in a group."""
     with client.producer(topic) as out, client.consumer(topic, group="datanode") as reader:
         sent = out.send(b"insert 1", key=b"7")
         message = reader.receive(30)
@@ -102,7 +102,7 @@ def there_and_back(client, topic):
 
 
 def test_the_admin_interface_is_used_where_it_is(milvus, pulsar_server, name, caplog):
-    """Then topics can be made, and no warning is said."""
+    """With Pulsar's admin interface at ``webport``, topics can be created, and no warning is logged."""
     with mqplug.connect(milvus(pulsar_server.admin_url.rpartition(":")[2]), mode="cluster") as client:
         client.create_topic(name)
         there_and_back(client, name)
@@ -124,7 +124,7 @@ def test_the_admin_interface_is_used_where_it_is(milvus, pulsar_server, name, ca
     ids=["404", "a page", "JSON", "401", "refused", "silent"],
 )
 def test_without_it_messages_come_and_go_all_the_same(milvus, topic, caplog, web, why):
-    """Whatever answers at the stock ``webport``: a warning says what cannot be done, and the rest works."""
+    """Without an admin interface at ``webport``, messages are sent and received, and one warning says why."""
     with web() as port, mqplug.connect(milvus(port), mode="cluster") as client:
         there_and_back(client, topic)
         with pytest.raises(mqplug.Error, match="admin"):
@@ -135,7 +135,7 @@ def test_without_it_messages_come_and_go_all_the_same(milvus, topic, caplog, web
 
 
 def test_the_doctor_says_so(milvus, capsys, monkeypatch):
-    """Among its warnings."""
+    """The doctor warns that no admin interface answers at ``webport``, and still exits with status 0."""
     with refused() as port:
         monkeypatch.setenv("MQPLUG_MODE", "cluster")
         monkeypatch.setattr("sys.argv", ["mqplug", "doctor", "--config", str(milvus(port)), "--json"])
@@ -150,6 +150,6 @@ def test_the_doctor_says_so(milvus, capsys, monkeypatch):
 
 
 def test_an_admin_interface_that_was_asked_for_is_needed(pulsar_server):
-    """Outside Milvus' file, ``admin_url`` is an error where no Pulsar answers."""
+    """An ``admin_url=`` at which no Pulsar answers is a ``ConnectError``, unlike the ``webport`` of ``milvus.yaml``."""
     with refused() as port, pytest.raises(mqplug.ConnectError, match="admin"):
         mqplug.connect(f"{pulsar_server.service_url}?admin_url=http://127.0.0.1:{port}", timeout=10)

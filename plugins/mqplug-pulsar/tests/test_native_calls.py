@@ -1,4 +1,4 @@
-"""Concurrent calls with a deadline. No broker is asked."""
+"""Concurrent calls of pulsar-client with a deadline, without a broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fails():
 
 
 def test_all_have_ended_when_one_fails(calls):
-    """A commit of several topics, one of which is gone, is not under way any more when it raises."""
+    """When one of several calls fails, the error is raised only after all of them have ended."""
     may_end, ended = Event(), Event()
 
     def slow():
@@ -50,7 +50,7 @@ def test_all_have_ended_when_one_fails(calls):
 
 
 def test_it_waits_no_longer_than_its_time(calls):
-    """A call that does not end in time is a Timeout."""
+    """Calls that do not end in time raise ``Timeout``."""
     may_end = Event()
     try:
         with pytest.raises(mqplug.Timeout):
@@ -60,7 +60,7 @@ def test_it_waits_no_longer_than_its_time(calls):
 
 
 def test_as_many_at_a_time_as_there_are_threads(calls):
-    """Calls beyond the threads wait for their turn, and none is lost."""
+    """More calls than threads wait for a free thread, and none is lost."""
     may_end = Event()
     first = [calls.start(lambda: may_end.wait(30)) for _ in range(CALL_THREADS)]
     after = [calls.start(lambda number=number: number) for number in range(40)]
@@ -71,7 +71,7 @@ def test_as_many_at_a_time_as_there_are_threads(calls):
 
 
 def test_what_was_begun_before_a_close_ends(calls):
-    """A close lets the calls that were begun end, and accepts no others."""
+    """After a close the started calls still end, and new calls raise ``Closed``."""
     begun = [calls.start(lambda: 7) for _ in range(2 * CALL_THREADS)]
     calls.close()
     assert {each.result(30) for each in begun} == {7}
@@ -80,7 +80,7 @@ def test_what_was_begun_before_a_close_ends(calls):
 
 
 def test_answers(calls):
-    """An asynchronous native call returns its answer, or raises its error."""
+    """An asynchronous call of pulsar-client returns its answer or raises its error."""
     assert calls.answer(lambda callback: callback(Result.Ok, 7), 1) == 7
     assert calls.answer(lambda callback: callback(Result.Ok), 1) is None
     with pytest.raises(_pulsar.ConsumerBusy):
@@ -88,7 +88,7 @@ def test_answers(calls):
 
 
 def test_many_topics_are_described_together():
-    """More topics than the pool has threads are described: no thread waits for another one of the pool."""
+    """More topics than the pool has threads can be described together, without a deadlock."""
 
     class Native:
         def get_topic_partitions_async(self, full, callback):
@@ -103,7 +103,7 @@ def test_many_topics_are_described_together():
 
 
 def test_an_answer_that_never_comes(calls):
-    """It is a Timeout, or ``Closed`` once the connection is closed."""
+    """A call without an answer raises ``Timeout``, or ``Closed`` once the connection is closed."""
     with pytest.raises(mqplug.Timeout):
         calls.answer(lambda _: None, 0.01)
     Timer(0.05, calls.close).start()
@@ -128,6 +128,6 @@ client_calls.close_at_exit(client)
 
 
 def test_a_call_that_never_returns_keeps_no_process():
-    """A process ends while a native call is stuck; calls that can end do so before."""
+    """A process ends although a call of pulsar-client is stuck, after the calls that can end."""
     done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")

@@ -1,4 +1,4 @@
-"""Whether the compiled part is used, and what operators are told of it. Nothing here needs a broker."""
+"""Use of the compiled part, and the notes and log lines about it, without a broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUTO, OFF, REQUIRED = (PulsarSettings(native=native) for native in ("auto", "off
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch):
-    """Begin without what this process found out, and end so."""
+    """Forget before and after the test whether the compiled part can be used."""
     monkeypatch.setattr(part, "_given_up", {})
     part._load.cache_clear()
     yield
@@ -32,27 +32,27 @@ def not_installed(monkeypatch):
 
 
 def test_off_is_the_plain_path():
-    """With ``native = "off"`` the compiled part is not used, and the note says so."""
+    """With ``native = "off"`` the compiled part is not used, and a note says so."""
     assert part.find(OFF, "reading") is None
     assert part.notes(OFF) == [f"reads and sends only through pulsar-client {pulsar.__version__}: native is off"]
 
 
 def test_not_installed_is_no_log_line(not_installed, caplog):
-    """Without the distribution the plain path serves, and only the note says that more is to be had."""
+    """Without the distribution pulsar-client reads and sends, and a note says so, with no log line."""
     assert part.find(AUTO, "reading") is None
     assert part.notes(AUTO)[0].endswith(": mqplug-pulsar-native is not installed")
     assert caplog.records == []
 
 
 def test_required_names_what_to_install(not_installed):
-    """With ``native = "required"`` a missing distribution is an error that names it."""
+    """With ``native = "required"`` a missing distribution is a ``ConfigError`` that says how to install it."""
     with pytest.raises(ConfigError, match="mqplug-pulsar-native is not installed") as caught:
         part.find(REQUIRED, "sending")
     assert "pip install 'mqplug-pulsar[native]'" in str(caught.value.fix)
 
 
 def test_an_unknown_client_is_the_plain_path(monkeypatch, caplog):
-    """With a release of pulsar-client that was not tested, the plain path serves, and one log line says so."""
+    """With an untested release of pulsar-client the compiled part is not used, and one log line says so."""
     monkeypatch.setattr(pulsar, "__version__", "4.0.0")
     with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
         assert [part.find(AUTO, kind) for kind in ("reading", "sending", "reading")] == [None] * 3
@@ -62,7 +62,7 @@ def test_an_unknown_client_is_the_plain_path(monkeypatch, caplog):
 
 
 def test_a_library_that_does_not_fit_is_the_plain_path(monkeypatch, caplog):
-    """What the compiled part says when it is imported is logged once."""
+    """An ImportError of the compiled part is logged once and noted, and the part is not used."""
 
     class Refusing:
         def find_spec(self, name, path=None, target=None):
@@ -77,7 +77,7 @@ def test_a_library_that_does_not_fit_is_the_plain_path(monkeypatch, caplog):
 
 
 def test_reading_and_sending_are_given_up_apart(caplog):
-    """One that is given up is logged once, and its reason noted; the other one goes on."""
+    """When compiled reading is given up, one log line and a note say why, and compiled sending stays in use."""
     compiled_part("mqplug_pulsar_native")
     with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
         part.give_up("reading", "its keys differ")

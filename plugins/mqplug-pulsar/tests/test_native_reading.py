@@ -1,4 +1,4 @@
-"""The compiled part reads what the plain path reads: ids, columns, positions and errors."""
+"""The compiled part reads the same ids, columns, positions and errors as pulsar-client."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.night) for seed in range(1, 8
 
 @pytest.fixture
 def both(pulsar_server):
-    """A client for each path."""
+    """A client without the compiled part, and one with it."""
     url = pulsar_server.url
     with mqplug.connect(url, native="off") as plain, mqplug.connect(url, native="required") as native:
         yield plain, native
@@ -48,7 +48,7 @@ def both(pulsar_server):
 
 @pytest.fixture
 def foreign(pulsar_server):
-    """A client that knows nothing of mqplug."""
+    """A client of pulsar-client without mqplug."""
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
     client = pulsar.Client(pulsar_server.service_url, operation_timeout_seconds=30, logger=logger)
     yield client
@@ -56,7 +56,7 @@ def foreign(pulsar_server):
 
 
 def fill_at_random(client, topic, chance):
-    """Send messages of all kinds, through producers of all kinds; how many were stored."""
+    """Send messages of all kinds through producers of all kinds. Return how many were stored."""
     results = []
     for _ in range(8):
         batched, codec = chance.random() < 0.7, chance.choice(CODECS)
@@ -80,7 +80,7 @@ def fill_at_random(client, topic, chance):
 
 
 def send_at_random(producer, chance, size, done):
-    """Send a message of this size, or a null value, with a key and properties of any kind."""
+    """Send a message of this size, or a null value if it is 0, with a random key and properties."""
     properties = {chance.choice(NAMES): chance.choice(TEXTS) for _ in range(chance.choice((0, 0, 1, 3)))}
     if chance.random() < 0.1:
         properties["mqplug.headers"] = chance.choice(('["a",["b","AA=="]]', '[["",null],"a"]', "[", "{}", '["zz"]'))
@@ -94,7 +94,7 @@ def send_at_random(producer, chance, size, done):
 
 
 def read(client, topic, count, most=1000, **options):
-    """Read messages; the content of each, and the position behind the last."""
+    """Read messages. Return the content of each, and the position after the last one."""
     messages, behind = [], None
     with client.consumer(topic, **options) as consumer:
         while len(messages) < count:
@@ -106,7 +106,7 @@ def read(client, topic, count, most=1000, **options):
 
 
 def contents(batch):
-    """The fields of each message."""
+    """Return the fields of each message."""
     columns = (batch.ids, batch.details, batch.keys, batch.values, batch.headers, batch.timestamps, batch.log_times)
     return list(zip(*columns, batch.attempts, strict=True))
 
@@ -127,7 +127,7 @@ def check_arrow(batch):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_same_is_read(both, foreign, topic, seed):
-    """Both paths deliver the same messages, from the beginning and from positions inside batches and chunks."""
+    """Both clients read the same messages, from the beginning and from positions inside batches and chunks."""
     chance = random.Random(seed)
     sent = fill_at_random(foreign, f"{topic}-partition-0", chance)
     plain, native = both
@@ -146,7 +146,7 @@ def test_the_same_is_read(both, foreign, topic, seed):
 
 @pytest.mark.parametrize("seed", SEEDS[:4])
 def test_members_get_the_same(both, foreign, topic, seed):
-    """Members of groups get the same through both paths, and what was acked inside a batch does not come again."""
+    """Members of both clients get the same messages, and those acked inside a batch do not come again."""
     chance = random.Random(seed)
     sent = fill_at_random(foreign, f"{topic}-partition-0", chance)
     got = []
@@ -169,7 +169,7 @@ def test_members_get_the_same(both, foreign, topic, seed):
 
 @pytest.mark.parametrize("mode", ["shared", pytest.param("key_shared", marks=pytest.mark.night)])
 def test_members_that_share_get_the_same(both, foreign, topic, mode):
-    """They hand out the same through both paths, and so again after a nack, with its attempt."""
+    """Members in shared modes get the same messages with both clients, also after a nack, with the same attempts."""
     chance = random.Random(mode)
     sent = fill_at_random(foreign, f"{topic}-partition-0", chance)
     got = []
@@ -190,7 +190,7 @@ def test_members_that_share_get_the_same(both, foreign, topic, mode):
 
 
 def test_times_that_no_int64_holds(both, foreign, topic):
-    """A foreign time of 2**63 and more is the same number through both paths; Arrow refuses it by a typed error."""
+    """A foreign timestamp of 2**63 or more is read as that number by both clients; in Arrow it is a typed error."""
     producer = foreign.create_producer(f"{topic}-partition-0")
     for time in (1, 2**63 - 1, 2**63, 2**64 - 1):
         producer.send(b"x", event_timestamp=time)
@@ -208,7 +208,7 @@ def test_times_that_no_int64_holds(both, foreign, topic):
 
 
 def test_what_mqplug_sends(both, topic):
-    """Binary keys, repeated and unsorted headers, tombstones, and a timestamp of 0 come back as they were sent."""
+    """Binary keys, repeated and unsorted headers, tombstones and a timestamp of 0 are read as they were sent."""
     plain, native = both
     records = [
         mqplug.Record(b"a", key=b"\xff\0", headers=[("b", b"1"), ("a", None), ("b", b"\xfe")]),
@@ -226,7 +226,7 @@ def test_what_mqplug_sends(both, topic):
 
 
 def test_schema_versions(both, foreign, name):
-    """The header with the version of a message's schema is there through both paths."""
+    """Both clients add the header with the version of a message's schema."""
     plain, native = both
     plain.create_topic(name)
     producer = foreign.create_producer(f"{name}-partition-0", schema=pulsar.schema.StringSchema())
@@ -238,7 +238,7 @@ def test_schema_versions(both, foreign, name):
 
 
 def test_redelivery_counts(foreign, topic):
-    """Attempts count the deliveries that came before."""
+    """The attempt of a message is one more than its earlier deliveries."""
     consumer = foreign.subscribe(
         f"{topic}-partition-0", "g", pulsar.ConsumerType.Shared,
         negative_ack_redelivery_delay_ms=100, initial_position=pulsar.InitialPosition.Earliest,
@@ -252,7 +252,7 @@ def test_redelivery_counts(foreign, topic):
 
 
 def test_large_batches(both, foreign, topic):
-    """Batches of large messages are handed out in parts, complete and in order."""
+    """Batches of large messages are delivered in parts, complete and in order."""
     producer = foreign.create_producer(f"{topic}-partition-0", block_if_queue_full=True)
     for number in range(40):
         producer.send_async(b"%08d" % number + bytes(4_000_000), None)
@@ -268,7 +268,7 @@ def test_large_batches(both, foreign, topic):
 
 
 def test_a_difference_is_given_up(pulsar_server, mq, topic, monkeypatch, caplog):
-    """If the first messages differ from the plain client's, these are delivered, and one log line says so."""
+    """If the compiled part reads the first messages differently, pulsar-client's are delivered, with one log line."""
     monkeypatch.setattr(compiled_reading, "_agreed", None)
     monkeypatch.setattr(part, "_given_up", {})
     monkeypatch.setattr(compiled_reading.CompiledRows, "keys", lambda rows: [b"another"] * len(rows))
@@ -283,7 +283,7 @@ def test_a_difference_is_given_up(pulsar_server, mq, topic, monkeypatch, caplog)
 
 
 def test_the_compiled_part_is_used(both, topic):
-    """Readers of the second client deliver columns that the compiled part has filled."""
+    """Only the client with the compiled part reads columns that the compiled part filled."""
     plain, native = both
     with plain.producer(topic) as out:
         out.send(b"x")

@@ -1,4 +1,4 @@
-"""Sending through the compiled part: the same messages, ids and errors as through the plain client alone."""
+"""Sending through the compiled part: the same messages, ids and errors as through pulsar-client."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from mqplug_pulsar._settings import PulsarSettings
 
 compiled_part("mqplug_pulsar_native")
 
-SOON_S = 15.0  # a send without an answer waits twice as long
+SOON_S = 15.0  # a send without an answer waits twice this long
 WAYS = ("required", "off")
-"""Settings of ``native``: through the compiled part, and without."""
+"""Values of ``native``: with the compiled part, and without it."""
 
 
-# random records, both ways --------------------------------------------------------------------------------------
+# random records, with and without the compiled part -------------------------------------------------------------
 
 KEYS = (
     None, b"", b"key", b"key\0", b"\0", b"\xff", "schlüssel".encode(), b"mqplug", b"mqplug:base64:", b"\xed\xa0\x80",
@@ -44,13 +44,13 @@ TIMES = (None, None, 0, 1, 1_700_000_000_123, 2**41)
 
 
 def random_value(chance):
-    """A value of any size, or none."""
+    """Return a value of a random size, or None."""
     size = chance.choice([0, 1, 30, 30, 30, 2000, 100_000])
     return None if chance.random() < 0.1 else chance.randbytes(size)
 
 
 def random_record(chance, plain):
-    """A record with each oddity that there is; a plain one has only what all clients have."""
+    """Return a record with random oddities, or a plain one with only the fields that all clients support."""
     if plain:
         return Record(random_value(chance), chance.choice([None, b"k1", b"k2"]), [("n", b"v")] * chance.randrange(2))
     headers = [(chance.choice(NAMES), chance.choice(TEXTS)) for _ in range(chance.choice([0, 0, 1, 1, 2, 5]))]
@@ -58,7 +58,7 @@ def random_record(chance, plain):
 
 
 def random_batches(seed):
-    """Batches of records, some plain, some odd."""
+    """Return batches of records, some plain, some odd."""
     chance = random.Random(seed)
     batches = []
     for _ in range(8):
@@ -68,12 +68,12 @@ def random_batches(seed):
 
 
 def outcome(result):
-    """What is comparable of a record's outcome."""
+    """Return the part of a record's outcome that is equal with and without the compiled part."""
     return ("stored",) if isinstance(result, mqplug.MessageId) else (type(result), result.message)
 
 
 def sent(client, topic, batches):
-    """Send each batch in a way of its own, and return the outcome of each record, in order."""
+    """Send the batches alternately record by record and together. Return the outcome of each record, in order."""
     results = []
     with client.producer(topic) as out:
         for number, batch in enumerate(batches):
@@ -103,7 +103,7 @@ def _sent_one_by_one(out, batch):
 
 
 def stored(server, topic, count):
-    """The messages of a topic, with all fields, by id, as pulsar-client reads them."""
+    """Return the messages of a topic with all fields, by id, as pulsar-client reads them."""
     client = pulsar.Client(server.service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull))
     try:
         reader = client.create_reader(f"{topic}-partition-0", pulsar.MessageId.earliest)
@@ -113,7 +113,7 @@ def stored(server, topic, count):
 
 
 def fields(message):
-    """Id and fields of a message."""
+    """Return the id and the fields of a message."""
     place = message.message_id()
     native = message._message
     return (place.ledger_id(), place.entry_id(), place.batch_index()), (
@@ -134,7 +134,7 @@ def fields(message):
     ],
 )
 def test_both_ways_are_one(connected, mq, name, pulsar_server, seed, settings):
-    """Random records are stored alike by the compiled part and without it, under the ids and errors that are told."""
+    """Random records are stored alike with and without the compiled part, with the ids and errors that are reported."""
     batches = random_batches(seed)
     records = [record for batch in batches for record in batch]
     found = {}
@@ -154,7 +154,7 @@ def test_both_ways_are_one(connected, mq, name, pulsar_server, seed, settings):
 
 
 def test_arrow_columns(connected, mq, name, pulsar_server):
-    """Columns of Arrow, whole or sliced, are stored alike both ways, with keys and values that are null."""
+    """Arrow columns, whole or sliced, with nulls, are stored alike with and without the compiled part."""
     pa = pytest.importorskip("pyarrow")
     chance, found = random.Random(7), []
     table = pa.table(
@@ -176,7 +176,7 @@ def test_arrow_columns(connected, mq, name, pulsar_server):
 
 
 def test_what_is_too_large(connected, topic):
-    """A message that is too large when it is written as text fails alike, and those of other batches are stored."""
+    """With and without the compiled part a key that is too large as text fails, and other batches are stored."""
     records = [Record(b"%d" % number, key=b"\xff" * (4_500_000 if number == 5 else 1)) for number in range(10)]
     for native in WAYS:
         with connected(native=native, batching="none").producer(topic) as out:
@@ -186,12 +186,12 @@ def test_what_is_too_large(connected, topic):
             assert kinds == [*[mqplug.MessageId] * 5, mqplug.MessageTooLarge, *[mqplug.MessageId] * 4]
 
 
-# what the broker or the user does meanwhile ---------------------------------------------------------------------
+# disturbances during sends --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def frozen(pulsar_server):
-    """Freezes the broker until the test ends."""
+    """A broker that the test may freeze, and that is unfrozen at the end of the test."""
     yield pulsar_server
     pulsar_server.unpause()
 
@@ -200,7 +200,7 @@ def frozen(pulsar_server):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("native", ["required", pytest.param("off", marks=pytest.mark.night)])
 def test_an_interrupt_ends_a_send(connected, topic, frozen, native):
-    """Ctrl-C ends a send that waits for its report at once; what was sent is stored later, and settled once."""
+    """Ctrl-C ends a waiting send at once; earlier submitted messages are stored later."""
     with connected(native=native).producer(topic) as out:
         out.send(b"first")
         frozen.pause()
@@ -224,7 +224,7 @@ def test_an_interrupt_ends_a_send(connected, topic, frozen, native):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("native", ["required", pytest.param("off", marks=pytest.mark.night)])
 def test_a_close_that_runs_out_of_time(connected, topic, frozen, native):
-    """A close beside a broker that does not answer ends in time, and what is on its way is unknown."""
+    """A close with a broker that does not answer ends in time; the messages in flight have an unknown outcome."""
     out = connected(native=native).producer(topic)
     out.send(b"first")
     frozen.pause()
@@ -259,20 +259,20 @@ client.close()
 
 
 def test_a_child_process(pulsar_server, topic):
-    """A child process may not send with its parent's producer, but with its own; the parent goes on."""
+    """A forked child can send only with a producer of its own; the parent's producer keeps working."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS, pulsar_server.url, topic]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.split(), done.stderr) == (["ForkedClient", "0", "3000"], "")
 
 
-# what makes no sense --------------------------------------------------------------------------------------------
+# inconsistent reports -------------------------------------------------------------------------------------------
 
 LOG = Log("pulsar", "c", "t", 0)
 GOOD = [(0, 2, 5, 6, 0, 2)]
 
 
 class WrongBox:
-    """A compiled part whose reports are as a test says."""
+    """A report box of the compiled part that returns the reports of a test."""
 
     def __init__(self, spans, others=()):
         self._answer = (spans, list(others))
@@ -299,7 +299,7 @@ class WrongBox:
 
 
 class Lane:
-    """Settles what it takes."""
+    """A lane that settles each run that it takes."""
 
     log = LOG
 
@@ -314,7 +314,7 @@ class Lane:
 
 
 class Rows:
-    """A run of two records, and what became of it."""
+    """A run of two records and their outcomes."""
 
     values, keys, headers, timestamps = [b"a", b"b"], None, None, None
 
@@ -355,19 +355,19 @@ class Row:
 
 @pytest.fixture
 def given_up(monkeypatch):
-    """What was given up, and why."""
+    """The reasons why reading or sending was given up."""
     found = {}
     monkeypatch.setattr(part, "_given_up", found)
     return found
 
 
 def sender_over(box, *, in_order=True):
-    """A sender whose reports come from this box."""
+    """Return a sender whose reports come from this box."""
     return CompiledSender(SimpleNamespace(ReportBox=lambda *functions: box), in_order=in_order)
 
 
 def settled(sender):
-    """What becomes of a run that is sent."""
+    """Send a run and return its outcomes."""
     rows = Rows()
     sender.send_run(rows, None, Lane())
     sender.wait(0)
@@ -390,7 +390,7 @@ def settled(sender):
     ],
 )
 def test_reports_without_sense(given_up, spans):
-    """Where the first reports make no sense, the run is unknown, and everything goes the plain way from then on."""
+    """After inconsistent first reports the run's outcome is unknown, and pulsar-client sends all later runs."""
     box = WrongBox(spans)
     sender = sender_over(box)
     (outcome,) = settled(sender)
@@ -404,7 +404,7 @@ def test_reports_without_sense(given_up, spans):
 
 
 def test_what_is_on_its_way_when_sense_is_lost(given_up):
-    """Runs that were handed over before the first report is found to make no sense are unknown, too."""
+    """Runs already handed over when the first report proves inconsistent have an unknown outcome, too."""
     sender, first, second = sender_over(WrongBox([])), Rows(), Rows()
     sender.send_run(first, None, Lane())
     sender.send_run(second, None, Lane())
@@ -413,7 +413,7 @@ def test_what_is_on_its_way_when_sense_is_lost(given_up):
 
 
 def test_reports_with_sense(given_up):
-    """The ids of the first reports are taken as they are; batches by key may be out of order, and in pieces."""
+    """Consistent reports become the records' ids; batches by key may be reported out of order and in parts."""
     assert settled(sender_over(WrongBox(GOOD))) == [((5, 6, 0), (2,)), ((5, 6, 1), (2,))]
     apart = [(0, 1, 5, 7, 0, 1), (1, 1, 5, 6, -1, 0)]
     assert settled(sender_over(WrongBox(apart), in_order=False)) == [((5, 7, 0), (1,)), ((5, 6, -1), ())]
@@ -421,7 +421,7 @@ def test_reports_with_sense(given_up):
 
 
 def test_rows_that_fail(given_up):
-    """Each row that was not stored has the error of its own result, also one that nobody knows or reported."""
+    """Each failed row has the error of its own result, including unknown and missing results."""
     failed = [(0, int(_pulsar.Result.MessageTooBig)), (1, NOT_REPORTED)]
     assert settled(sender_over(WrongBox([], failed))) == ["MessageTooBig", "AlreadyClosed"]
     assert settled(sender_over(WrongBox([(0, 1, -1, -1, -1, 0)], [(1, 98765)]))) == ["unknown", "UnknownError"]
@@ -429,7 +429,7 @@ def test_rows_that_fail(given_up):
 
 
 def test_an_interrupt_between_reports_loses_none(given_up):
-    """Reports that were taken when an interrupt came are settled by the next call."""
+    """Reports that were already taken when an interrupt came are settled by the next call."""
     sender, first, second = sender_over(WrongBox(GOOD)), Rows(), Rows()
 
     class InterruptedOnce(Lane):
@@ -452,7 +452,7 @@ def test_an_interrupt_between_reports_loses_none(given_up):
 
 
 def test_spans_are_lists_of_ids():
-    """Spans give the ids of their rows, one by one, from either end, as slices, and as often as wanted."""
+    """Spans behave as lists of ids: they can be indexed from either end, sliced, and iterated repeatedly."""
     spans = [(0, 3, 1, 2, 5, 9), (3, 1, 1, 3, -1, 0), (4, 2, 1, 4, 0, 2)]
     places, sizes = coordinates(spans, 6), details(spans, 6)
     expected = [(1, 2, 5), (1, 2, 6), (1, 2, 7), (1, 3, -1), (1, 4, 0), (1, 4, 1)]

@@ -1,4 +1,4 @@
-"""Opening what the native client forgets to open."""
+"""Retries of opens that pulsar-client never answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEADLINE = 20
 
 
 class OpenedConsumers:
-    """A native reader that tells when it is closed."""
+    """A reader of pulsar-client that records its close."""
 
     def __init__(self):
         self.closed = Event()
@@ -28,7 +28,7 @@ class OpenedConsumers:
 
 
 class Client:
-    """A native client that forgets the first attempts until it is told to go on."""
+    """A pulsar-client that answers its first opens only when ``remember`` is called."""
 
     def __init__(self, forgets, *, fails=False):
         self.opened = []
@@ -51,19 +51,19 @@ class Client:
 
 @pytest.fixture
 def hurry(monkeypatch):
-    """No attempt but the last is waited for."""
+    """Shorten the waits for all attempts except the last."""
     monkeypatch.setattr(open_retrying, "ATTEMPT_WAITS_S", (0.2, 0.2, DEADLINE))
 
 
 def test_answered_at_once():
-    """What is opened in time is opened once."""
+    """An open that is answered in time is attempted once."""
     client = Client(0)
     assert open_with_retries(client.open, Event()) is client.opened[0]
     assert len(client.opened) == 1
 
 
 def test_forgotten(hurry):
-    """What was forgotten is opened by another attempt; if it comes all the same, it is closed."""
+    """An open without an answer is attempted again; a consumer that a former attempt opens late is closed."""
     client = Client(2)
     found = open_with_retries(client.open, Event())
     assert found is client.opened[2]
@@ -73,14 +73,14 @@ def test_forgotten(hurry):
 
 
 def test_slow_and_in_the_way(hurry):
-    """An attempt that fails because an earlier one was only slow does no harm."""
+    """When a retry fails because an earlier attempt was only slow, the earlier attempt's consumer is returned."""
     client = Client(1, fails=True)
     Timer(0.3, client.remember).start()
     assert open_with_retries(client.open, Event()) is client.opened[0]
 
 
 def test_fails(hurry):
-    """An error is told at once, or when the earlier attempts had their time."""
+    """An error is raised at once, or after the waits for earlier attempts."""
     client = Client(0, fails=True)
     with pytest.raises(_pulsar.ConsumerBusy):
         open_with_retries(client.open, Event())
@@ -90,7 +90,7 @@ def test_fails(hurry):
 
 
 def test_closed_meanwhile():
-    """A client that is closed is waited for no longer."""
+    """An open ends with ``Closed`` when its client is closed."""
     closed = Event()
     Timer(0.1, closed.set).start()
     with pytest.raises(mqplug.Closed):
@@ -98,20 +98,20 @@ def test_closed_meanwhile():
 
 
 def test_opened_while_the_topic_moves(mq, topic, pulsar_server):
-    """A reader is opened in time also while the broker closes the topic again and again."""
+    """Readers open in time even while the broker repeatedly unloads the topic."""
     with mq.producer(topic) as out:
         out.send(b"x")
     ended = Event()
 
     def move():
-        while not ended.wait(0.1):  # about as long as an opening takes: none would ever end if it were closed each time
+        while not ended.wait(0.1):  # about as long as an open takes: with shorter pauses none could end
             pulsar_server.unload(topic)
 
     moving = Thread(target=move)
     moving.start()
     try:
         for _ in range(12):
-            mq.consumer(topic, start=mqplug.EARLIEST).close()  # in 30 s, when the native client only gives up
+            mq.consumer(topic, start=mqplug.EARLIEST).close()  # within 30 s, after which pulsar-client gives up
     finally:
         ended.set()
         moving.join()

@@ -1,4 +1,4 @@
-"""What calls do while a broker, or its admin interface alone, does not answer."""
+"""Calls while a broker, or only its admin interface, does not answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOWN_S = 1.0
 
 @pytest.mark.parametrize("mode", ["ordered", pytest.param("shared", marks=pytest.mark.night)])
 def test_a_commit_while_the_admin_interface_refuses(mq, pulsar_server, topic, mode):
-    """A commit waits for an admin interface that refuses connections, as one of a broker that restarts does."""
+    """A commit waits for an admin interface that refuses connections, as during a restart of the broker."""
     fill(mq, topic, 1)
     port, behind = free_port(), int(pulsar_server.admin_url.rpartition(":")[2])
     address = f"{pulsar_server.service_url}?admin_url=http://127.0.0.1:{port}"
@@ -44,13 +44,13 @@ def test_a_commit_while_the_admin_interface_refuses(mq, pulsar_server, topic, mo
     "mode", [pytest.param(None, marks=pytest.mark.night), pytest.param("ordered", marks=pytest.mark.night), "shared"]
 )
 def test_a_receive_while_the_broker_is_frozen(pulsar_server, topic, mode):
-    """A receive ends in time, whenever it looks whether the topic still exists."""
+    """A receive ends in time while the broker is cut off, even when it checks whether the topic still exists."""
     group = {"start": mqplug.EARLIEST} if mode is None else {"group": "g", "mode": mode}
     with mqplug.connect(pulsar_server.relayed_url) as client, client.consumer(topic, **group) as consumer:
         assert consumer.receive(0.1) is None
         pulsar_server.break_connections()
         pulsar_server.cut_network()
-        longest, end = 0.0, time.monotonic() + 4  # it looks every two seconds
+        longest, end = 0.0, time.monotonic() + 4  # the topic is checked every two seconds
         try:
             while time.monotonic() < end:
                 began = time.monotonic()

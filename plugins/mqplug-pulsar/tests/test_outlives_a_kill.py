@@ -1,4 +1,4 @@
-"""What was confirmed outlives a broker that is killed right after: one kill for all of it."""
+"""Confirmed acks and moves survive a kill of the broker right afterwards: one kill for all tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH = 60
 
 
 def commit_each(member, rounds):
-    """Ack and commit these groups of messages, one directly after the other."""
+    """Ack and commit each of these groups of messages, one right after the other."""
     for messages in rounds:
         for message in messages:
             member.ack(message)
@@ -36,29 +36,29 @@ def commit_each(member, rounds):
 
 
 def single_messages(taken):
-    """Each commit stores one message, in order."""
+    """Return rounds whose commits store one message each, in order, and the messages that stay unacked."""
     return [[message] for message in taken[:COMMITS]], taken[COMMITS:]
 
 
 def out_of_order(taken):
-    """Each commit stores every second message of the next four."""
+    """Return rounds whose commits store every second message of the next four, and the unacked messages."""
     return [taken[at + 1 : at + 4 : 2] for at in range(0, 4 * COMMITS, 4)], taken[::2]
 
 
 def whole_batches(taken):
-    """Each commit stores a batch of ten messages."""
+    """Return rounds whose commits store a batch of ten messages each, and the unacked messages."""
     return [taken[at : at + 10] for at in range(0, 10 * COMMITS, 10)], taken[10 * COMMITS :]
 
 
 def holes_in_batches(taken):
-    """Each commit stores a batch and a part of another one, or two parts."""
+    """Return rounds whose commits store a batch and part of another, or two parts, and the unacked messages."""
     rounds = [taken[at : at + 13] for at in range(0, 10 * COMMITS, 15)]
     acked = {message.id for messages in rounds for message in messages}
     return rounds, [message for message in taken if message.id not in acked]
 
 
 def commits(choose, batches, size):
-    """What was committed does not come again, and what was not does, whatever the commits stored."""
+    """Return a story in which exactly the messages that were not committed come again."""
 
     def story(mq, topic):
         for _ in range(batches):
@@ -76,7 +76,7 @@ def commits(choose, batches, size):
 
 
 def a_close(mq, topic):
-    """What a close stores directly after a commit lasts as well."""
+    """An ack that a close stores right after a commit survives the kill as well."""
     ids = [fill(mq, topic, 1)[0] for _ in range(COMMITS + 2)]
     with mq.consumer(topic, group="g") as member:
         taken = take(member, COMMITS)
@@ -88,7 +88,7 @@ def a_close(mq, topic):
 
 
 def many_holes(mq, topic):
-    """Single acks inside a large batch last: only the gaps come again."""
+    """Single acks inside a large batch survive the kill: only the unacked messages come again."""
     fill(mq, topic, HOLES)
     with mq.consumer(topic, group="g") as member:
         left = ack_two_of_three(member, take_all(member, HOLES))
@@ -99,7 +99,7 @@ def many_holes(mq, topic):
 
 
 def holes_of_two_members(mq, topic):
-    """What two members that share acked inside batches, at the same time, stays acked."""
+    """Messages that two members in shared mode acked inside batches at the same time stay acked."""
     for _ in range(6):
         fill(mq, topic, BATCH)
     with ExitStack() as opened:
@@ -114,19 +114,19 @@ def holes_of_two_members(mq, topic):
 
 
 def seek(mq, topic, mode, ids):
-    """Seek to the beginning as a member in this mode. Return the member."""
+    """Seek to the first of these ids as a member in this mode. Return the member."""
     member = mq.consumer(topic, group="g", mode=mode)
     member.seek(mqplug.before(ids[0]))
     return member
 
 
 def reset(mq, topic, mode, ids):
-    """Reset the group to the beginning."""
+    """Reset the group to the first of these ids."""
     mq.reset_group("g", topic, mqplug.before(ids[0]))
 
 
 def move_backward(move, mode):
-    """After a seek or ``reset_group`` backward, messages that were acked before the move come again."""
+    """Return a story in which messages that were acked before a move backward come again after it."""
 
     def story(mq, topic):
         ids = [each for _ in range(4) for each in fill(mq, topic, 10)]
@@ -160,17 +160,17 @@ STORIES = {
     "a-shared-seek": move_backward(seek, "shared"),
     "a-key-shared-seek": move_backward(seek, "key_shared"),
 }
-"""Generators in three parts: what comes before, what is confirmed last before the kill, and what is found after it."""
+"""Generators in three parts: the preparation, the confirmed calls right before the kill, and the checks after it."""
 
 
 @pytest.fixture(scope="module")
 def stories(disturbed_pulsar):
-    """The stories, after the kill."""
+    """The stories by name, right after the kill."""
     with mqplug.connect(disturbed_pulsar.url) as mq, ThreadPoolExecutor(len(STORIES)) as threads:
         for name in STORIES:
             mq.create_topic(f"outlives-{name}")
         begun = {name: story(mq, f"outlives-{name}") for name, story in STORIES.items()}
-        for _ in range(2):  # the last parts end together, so that the kill comes right after each
+        for _ in range(2):  # the second parts end together, so that the kill comes right after each
             list(threads.map(next, begun.values()))
         killed(disturbed_pulsar)
         yield begun
@@ -180,5 +180,5 @@ def stories(disturbed_pulsar):
 
 @pytest.mark.parametrize("name", STORIES)
 def test_it_lasts(stories, name):
-    """What a story says was confirmed is so after the kill."""
+    """What a story had confirmed before the kill still holds after it."""
     assert next(stories[name], "ended") == "ended"

@@ -1,4 +1,4 @@
-"""Pulsar's own command-line client beside ours: each reads what the other wrote, and they share a subscription."""
+"""Pulsar's command-line client and mqplug: each reads messages of the other, and they share a subscription."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 def java(server, *arguments):
-    """Run a command of Pulsar's client, and return what it printed."""
+    """Run a command of Pulsar's client. Return its output."""
     command = server.tool("client", *arguments)
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=JAVA_LIMIT_S, check=False
@@ -31,14 +31,14 @@ def java(server, *arguments):
 
 
 def consumed(server, topic, group, count, *options):
-    """Key, properties and value of each of so many messages, as Pulsar's client prints them."""
+    """Return key, properties and value of ``count`` messages as Pulsar's client prints them."""
     printed = java(server, "consume", "-s", group, "-n", str(count), "-p", "Earliest", *options, topic)
     return [found.group("key", "properties", "value") for found in GOT.finditer(printed)]
 
 
 @pytest.mark.parametrize("batching", [True, pytest.param(False, marks=pytest.mark.night)])
 def test_what_their_client_writes_we_read(pulsar_server, mq, topic, batching):
-    """Value, key and properties, of messages in batches and of single ones."""
+    """Value, key and properties that Pulsar's client wrote, with and without batches, are read by mqplug."""
     java(
         pulsar_server, "produce", "-m", "first", "-m", "zweite 二", "-s", ";", "-k", "Kunde ü", "-p", "b=2 two",
         "-p", "a=ä", "-n", "2", *([] if batching else ["-db"]), topic,
@@ -57,7 +57,7 @@ def test_what_their_client_writes_we_read(pulsar_server, mq, topic, batching):
     ],
 )
 def test_what_we_write_their_client_reads(pulsar_server, topic, settings):
-    """Text as it is, and what is no text for Pulsar as the README says; in batches and alone, compressed or not."""
+    """Pulsar's client reads mqplug's text unchanged, and its binary keys and headers in the form in the README."""
     records = [
         mqplug.Record(b"plain"),
         mqplug.Record("ä".encode(), "ключ".encode(), headers={"a": b"1", "b": "ü".encode()}),
@@ -75,10 +75,10 @@ def test_what_we_write_their_client_reads(pulsar_server, topic, settings):
 
 @pytest.mark.night
 def test_their_client_goes_on_where_we_stopped(pulsar_server, mq, topic):
-    """A subscription is one for both: what we acked does not come to their consumer, and the other way round."""
+    """Messages that mqplug acked do not come to Pulsar's client on the same subscription, and vice versa."""
     with mq.producer(topic) as out:
         for number in range(6):
-            out.send(b"%d" % number)  # an entry each, as Java's client acks no single message of a batch
+            out.send(b"%d" % number)  # one entry each, as the Java client acks whole batches only
     with mq.consumer(topic, group="both", start=EARLIEST) as ours:
         for message in take(ours, 3):
             ours.ack(message)

@@ -1,4 +1,4 @@
-"""Paused logs, at the driver's seam."""
+"""Paused logs at the driver's seam."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPED = pytest.mark.parametrize("grouped", [False, True], ids=["reader", "memb
 
 @pytest.fixture
 def pair(mq, name):
-    """A topic of two partitions with 2000 messages each; its name and logs."""
+    """The name and the logs of a topic of two partitions with 2000 messages each."""
     mq.create_topic(name, partitions=2)
     for partition in (0, 1):
         put(mq, name, partition, range(2000))
@@ -22,19 +22,19 @@ def pair(mq, name):
 
 
 def put(mq, name, partition, numbers):
-    """Send these numbers to a partition; their ids."""
+    """Send these numbers to a partition and return their ids."""
     with mq.producer(name) as out:
         return out.send_many([mqplug.Record(value, partition=partition) for value in values(numbers)])
 
 
 def values(numbers):
-    """The messages for these numbers."""
+    """Return the messages' values for these numbers."""
     return [b"%d" % number for number in numbers]
 
 
 @GROUPED
 def test_a_paused_log_stands_still(mq, pair, grouped):
-    """While one log is paused the other is read to its end; then the first goes on where it stood, in order."""
+    """While one log is paused the other is read to its end; once resumed, the first continues where it stopped."""
     name, zero, one = pair
     with Seam(mq, name, "g" if grouped else None) as consumer:
         while zero not in consumer.got:
@@ -52,7 +52,7 @@ def test_a_paused_log_stands_still(mq, pair, grouped):
 
 @GROUPED
 def test_a_seek_leaves_a_log_paused(mq, name, grouped):
-    """A paused log that is moved delivers nothing until it is resumed, and then exactly from there."""
+    """A paused log that is moved by a seek delivers nothing until it is resumed, and then from the new position."""
     mq.create_topic(name, partitions=2)
     ids = put(mq, name, 0, range(20))
     put(mq, name, 1, range(20))
@@ -76,7 +76,7 @@ def test_a_seek_leaves_a_log_paused(mq, name, grouped):
 
 @GROUPED
 def test_pausing_and_resuming_at_random_loses_and_repeats_nothing(mq, pair, grouped):
-    """Whatever was in the prefetch at each pause, both logs come complete, once and in order."""
+    """Two logs that are paused and resumed in turn are delivered completely, once and in order."""
     name, zero, one = pair
     with Seam(mq, name, "g" if grouped else None, prefetch_bytes=1 << 20) as consumer:
         consumer.until(lambda: consumer.got)
@@ -92,7 +92,7 @@ def test_pausing_and_resuming_at_random_loses_and_repeats_nothing(mq, pair, grou
 
 
 def test_what_is_paused_is_not_fetched_without_end(mq, connected, name, rest):
-    """The broker sends a paused reader no more than its queue holds, each message in an entry of its own."""
+    """The broker sends a paused member only as many single messages as its queue holds."""
     mq.create_topic(name)
     put(connected(batching="none"), name, 0, range(2000))
     log = mq.partitions(name)[0]
@@ -115,6 +115,6 @@ def test_what_is_paused_is_not_fetched_without_end(mq, connected, name, rest):
 
 
 def fetched(rest, name):
-    """How many messages the broker has sent to the member."""
+    """Return how many messages the broker has sent to the member."""
     stats = rest.ask("GET", f"{rest.path(name)}-partition-0/stats")
     return stats["subscriptions"]["g"]["consumers"][0]["msgOutCounter"]

@@ -1,4 +1,4 @@
-"""Ids, positions, seeks and watermarks, where Pulsar has its traps."""
+"""Ids, positions, seeks and watermarks, especially where Pulsar has pitfalls."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ DEADLINE = 20
 
 
 def values(messages):
-    """What the messages say."""
+    """Return the values of the messages."""
     return [message.value for message in messages]
 
 
 def batch(mq, topic, *texts):
-    """Send messages as one batch; their ids."""
+    """Send messages as one batch and return their ids."""
     with mq.producer(topic) as out:
         return out.send_many(list(texts))
 
 
 @pytest.fixture
 def native(pulsar_server):
-    """A native client, as another program would use it."""
+    """A client of pulsar-client, as another program would use it."""
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
     client = pulsar.Client(pulsar_server.service_url, logger=logger)
     yield client
@@ -37,7 +37,7 @@ def native(pulsar_server):
 
 
 def test_ids_agree(mq, topic):
-    """The id of a send is the id of the message, with what is needed to know what lies behind it."""
+    """The id that a send returns equals the id of the read message, including the batch size in its detail."""
     ids = batch(mq, topic, b"a", b"b", b"c")
     read = [message.id for message in mq.read(topic)]
     assert read == ids
@@ -45,14 +45,14 @@ def test_ids_agree(mq, topic):
 
 
 def test_middle_of_a_batch(mq, topic):
-    """Reading begins and ends exactly inside a batch, also with ids from text."""
+    """Reading can begin and end at any message inside a batch, also with ids parsed from text."""
     ids = batch(mq, topic, b"a", b"b", b"c", b"d")
     assert values(mq.read(topic, start=before(ids[1]), until=after(ids[2]))) == [b"b", b"c"]
     assert values(mq.read(topic, start=after(MessageId.parse(str(ids[2]))))) == [b"d"]
 
 
 def test_seek_backward_inside_a_batch(mq, topic):
-    """A seek delivers its message first, and nothing that was fetched before."""
+    """After a seek the first message is the one at its position, not one that was fetched before."""
     ids = batch(mq, topic, b"a", b"b", b"c", b"d")
     with mq.consumer(topic, start=EARLIEST) as reader:
         assert reader.receive(DEADLINE).value == b"a"
@@ -63,7 +63,7 @@ def test_seek_backward_inside_a_batch(mq, topic):
 
 @pytest.mark.parametrize("rounds", [30, pytest.param(200, marks=pytest.mark.night)])
 def test_reading_as_fast_as_the_client(mq, topic, rounds):
-    """No message is passed over when the reader runs dry in the middle of a batch that is just coming in."""
+    """No message is skipped when the reader empties its queue in the middle of an arriving batch."""
     ids = batch(mq, topic, *[b""] * 1500)
     with mq.consumer(topic, start=EARLIEST) as reader:
         for _ in range(rounds):
@@ -75,7 +75,7 @@ def test_reading_as_fast_as_the_client(mq, topic, rounds):
 
 
 def test_end_of_a_closed_ledger(mq, topic, pulsar_server):
-    """The end of a ledger is a position like any other: what comes in the next one is delivered."""
+    """A reader at the end of a closed ledger gets the first message of the next ledger."""
     batch(mq, topic, b"a")
     high = mq.watermarks(topic)[0].high
     pulsar_server.unload(topic)
@@ -88,7 +88,7 @@ def test_end_of_a_closed_ledger(mq, topic, pulsar_server):
 
 
 def test_silent_trim(mq, topic, pulsar_server):
-    """The broker goes on behind what was removed and says nothing; mqplug says ``PositionLost``, and where low is."""
+    """A position in removed messages raises ``PositionLost`` with the low watermark, unless ``missing="next"``."""
     ids = batch(mq, topic, b"a", b"b")
     pulsar_server.unload(topic)
     left = batch(mq, topic, b"c")
@@ -102,15 +102,15 @@ def test_silent_trim(mq, topic, pulsar_server):
 
 
 def test_overtaken_without_admin(mq, plain, topic, pulsar_server):
-    """A reader that was overtaken says so also where only the broker's own port is known."""
-    for _ in range(60):  # more than the client fetches ahead
+    """A reader whose next messages were removed raises ``PositionLost``, even without the admin interface."""
+    for _ in range(60):  # more than the client prefetches
         batch(mq, topic, *[bytes(20_000)] * 5)
     with plain.consumer(topic, start=EARLIEST, prefetch_bytes=1) as reader:
         assert len(reader.receive_many(1, DEADLINE)) == 1
         pulsar_server.unload(topic)
         rest_ids = batch(mq, topic, b"new")
         pulsar_server.trim(topic)
-        with pytest.raises(PositionLost) as caught:  # and not in the midst of what comes together
+        with pytest.raises(PositionLost) as caught:  # not inside a run of messages that is delivered together
             list(iter(lambda: reader.receive(DEADLINE).id, rest_ids[0]))
         assert caught.value.low.precedes(rest_ids[0])
         reader.seek(EARLIEST)
@@ -118,7 +118,7 @@ def test_overtaken_without_admin(mq, plain, topic, pulsar_server):
 
 
 def test_both_ways_to_watermarks_agree(mq, plain, topic, rest, pulsar_server):
-    """With the admin interface and without it, low, high and bounds are the same."""
+    """Low, high and bounds are the same with and without the admin interface."""
     batch(mq, topic, b"a", b"b")
     pulsar_server.unload(topic)
     batch(mq, topic, b"c", b"d", b"e")
@@ -126,13 +126,13 @@ def test_both_ways_to_watermarks_agree(mq, plain, topic, rest, pulsar_server):
     assert (one.low, one.high) == (other.low, other.high)
     assert mq.bounds(topic) == plain.bounds(topic)
     end = time.monotonic() + DEADLINE
-    while rest.cursors(topic):  # those of closed readers go a moment later
+    while rest.cursors(topic):  # cursors of closed readers disappear a moment later
         assert time.monotonic() < end
         time.sleep(0.05)
 
 
 def test_without_admin(mq, plain, topic):
-    """Producing, reading, seeking and groups need no admin interface; what does says how to have it."""
+    """Sending, reading, seeks and groups work without the admin interface; other calls raise ``Unsupported``."""
     ids = batch(plain, topic, b"a", b"b")
     assert values(plain.read(topic, start=last(1))) == [b"b"]
     assert values(plain.read(topic, start=at_time(0))) == [b"a", b"b"]
@@ -152,7 +152,7 @@ def test_without_admin(mq, plain, topic):
 
 
 def test_latest_on_an_empty_topic(mq, plain, topic):
-    """The first message after LATEST is delivered, with the admin interface and without."""
+    """The first message after ``LATEST`` is delivered, with and without the admin interface."""
     with mq.consumer(topic, start=LATEST) as one, plain.consumer(topic, start=LATEST) as other:
         ids = batch(mq, topic, b"a")
         assert one.receive(DEADLINE).id == other.receive(DEADLINE).id == ids[0]
@@ -178,7 +178,7 @@ def test_time_is_of_the_batch(mq, topic):
 
 
 def test_time_of_what_was_sent_late(mq, topic, native):
-    """What kept its time while it could not be sent hides nothing that lies before it and is late enough."""
+    """A message that is stored late with an older time hides no earlier message from a search by time."""
     late = native.create_producer(
         f"{topic}-partition-0", batching_enabled=True, batching_max_messages=1000, batching_max_publish_delay_ms=60_000
     )
@@ -201,18 +201,18 @@ def test_time_of_what_was_sent_late(mq, topic, native):
 
 
 def test_time_of_what_came_too_early(mq, topic, monkeypatch):
-    """What the native reader still gives from before it was moved to a time is passed over."""
+    """Messages older than the requested time are dropped, even if pulsar-client's reader still delivers them."""
     for text in (b"a", b"b", b"c"):
         batch(mq, topic, text)
         time.sleep(0.005)
     times = [message.log_time for message in mq.read(topic)]
-    monkeypatch.setattr(pulsar.Reader, "seek", lambda self, place: None)  # it is never moved
+    monkeypatch.setattr(pulsar.Reader, "seek", lambda self, place: None)  # the reader is never moved
     assert values(mq.read(topic, start=at_time(times[1]))) == [b"b", b"c"]
     assert values(mq.read(topic, start=at_time(times[2] + timedelta(seconds=1)))) == []
 
 
 def test_chunked_messages_of_others(mq, topic, native):
-    """A message that another producer sent in chunks is read, and found again by its id."""
+    """A message that another producer sent in chunks is read whole and can be found again by its id."""
     producer = native.create_producer(f"{topic}-partition-0", chunking_enabled=True)
     producer.send(b"small")
     producer.send(bytes(6_000_000))
@@ -225,7 +225,7 @@ def test_chunked_messages_of_others(mq, topic, native):
 
 
 def test_unbatched_messages_of_others(mq, topic, native):
-    """Single messages of another producer have ids, keys and headers as they should."""
+    """A single message of another producer has the expected key, headers, timestamp and id."""
     producer = native.create_producer(f"{topic}-partition-0")
     producer.send(b"x", partition_key="k", properties={"b": "2", "a": "1"}, event_timestamp=1000)
     (message,) = mq.read(topic)
@@ -236,14 +236,14 @@ def test_unbatched_messages_of_others(mq, topic, native):
 
 
 def test_epoch(mq, topic):
-    """A timestamp of 0 is kept, though Pulsar takes it for none."""
+    """A timestamp of 0 is kept, although Pulsar treats 0 as no timestamp."""
     with mq.producer(topic) as out:
         out.send(b"", timestamp=0)
     assert next(iter(mq.read(topic))).timestamp.timestamp() == 0
 
 
 def test_made_again(mq, topic):
-    """A position in a topic that was deleted and made again is lost: ledger numbers are never used twice."""
+    """A position in a topic that was deleted and created again is lost: ledger numbers are never reused."""
     old = batch(mq, topic, b"a", b"b")
     mq.delete_topic(topic)
     mq.create_topic(topic)
@@ -254,7 +254,7 @@ def test_made_again(mq, topic):
 
 
 def test_topic_by_its_full_name(mq, topic):
-    """The full name of a topic names the same logs."""
+    """The full name of a topic leads to the same logs as its plain name."""
     ids = batch(mq, topic, b"a")
     (message,) = mq.read(f"persistent://public/default/{topic}")
     assert message.id == ids[0]
@@ -262,7 +262,7 @@ def test_topic_by_its_full_name(mq, topic):
 
 
 def test_unpartitioned_topics(mq, rest, name):
-    """A topic without partitions has one log, is listed, and is not made a second time."""
+    """A topic without partitions is read and listed, and cannot be created a second time."""
     rest.ask("PUT", rest.path(name))
     ids = batch(mq, name, b"a")
     assert [message.id for message in mq.read(name)] == ids
@@ -280,7 +280,7 @@ def test_partitions_are_not_listed(mq, name):
 
 
 def test_retention_is_set(mq, rest, name):
-    """A new topic keeps its messages for seven days, acked or not; ``retention=`` says otherwise."""
+    """A new topic retains acked and unacked messages for seven days unless ``retention=`` sets another time."""
     mq.create_topic(name)
     assert rest.ask("GET", f"{rest.path(name)}/retention")["retentionTimeInMinutes"] == 7 * 24 * 60
     assert rest.ask("GET", f"{rest.path(name)}/messageTTL") == 7 * 24 * 3600
@@ -290,7 +290,7 @@ def test_retention_is_set(mq, rest, name):
 
 
 def test_positions_beyond_the_end_wait(mq, topic):
-    """A position behind the end waits for what comes there, and drops what lies before it."""
+    """A reader that starts at a position beyond the end skips messages until that position exists."""
     ids = batch(mq, topic, b"a")
     ledger, entry, _ = ids[0].coordinates
     with mq.consumer(topic, start=Position(ids[0].log, (ledger, entry + 2, -1))) as reader:
@@ -324,7 +324,7 @@ def test_seek_beyond_the_end_waits(mq, plain, topic, pulsar_server, group, admin
 
 @pytest.mark.parametrize("group", [None, "g"])
 def test_seek_behind_the_last_entry_of_a_closed_ledger(mq, topic, pulsar_server, group):
-    """A position behind the last entry of a closed ledger is the start of the next ledger."""
+    """A position after the last entry of a closed ledger is the start of the next ledger."""
     ids = batch(mq, topic, b"a")
     pulsar_server.unload(topic)
     later = batch(mq, topic, b"b", b"c")
@@ -369,7 +369,7 @@ def test_groups_begin_beyond_the_end(mq, topic, how):
 
 
 def test_a_group_moved_back_while_it_waits_beyond_the_end(mq, topic, pulsar_server):
-    """Another member's seek backwards counts, though this member was sought beyond the end."""
+    """A member that waits beyond the end follows another member's seek backward."""
     ids = batch(mq, topic, b"a", b"b")
     ledger, entry, _ = ids[0].coordinates
     with mq.consumer(topic, group="g") as member, mqplug.connect(pulsar_server.url) as other:
@@ -383,7 +383,7 @@ def test_a_group_moved_back_while_it_waits_beyond_the_end(mq, topic, pulsar_serv
 
 
 def test_ids_across_reconnects_inside_batches(mq, topic, pulsar_server):
-    """A reader whose topic is unloaded in the middle of batches has each id once, in order."""
+    """A reader whose topic is unloaded in the middle of batches delivers each message once, in order."""
     ids = batch(mq, topic, *[b"x"] * 3000)
     read = []
     with mq.consumer(topic, start=EARLIEST) as reader:

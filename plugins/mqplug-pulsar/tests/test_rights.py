@@ -1,4 +1,4 @@
-"""Roles with few rights: what they may do works, and every other call names the right that it needs."""
+"""Roles with few rights: permitted calls work, and every other call names the right that it needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def connect(secured, role, **settings):
 
 @pytest.fixture(scope="module")
 def admin(secured):
-    """A client that may do everything, after it made a topic with messages, and gave each role its rights."""
+    """A superuser's client; a topic with messages exists, and each role has its rights."""
     secured.allow("producer", "produce", namespace="public/default")
     secured.allow("consumer", "consume", namespace="public/default")
     secured.allow("tenant-admin", "admin", tenant="public")
@@ -41,14 +41,14 @@ def admin(secured):
 
 @pytest.fixture(scope="module")
 def clients(secured, admin):
-    """A client of each role, with the admin interface."""
+    """Clients by role, with the admin interface."""
     with ExitStack() as stack:
         yield {role: stack.enter_context(connect(secured, role)) for role in ROLES}
 
 
 @pytest.fixture(scope="module")
 def clients_without_admin(secured, admin):
-    """A client of each role, without the admin interface."""
+    """Clients by role, without the admin interface."""
     with ExitStack() as stack:
         yield {role: stack.enter_context(connect(secured, role, admin_url=None)) for role in ROLES}
 
@@ -75,17 +75,17 @@ def take_part(client):
 
 
 def watermarks(client):
-    """Ask for watermarks."""
+    """Read the watermarks."""
     assert all(each.low < each.high for each in client.watermarks(TOPIC).values())
 
 
 def bounds(client):
-    """Ask for the first and the last message."""
+    """Read the ids of the first and the last message."""
     assert all(each.first_id < each.last_id for each in client.bounds(TOPIC).values())
 
 
 def resolve(client):
-    """Ask for the position at a time."""
+    """Resolve a time to positions."""
     assert set(client.resolve(TOPIC, mqplug.at_time(0))) == {0, 1}
 
 
@@ -95,7 +95,7 @@ def topics(client):
 
 
 def matching(client):
-    """Read the topics whose names match."""
+    """Read topics by a pattern."""
     with client.consumer(mqplug.matching("right[s]"), start=EARLIEST) as reader:
         assert reader.receive(30) is not None
 
@@ -106,7 +106,7 @@ def groups(client):
 
 
 def create(client):
-    """Create a topic, with a retention."""
+    """Create a topic with a retention."""
     client.create_topic("rights-made", retention=3600, exist_ok=True)
 
 
@@ -137,16 +137,16 @@ CALLS = {
     "add_partitions": (grow, TENANT_ADMIN, set()),
     "delete_topic": (lambda client: client.delete_topic(DOOMED_TOPIC), TENANT_ADMIN, set()),
 }
-"""Each call, the right that it needs, and the roles that have it beside the administrator of the tenant."""
+"""Each call, the right that it needs, and the roles that have the right besides the tenant's administrator."""
 
 
 def check(client, role, name):
-    """Make a call: it works if the role may, and else is refused with the right that it needs."""
+    """Check that a call works if the role has the right, and otherwise is refused with the name of the right."""
     call, right, allowed = CALLS[name]
     if role in {*allowed, "tenant-admin"}:
         call(client)
         return
-    # Who has no right at all is refused by the first question: what partitions the topic has, or what topics there are.
+    # A role without any right is refused at the first request: for the topic's partitions, or for the list of topics.
     named = {right, EITHER, LISTING} if role == "nobody" else {right}
     rights = "|".join(re.escape(each) for each in named)
     with pytest.raises(mqplug.AccessDenied, match=rf"it needs ({rights})"):
@@ -156,7 +156,7 @@ def check(client, role, name):
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("role", ["producer", "consumer", *AT_NIGHT])
 def test_each_role_may_what_its_rights_say(clients, admin, role, name):
-    """A role does what it may, with ``admin_url``, and every other call is an ``AccessDenied`` that names the right."""
+    """With ``admin_url`` a role's permitted calls work; all others raise ``AccessDenied`` with the missing right."""
     if name == "delete_group":
         admin.consumer(TOPIC, group=DOOMED_GROUP).close()
     if name in {"add_partitions", "delete_topic"}:
@@ -171,18 +171,18 @@ def test_each_role_may_what_its_rights_say(clients, admin, role, name):
 @pytest.mark.parametrize("name", ["describe", "watermarks", "send", "read", "resolve", "bounds"])
 @pytest.mark.parametrize("role", ["consumer", *AT_NIGHT])
 def test_rights_are_named_without_the_admin_interface(clients_without_admin, role, name):
-    """Brokers refuse with the same words, whether they are asked over HTTP or not."""
+    """Without the admin interface, too, a refused call raises ``AccessDenied`` with the missing right."""
     check(clients_without_admin[role], role, name)
 
 
 def test_without_the_admin_interface_watermarks_need_the_right_to_consume(clients_without_admin):
-    """They are then looked up with a temporary subscription."""
+    """Without the admin interface watermarks need the right to consume, for a temporary subscription."""
     with pytest.raises(mqplug.AccessDenied, match=re.escape(CONSUME)):
         clients_without_admin["producer"].watermarks(TOPIC)
 
 
 def test_a_right_on_one_topic_is_enough(secured, admin, name):
-    """A role may have rights on a single topic, and nothing else in the namespace."""
+    """A role with rights on a single topic can use that topic, and is refused on other topics of the namespace."""
     admin.create_topic(name)
     secured.allow("single", "produce", "consume", topic=name)
     with connect(secured, "single") as client:
@@ -198,7 +198,7 @@ def test_a_right_on_one_topic_is_enough(secured, admin, name):
 
 
 def test_commits_of_a_role_that_may_only_consume_are_written(clients, admin, name):
-    """The broker writes down each of several commits that come close together before the commit returns."""
+    """For a role that may only consume, the broker has persisted each of several quick commits when it returns."""
     admin.create_topic(name)
     with admin.producer(name) as out:
         for _ in range(4):
@@ -215,7 +215,7 @@ def test_commits_of_a_role_that_may_only_consume_are_written(clients, admin, nam
 
 
 def test_a_right_that_is_taken_away_is_told(secured, admin, name):
-    """A reader that was open is told by a receive, and a member of a group, too."""
+    """A reader or a member whose role loses its rights raises ``AccessDenied`` from ``receive``."""
     admin.create_topic(name)
     secured.allow("former", "produce", "consume", topic=name)
     with (
@@ -234,7 +234,7 @@ def test_a_right_that_is_taken_away_is_told(secured, admin, name):
 
 
 def test_a_role_is_not_told_what_it_may_not_know(secured, admin):
-    """A role without rights connects to a namespace, whether it exists or not; who has rights is told."""
+    """A role without rights cannot detect whether a namespace exists; an administrator gets a ``ConfigError``."""
     for namespace in ("default", "missing"):
         with connect(secured, "nobody", namespace=namespace, admin_url=None) as client:
             client.health()

@@ -1,4 +1,4 @@
-"""Each call works with the rights that docs/rights.md tells, and is refused without."""
+"""Each call works with the rights that docs/rights.md lists, and is refused without them."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ CALLS = {
 
 
 def enough(call):
-    """Return what is enough for a call: pairs of an action and what it is on."""
+    """Return the rights of which each is enough for a call, as pairs of an action and its object."""
     return [(right, kind) for kind, rights in RIGHTS[call].items() for right in rights if right != "or"]
 
 
 def too_little(call):
-    """Return what is not enough for a call: other actions on the namespace, and its own on too small a thing."""
+    """Return rights that are not enough for a call: other actions, and its own action on only the topic."""
     named = {right for right, _ in enough(call)}
     others = [(right, "namespace") for right in ALL if named and right not in named]
     smaller = [(right, "topic") for right, kind in enough(call) if kind == "namespace"]
@@ -76,7 +76,7 @@ def too_little(call):
 
 @pytest.fixture(scope="module")
 def administrator(secured):
-    """A client that may do everything."""
+    """A superuser's client."""
     with connected(secured, "admin") as client:
         yield client
 
@@ -89,7 +89,7 @@ def connected(secured, role):
 
 @pytest.fixture
 def place(secured, administrator, name):
-    """A topic with a message and a group, and a role of its name that has no rights so far."""
+    """A topic with a message and a group, and a role of the same name without rights."""
     administrator.create_topic(name)
     send(administrator, name)
     for group in (GROUP, f"{GROUP}-{name}"):
@@ -101,20 +101,20 @@ def place(secured, administrator, name):
 
 
 def grant(secured, role, right):
-    """Give a right to a role, on the topic of the same name, or the namespace or tenant of that."""
+    """Grant a right to a role on the topic of the same name, or on that topic's namespace or tenant."""
     if right is not None:
         action, kind = right
         secured.allow(role, action, **{kind: {"topic": role, "namespace": "public/default", "tenant": "public"}[kind]})
 
 
 def test_each_call_is_on_the_page():
-    """The page has a row for each call, and these tests try each row."""
+    """The page has a row for each call of the client, and these tests try each row."""
     assert set(CALLS) == set(RIGHTS)
     assert client_calls() - UNSUPPORTED - {"describe_cluster"} <= {call.split()[0] for call in RIGHTS} | {"producer"}
 
 
 def test_brokers_are_for_superusers(administrator, secured, place):
-    """A superuser sees the brokers, and any other role is refused with the right that it needs."""
+    """Only a superuser can describe the brokers; other roles are refused with that right's name."""
     assert administrator.describe_cluster().brokers
     with connected(secured, place) as client, pytest.raises(mqplug.AccessDenied, match="superuser"):
         client.describe_cluster()
@@ -125,7 +125,7 @@ def test_brokers_are_for_superusers(administrator, secured, place):
     ("call", "right"), [(call, right) for call in CALLS for right in enough(call) or [None]], ids=str
 )
 def test_the_rights_are_enough(secured, place, call, right):
-    """With a right of its row a call works."""
+    """A call works with any of the rights in its row."""
     grant(secured, place, right)
     with connected(secured, place) as client:
         CALLS[call](client, place)
@@ -133,7 +133,7 @@ def test_the_rights_are_enough(secured, place, call, right):
 
 @pytest.mark.parametrize(("call", "right"), [(call, right) for call in CALLS for right in too_little(call)], ids=str)
 def test_other_rights_are_not_enough(secured, place, call, right):
-    """Without a right of its row a call is refused, even if the role has every other one."""
+    """A call is refused for a role that has another right than those in its row."""
     grant(secured, place, right)
     with connected(secured, place) as client, pytest.raises(mqplug.AccessDenied, match="it needs"):
         CALLS[call](client, place)

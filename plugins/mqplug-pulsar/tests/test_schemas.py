@@ -1,4 +1,4 @@
-"""Topics with schemas, in namespaces that enforce them: our bytes are taken, and read, with the schema's version."""
+"""Topics with schemas, in namespaces that enforce them: mqplug's bytes are accepted and read with a schema version."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ DEFINITION = {"type": "record", "name": "Order", "fields": [{"name": "id", "type
 
 
 class Order(Record):
-    """What other clients send."""
+    """A record that other clients send."""
 
     id = String()
 
 
 class Other(Record):
-    """What does not fit to it."""
+    """A record that is incompatible with ``Order``."""
 
     id = Integer(required=True)
 
 
 @pytest.fixture
 def strict(pulsar_server, rest, name):
-    """A client in a namespace that enforces schemas, and lets no producer change them."""
+    """A client in a namespace that enforces schemas and does not allow producers to change them."""
     rest.ask("PUT", f"namespaces/public/{name}", {})
     rest.ask("POST", f"namespaces/public/{name}/schemaValidationEnforced", True)
     rest.ask("POST", f"namespaces/public/{name}/isAllowAutoUpdateSchema", False)
@@ -43,7 +43,7 @@ def strict(pulsar_server, rest, name):
 
 @pytest.fixture
 def native(pulsar_server):
-    """Pulsar's own client."""
+    """A client of pulsar-client without mqplug."""
     client = pulsar.Client(
         pulsar_server.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), operation_timeout_seconds=30
     )
@@ -52,13 +52,13 @@ def native(pulsar_server):
 
 
 def schema(kind, definition=DEFINITION):
-    """A schema as pulsar-admin uploads it."""
+    """Return a schema as pulsar-admin uploads it."""
     return {"type": kind, "schema": json.dumps(definition)}
 
 
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 def test_our_bytes_are_taken(strict, kind):
-    """A producer adopts the topic's schema, so a namespace that enforces schemas takes its bytes; all can read them."""
+    """A producer adopts its topic's schema, so a namespace that enforces schemas accepts its bytes."""
     strict.create_topic("orders", partitions=2, options={"schema": schema(kind)})
     with strict.producer("orders") as out:
         sent = [out.send(b"\x02a", partition=0), out.send(b"\x02b", partition=1), out.send(None, partition=0)]
@@ -70,7 +70,7 @@ def test_our_bytes_are_taken(strict, kind):
 
 
 def test_messages_of_other_clients(mq, native, topic):
-    """Messages that Pulsar's own client wrote with a schema are read as bytes; after them ours have the schema, too."""
+    """Messages that pulsar-client wrote with a schema are read as bytes; later ones of mqplug have the schema, too."""
     producer = native.create_producer(topic, schema=JsonSchema(Order))
     producer.send(Order(id="a"))
     with mq.producer(topic) as out:
@@ -83,7 +83,7 @@ def test_messages_of_other_clients(mq, native, topic):
 
 
 def test_versions(mq, native, rest, name):
-    """A message tells the version of its schema; a producer adopts the newest one."""
+    """A producer adopts the newest schema of its topic, and its messages have that version in a header."""
     rest.ask("PUT", f"namespaces/public/{name}", {})
     rest.ask("PUT", f"namespaces/public/{name}/schemaCompatibilityStrategy", "ALWAYS_COMPATIBLE")
     rest.ask("PUT", f"persistent/public/{name}/orders/partitions", 1)
@@ -97,7 +97,7 @@ def test_versions(mq, native, rest, name):
 
 
 def test_no_schema_no_version(mq, topic):
-    """A message of a topic without a schema has no such header."""
+    """A message of a topic without a schema has no header with a schema version."""
     with mq.producer(topic) as out:
         out.send(b"x")
     with mq.consumer(topic, start=EARLIEST) as reader:
@@ -105,7 +105,7 @@ def test_no_schema_no_version(mq, topic):
 
 
 def test_copies(mq, topic):
-    """A copy of a message with all its headers has the version of its own topic's schema, here of none."""
+    """A schema version among sent headers is dropped in a topic without a schema."""
     with mq.producer(topic) as out:
         out.send(b"x", headers=[(VERSION, b"7"), ("a", b"1")])
     with mq.consumer(topic, start=EARLIEST) as reader:
@@ -113,7 +113,7 @@ def test_copies(mq, topic):
 
 
 def test_a_schema_that_bytes_cannot_have(strict):
-    """Where bytes are refused, the error says so, soon, and names the type of the schema."""
+    """A topic whose schema refuses bytes raises ``ConfigError`` soon, with the schema's type."""
     strict.create_topic("numbers", options={"schema": {"type": "INT32"}})
     began = time.monotonic()
     with strict.producer("numbers") as out, pytest.raises(mqplug.ConfigError, match="INT32"):
@@ -123,7 +123,7 @@ def test_a_schema_that_bytes_cannot_have(strict):
 
 @pytest.mark.parametrize("given", ["{", "[]", {"schema": "x"}, {"type": "AVRO", "name": "x"}, 7])
 def test_a_wrong_schema(mq, name, given):
-    """A schema that is none is a ``ConfigError`` before any I/O."""
+    """A malformed schema is a ``ConfigError``, and no topic is created."""
     with pytest.raises(mqplug.ConfigError, match="schema"):
         mq.create_topic(name, options={"schema": given})
     with pytest.raises(mqplug.TopicNotFound):
@@ -131,7 +131,7 @@ def test_a_wrong_schema(mq, name, given):
 
 
 def test_a_schema_that_the_broker_refuses(mq, name):
-    """A schema that the broker refuses is a ``ConfigError`` with its reason, and leaves no topic."""
+    """A schema that the broker refuses is a ``ConfigError``, and no topic is created."""
     with pytest.raises(mqplug.ConfigError, match="refuses the schema"):
         mq.create_topic(name, options={"schema": {"type": "AVRO", "schema": "{"}})
     with pytest.raises(mqplug.TopicNotFound):

@@ -1,4 +1,4 @@
-"""Settings, names, and what happens before any I/O."""
+"""Settings, names, and errors before any I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = NamespaceTopics("public", "default")
 
 
 def test_url():
-    """A URL gives the hosts, the namespace and the token; the port is 6650."""
+    """A URL sets the hosts, the namespace and the token; the default port is 6650."""
     url = Url("pulsar", (Address("a", None), Address("b", 1)), "/acme/prod", "", "t0ken")
     assert from_url(url) == {
         "service_url": "pulsar://a:6650,b:1", "tenant": "acme", "namespace": "prod", "token": "t0ken",
@@ -34,7 +34,7 @@ def test_url():
     ],
 )
 def test_hosts_of_a_url(hosts, service_url, addresses):
-    """Ports, and the brackets of IPv6, as the native client wants them; pairs where we knock ourselves."""
+    """Hosts of a URL become a service URL for pulsar-client and (host, port) pairs for the handshake."""
     settings = PulsarSettings(**from_url(Url("pulsar", tuple(map(Address.parse, hosts.split(","))), "", None, None)))
     assert (settings.service_url, settings.addresses) == (service_url, addresses)
 
@@ -48,12 +48,12 @@ def test_hosts_of_a_url(hosts, service_url, addresses):
     ],
 )
 def test_a_url_with_tls(url, service_url):
-    """``pulsar+ssl://`` is a URL of this backend; its port is 6651."""
+    """``pulsar+ssl://`` is a URL of this backend; its default port is 6651."""
     assert plan(url, {}, None).settings.service_url == service_url
 
 
 def test_zlib_needs_batches():
-    """Each message alone with zlib is refused before any I/O: readers would drop the empty ones."""
+    """Compression with zlib is refused without batches, before any I/O: readers would drop the empty messages."""
     with pytest.raises(mqplug.ConfigError, match="compression=zlib cannot be used with batching=none") as caught:
         mqplug.connect("pulsar", compression="zlib", batching="none")
     assert "zstd" in str(caught.value.fix)
@@ -62,7 +62,7 @@ def test_zlib_needs_batches():
 
 
 def test_a_url_with_tls_configures():
-    """``pulsar+ssl://`` in a configuration counts as one of this backend."""
+    """``pulsar+ssl://`` configures this backend; an unknown suffix is a ``ConfigError`` with the known schemes."""
     assert mqplug.configured("pulsar", {"url": "pulsar+ssl://a"})
     with pytest.raises(mqplug.ConfigError, match=r"unknown scheme pulsar\+tls://.*Write pulsar:// or pulsar\+ssl://"):
         mqplug.connect("pulsar+tls://a")
@@ -70,7 +70,7 @@ def test_a_url_with_tls_configures():
 
 @pytest.mark.parametrize("url", ["pulsar://me:s3/cret@h", "pulsar://h:1?service_url=pulsar://me:s3cret@h"])
 def test_no_error_about_an_address_shows_a_login(url):
-    """What is wrong with an address is told without it."""
+    """An error about an address with a login does not show the login."""
     with pytest.raises(mqplug.ConfigError) as caught:
         mqplug.connect(url)
     assert "s3" not in str(caught.value)
@@ -112,7 +112,7 @@ def test_wrong_settings(settings):
 
 
 def test_the_largest_message_can_be_said():
-    """The broker says how large a message may be; settings may say less, or say it where the broker does not."""
+    """``message_max_bytes`` can lower the broker's limit, and sets the limit if the broker announces none."""
     from mqplug_pulsar._cluster.connection import _limited
     from mqplug_pulsar._cluster.handshake import Greeting
 
@@ -125,13 +125,13 @@ def test_the_largest_message_can_be_said():
 
 
 def test_a_user_in_a_url_is_basic_authentication():
-    """Without a user the password is a token."""
+    """A user and a password in a URL are basic authentication; a password without a user is a token."""
     assert from_url(Url("pulsar", (), "", "me", "pw")) == {"username": "me", "password": "pw"}
     assert from_url(Url("pulsar", (), "", "", "t")) == {"token": "t"}
 
 
 def test_each_way_to_authenticate(tmp_path):
-    """A token, a file or a function with one, user and password, a certificate: to the broker and over HTTP."""
+    """Each way to authenticate has its form for the broker, for pulsar-client and for HTTP."""
     (tmp_path / "token").write_text("t0ken\n")
     ways = [
         (PulsarSettings(token_file=str(tmp_path / "token")), "token", b"t0ken", "AuthenticationToken", "Bearer t0ken"),
@@ -149,13 +149,13 @@ def test_each_way_to_authenticate(tmp_path):
 
 
 def test_no_secret_in_repr():
-    """The token is not shown."""
+    """The repr of settings shows neither token nor password."""
     assert "s3cret" not in repr(PulsarSettings(token="s3cret"))
     assert "s3cret" not in repr(PulsarSettings(username="me", password="s3cret"))
 
 
 def test_names():
-    """A topic of this namespace has a plain name, however it was written; others keep the full one."""
+    """A topic of the connection's namespace has a plain name; topics elsewhere keep their full names."""
     assert NAMES.full("a") == "persistent://public/default/a"
     assert NAMES.canonical("persistent://public/default/a") == "a"
     assert NAMES.canonical("persistent://x/y/a") == "persistent://x/y/a"
@@ -163,12 +163,12 @@ def test_names():
 
 @pytest.mark.parametrize("name", ["non-persistent://public/default/a", "a/b", " ", "persistent://a/b", "http://x/y/z"])
 def test_illegal_names(name):
-    """What is no persistent topic is refused."""
+    """A name that cannot be a persistent topic raises ``InvalidName``."""
     with pytest.raises(mqplug.InvalidName):
         NAMES.full(name)
 
 
 def test_import_is_light():
-    """Importing the plugin, and describing it, does not import the native client."""
+    """Importing and describing the plugin does not import pulsar-client."""
     code = "import sys, mqplug_pulsar as m; m.mqplug_describe(); assert not {'pulsar', '_pulsar'} & set(sys.modules)"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=30)

@@ -1,4 +1,4 @@
-"""Acks of members that share a topic keep their word, also inside batches, after an unload or a kill."""
+"""Acks of members in shared modes, also inside batches, survive an unload."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH = 60
 
 
 def send_batches(mq, topic, count, key=None):
-    """Send batches, and return the ids of each."""
+    """Send batches and return the ids of each."""
     sent = []
     with mq.producer(topic) as out:
         for _ in range(count):
@@ -25,7 +25,7 @@ def send_batches(mq, topic, count, key=None):
 
 
 def ack_with_holes(mq, topic):
-    """Two members take batches, ack two of three messages, commit and close. Return the ids that are left."""
+    """Ack two of three messages of batches with two members, commit and close. Return the unacked ids."""
     send_batches(mq, topic, 6)
     with ExitStack() as opened:
         one, other = [opened.enter_context(mq.consumer(topic, group="g", mode="shared", **ONE_BATCH)) for _ in range(2)]
@@ -37,14 +37,14 @@ def ack_with_holes(mq, topic):
 
 
 def test_holes_of_two_members_outlive_an_unload(mq, topic, pulsar_server):
-    """What two members acked inside batches, at the same time, stays acked when the topic is unloaded."""
+    """Messages that two members acked inside batches at the same time stay acked after an unload."""
     left = ack_with_holes(mq, topic)
     pulsar_server.unload(topic)
     check_in_any_order(mq, topic, left)
 
 
 def test_nacks_and_acks_in_a_batch_outlive_an_unload(mq, topic, pulsar_server):
-    """Of a batch, what was nacked or is in hand comes again after an unload, what was acked does not."""
+    """After an unload the nacked and unacked messages of a batch come again, and the acked ones do not."""
     [ids] = send_batches(mq, topic, 1)
     with mq.consumer(topic, group="g", mode="shared") as member:
         taken = take_all(member, BATCH)
@@ -61,7 +61,7 @@ def test_nacks_and_acks_in_a_batch_outlive_an_unload(mq, topic, pulsar_server):
 
 
 def test_key_shared_holes_outlive_an_unload(mq, topic, pulsar_server):
-    """In key_shared too, acks inside a batch stay when the topic is unloaded."""
+    """In key_shared mode, too, acks inside a batch survive an unload."""
     [ids] = send_batches(mq, topic, 1, key=b"a")
     with mq.consumer(topic, group="g", mode="key_shared") as member:
         for message in take_all(member, BATCH)[::2]:
@@ -72,7 +72,7 @@ def test_key_shared_holes_outlive_an_unload(mq, topic, pulsar_server):
 
 
 def test_a_live_member_inherits_holes_after_an_unload(mq, topic, pulsar_server):
-    """A member that was connected before another one acked inside a batch does not get that again after an unload."""
+    """A connected member does not get messages after an unload that another member had acked inside a batch."""
     send_batches(mq, topic, 1)
     with mq.consumer(topic, group="g", mode="shared") as heir:
         with mq.consumer(topic, group="g", mode="shared") as member:
@@ -89,12 +89,12 @@ def test_a_live_member_inherits_holes_after_an_unload(mq, topic, pulsar_server):
 
 @pytest.mark.parametrize("acked", [BATCH // 2, pytest.param(BATCH, marks=pytest.mark.night)])
 def test_what_is_acked_after_an_unload_no_other_member_delivers(mq, topic, pulsar_server, acked):
-    """After an unload another member gets a batch that is in hand too, and leaves out what is acked meanwhile."""
+    """A member that gets a batch after an unload leaves out messages that their former holder acks later."""
     send_batches(mq, topic, 1)
     with mq.consumer(topic, group="g", mode="shared") as one, mq.consumer(topic, group="g", mode="shared") as other:
         taken = take_all(one, BATCH)
         first = None
-        while first is None:  # the broker may give it to the same member again, too
+        while first is None:  # the broker may also give it to the same member again
             pulsar_server.unload(topic)
             first = other.receive(3)
         for message in taken[:acked]:
@@ -112,7 +112,7 @@ def test_what_is_acked_after_an_unload_no_other_member_delivers(mq, topic, pulsa
 
 
 def test_the_rest_of_a_batch_makes_it_whole(mq, topic, pulsar_server):
-    """A batch that several members acked, one after the other and with unloads between, is acked as a whole."""
+    """A batch that several members acked in parts, with unloads in between, is acked as a whole."""
     [ids] = send_batches(mq, topic, 1)
     for part in (slice(0, 20), slice(20, 50), slice(50, 60)):
         with mq.consumer(topic, group="g", mode="shared") as member:
@@ -126,7 +126,7 @@ def test_the_rest_of_a_batch_makes_it_whole(mq, topic, pulsar_server):
 
 
 def test_no_note_is_overwritten(mq, topic):
-    """Acks that six writers note at once on one partition are all there afterwards."""
+    """Acks that six threads note on one partition at once are all kept."""
     fill(mq, topic, 1)
     mq.consumer(topic, group="g", mode="shared").close()
     log = mq.positions(topic, group="g")[0].position.log

@@ -1,4 +1,4 @@
-"""Members that share a topic: native Shared and Key_Shared subscriptions."""
+"""Members in shared modes, over Pulsar's Shared and Key_Shared subscriptions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MODES = ("shared", "key_shared")
 
 
 def drip(mq, topic, count, key=None):
-    """Send messages one by one, each an entry of its own, and return their ids."""
+    """Send messages one by one, each as its own entry, and return their ids."""
     with mq.producer(topic) as out:
         return [out.send(b"%d" % number, key=key) for number in range(count)]
 
 
 def test_an_ack_takes_no_neighbour_along(mq, topic):
-    """Of a batch, exactly the messages that were not acked come again, to another member."""
+    """Exactly the unacked messages of a batch come to the next member."""
     ids = fill(mq, topic, 6)
     with mq.consumer(topic, group="g", mode="shared") as member:
         taken = take(member, 6)
@@ -46,7 +46,7 @@ def test_an_ack_takes_no_neighbour_along(mq, topic):
 
 
 def test_a_message_may_come_before_its_subscription_returns(mq, topic, monkeypatch):
-    """What arrives while the native client is still subscribing is acked and committed like any other."""
+    """A message that arrives while pulsar-client is still subscribing can be acked and committed."""
     drip(mq, topic, 1)
     committed, opened = threading.Event(), permit_feed.PermitFeed.open
 
@@ -69,7 +69,7 @@ def test_a_message_may_come_before_its_subscription_returns(mq, topic, monkeypat
 
 
 def test_a_member_takes_no_more_than_it_receives(mq, topic):
-    """What a member did not receive goes to another one, though the first is open and has a message in hand."""
+    """Messages that a member has not received go to another member, while the first is still open."""
     ids = drip(mq, topic, 20)
     with (
         mq.consumer(topic, group="g", mode="shared") as one,
@@ -80,7 +80,7 @@ def test_a_member_takes_no_more_than_it_receives(mq, topic):
 
 
 def test_a_nacked_message_waits_for_its_own_delay(mq, topic):
-    """Two messages that are nacked with different delays come in the order of their times, as second attempts."""
+    """Two messages nacked with different delays come again when due, as second attempts."""
     ids = drip(mq, topic, 2)
     with mq.consumer(topic, group="g", mode="shared") as member:
         late, soon = take(member, 2)
@@ -95,7 +95,7 @@ def test_a_nacked_message_waits_for_its_own_delay(mq, topic):
 
 
 def test_nacks_and_acks_inside_a_batch(mq, topic):
-    """Of one batch, nacked messages come again as next attempts; those acked, and those in hand, do not."""
+    """Nacked messages of a batch come again as next attempts; acked ones, and those in hand, do not."""
     ids = fill(mq, topic, 6)
     with mq.consumer(topic, group="g", mode="shared") as member:
         taken = take(member, 6)
@@ -116,7 +116,7 @@ def test_nacks_and_acks_inside_a_batch(mq, topic):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_dead_letters(mq, topic, name, mode):
-    """A message whose attempts are used up is a dead letter, and acked; the others are not held up."""
+    """A message without attempts left becomes a dead letter and is acked; the others are not held up."""
     mq.create_topic(name + "-dead")
     ids = drip(mq, topic, 3)
     options = {"mode": mode, "retry": Retry(3, delay=0), "dead_letter": name + "-dead"}
@@ -139,20 +139,20 @@ def test_dead_letters(mq, topic, name, mode):
 
 
 def test_a_nacked_message_holds_back_its_key(mq, topic):
-    """In key_shared a nacked message comes before the later ones of its key; other keys go on."""
+    """In key_shared mode a nacked message comes before later ones of its key; other keys are not held up."""
     ids = drip(mq, topic, 3, key=b"a")
     other = drip(mq, topic, 1, key=b"b")
     with mq.consumer(topic, group="g", mode="key_shared") as member:
         first = take(member, 1)[0]
         assert first.id == ids[0]
-        member.nack(first, delay=3)  # the other key comes from the broker meanwhile
+        member.nack(first, delay=3)  # the other key arrives from the broker during the delay
         came = take(member, 4)
         assert [each.id for each in came if each.key == b"a"] == ids
         assert came[0].id == other[0]
 
 
 def test_a_member_that_gets_nothing_takes_no_keys(mq, topic, rest, monkeypatch):
-    """In key_shared the keys stay with their members while one of these waits for messages."""
+    """In key_shared mode keys stay with their members while a member waits for messages."""
     monkeypatch.setattr(shared_log, "STUCK_S", 0.1)
     looks, look = [], groups.may_be_stuck
     monkeypatch.setattr(groups, "may_be_stuck", lambda *args: (looks.append(args), look(*args))[1])
@@ -179,13 +179,13 @@ def test_a_member_that_gets_nothing_takes_no_keys(mq, topic, rest, monkeypatch):
 
 
 def _key_ranges(rest, topic):
-    """The parts of the keys that each member has."""
+    """Return the key ranges of each member."""
     stats = rest.ask("GET", f"{rest.path(rest.log(topic, 0))}/stats")
     return {each["consumerName"]: each["keyHashRangeArrays"] for each in stats["subscriptions"]["g"]["consumers"]}
 
 
 def test_a_batch_of_several_keys_is_warned_of(mq, topic, caplog):
-    """In key_shared a batch of several keys is delivered, and logged as what Pulsar gives out by its first key."""
+    """In key_shared mode a batch of several keys is delivered, with a warning."""
     with mq.producer(topic) as out:
         out.send_many([mqplug.Record(b"1", key=b"a"), mqplug.Record(b"2", key=b"b")])
     with caplog.at_level(logging.WARNING, "mqplug.pulsar"), mq.consumer(topic, group="g", mode="key_shared") as member:
@@ -194,7 +194,7 @@ def test_a_batch_of_several_keys_is_warned_of(mq, topic, caplog):
 
 
 def test_a_batch_whose_first_message_is_acked_has_one_key(mq, topic, caplog):
-    """In key_shared the rest of a batch of one key is not taken for several keys because another key came before."""
+    """In key_shared mode the rest of a batch of one key causes no warning about several keys."""
     drip(mq, topic, 1, key=b"a")
     with mq.producer(topic) as out:
         out.send_many([mqplug.Record(b"1", key=b"b"), mqplug.Record(b"2", key=b"b")])
@@ -207,7 +207,7 @@ def test_a_batch_whose_first_message_is_acked_has_one_key(mq, topic, caplog):
 
 @pytest.mark.parametrize("mode", ["shared", pytest.param("key_shared", marks=pytest.mark.night)])
 def test_acks_last_over_an_unload(mq, topic, pulsar_server, mode):
-    """What was acked and committed stays away when the topic is unloaded right after; the rest comes again."""
+    """Committed acks survive an unload right afterwards; only the unacked messages come again."""
     ids = drip(mq, topic, 8)
     with mq.consumer(topic, group="g", mode=mode) as member:
         taken = take(member, 8)
@@ -222,7 +222,7 @@ def test_acks_last_over_an_unload(mq, topic, pulsar_server, mode):
 
 
 def test_messages_in_hand_do_not_come_twice_after_an_unload(mq, topic, pulsar_server):
-    """A member that has messages in hand when the topic is unloaded is not given them again, and can ack them."""
+    """A member that has messages in hand during an unload does not get them again and can still ack them."""
     drip(mq, topic, 4)
     with mq.consumer(topic, group="g", mode="shared") as member:
         taken = take(member, 4)
@@ -238,7 +238,7 @@ def test_messages_in_hand_do_not_come_twice_after_an_unload(mq, topic, pulsar_se
 
 @pytest.mark.parametrize("lasts", [1.0, 0.0], ids=["within a second", "later"])
 def test_short_receives_get_what_has_to_be_checked(mq, topic, monkeypatch, lasts):
-    """However long a check takes whether others acked a message, receives that wait only for a moment get it."""
+    """Short receives get a message even if the check for acks of others takes longer than they wait."""
     monkeypatch.setattr(shared_member, "CHECK_LASTS_S", lasts)
     monkeypatch.setattr(shared_log, "FRESH_S", 0.0)
     read = group_notes.read
@@ -269,7 +269,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("mode", ["shared", pytest.param("key_shared", marks=pytest.mark.night)])
 def test_a_killed_member_frees_what_it_had(mq, pulsar_server, topic, mode):
-    """What a killed process had in hand goes to another member, and what it had acked does not."""
+    """Messages in the hand of a killed process go to another member, and its acked messages do not."""
     ids = drip(mq, topic, 3)
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDS, pulsar_server.url, topic, mode], stdout=subprocess.PIPE, text=True
@@ -286,7 +286,7 @@ def test_a_killed_member_frees_what_it_had(mq, pulsar_server, topic, mode):
 
 
 def test_members_that_come_and_go(mq, topic, pulsar_server):
-    """With members that come and go, nacks, and an unload in between, every message is acked, none is lost or stuck."""
+    """With joining and leaving members, nacks and an unload, every message is delivered and can be acked."""
     ids = [*drip(mq, topic, 30), *fill(mq, topic, 30)]
     done = Counter()
     members = [mq.consumer(topic, group="g", mode="shared") for _ in range(3)]
@@ -314,7 +314,7 @@ def test_members_that_come_and_go(mq, topic, pulsar_server):
 
 
 def test_without_the_admin_interface(plain, mq, topic):
-    """Without admin_url, sharing, nacks and acks work; a seek says what it needs."""
+    """Without ``admin_url`` members in shared mode can ack and nack; a seek raises ``Unsupported``."""
     ids = drip(mq, topic, 3)
     with plain.consumer(topic, group="g", mode="shared") as member:
         first, second, third = take(member, 3)
@@ -329,7 +329,7 @@ def test_without_the_admin_interface(plain, mq, topic):
 @pytest.mark.disturbs
 @pytest.mark.timeout(300)
 def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server, monkeypatch):
-    """Acks that a frozen broker did not confirm are stored when it goes on, though the member was away meanwhile."""
+    """Acks that a frozen broker did not confirm are stored when it runs again, although the member was idle."""
     monkeypatch.setattr(shared_log, "UNUSED_S", 0.2)
     drip(mq, topic, 2)
     with mq.consumer(topic, group="g", mode="shared") as member:
@@ -340,7 +340,7 @@ def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server, m
                 member.ack(message)
             with pytest.raises(mqplug.Timeout):
                 member.commit(timeout=1)
-            time.sleep(shared_log.UNUSED_S + 1.5)  # then a member that is away gives up what it does not use
+            time.sleep(shared_log.UNUSED_S + 1.5)  # until an idle member gives up its unused messages
         finally:
             pulsar_server.unpause()
         member.commit(timeout=30)

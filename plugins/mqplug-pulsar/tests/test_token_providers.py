@@ -1,4 +1,4 @@
-"""Tokens from a provider that settings name."""
+"""Tokens from a provider that the settings name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqplug_pulsar import PulsarSettings
 
 @pytest.fixture(autouse=True)
 def _provider(tmp_path, monkeypatch):
-    """The provider test-cloud, installed."""
+    """Install the provider test-cloud."""
     program.install(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     program.answers.clear()
@@ -20,7 +20,7 @@ def _provider(tmp_path, monkeypatch):
 
 
 def test_a_provider_gives_tokens(secured, name):
-    """A URL names it: broker and admin interface take its token, and one serves for all requests."""
+    """One token from a provider named in the URL serves all requests to the broker and the admin interface."""
     program.answers.append(program.valid_for(secured.admin_token, 60))
     host = secured.address("plain").removeprefix("pulsar://")
     query = f"admin_url={secured.address('admin')}&token_provider=test-cloud&token_options=zone=eu"
@@ -32,7 +32,7 @@ def test_a_provider_gives_tokens(secured, name):
 
 
 def test_an_old_token_is_renewed():
-    """The provider is called again when three quarters of a token's life are over."""
+    """The provider is called again after three quarters of a token's lifetime."""
     source = TokenSource("mqplug.pulsar_tokens", "test-cloud", PulsarSettings(token_provider="test-cloud"))
     program.answers.append(program.valid_for("long", 1000))
     assert (source.token()[0], source.token()[0], len(program.calls)) == ("long", "long", 1)
@@ -52,7 +52,7 @@ def test_an_old_token_is_renewed():
     ],
 )
 def test_a_provider_without_a_token_is_told(answer, text):
-    """What it raises, or returns instead of a token, is an ``AuthError`` before any I/O."""
+    """A provider that raises, or returns no valid token, is an ``AuthError`` before any I/O."""
     program.answers.append(answer)
     with pytest.raises(mqplug.AuthError, match=text):
         mqplug.connect("pulsar", token_provider="test-cloud")
@@ -67,6 +67,6 @@ def test_a_provider_without_a_token_is_told(answer, text):
     ],
 )
 def test_a_wrong_provider_is_named(name, text):
-    """A name that no distribution offers, and one that leads to no function, are errors of the settings."""
+    """A provider name that is unknown, cannot be loaded or is not a function is a ``ConfigError``."""
     with pytest.raises(mqplug.ConfigError, match=text):
         mqplug.connect("pulsar", token_provider=name)

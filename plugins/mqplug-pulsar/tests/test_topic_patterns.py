@@ -1,4 +1,4 @@
-"""Topics chosen by a pattern: in the connection's namespace and in others, there and to come."""
+"""Existing and later topics chosen by a pattern, in the connection's namespace and in others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT_S = 30
 
 @pytest.fixture
 def namespaces(mq, rest, name):
-    """Two fresh namespaces, without their tenant."""
+    """The names of two fresh namespaces, without their tenant."""
     made = [f"{name}-a", f"{name}-b"]
     for each in made:
         rest.ask("PUT", f"namespaces/public/{each}")
@@ -30,13 +30,13 @@ def namespaces(mq, rest, name):
 
 
 def create(rest, full, partitions=1):
-    """Create a topic by its full name; with 0 partitions it has none."""
+    """Create a topic by its full name, or an unpartitioned topic if ``partitions`` is 0."""
     path = full.replace("://", "/")
     rest.ask("PUT", f"{path}/partitions" if partitions else path, partitions or None)
 
 
 def collect(consumer, count):
-    """Receive ``count`` messages, of topics that may not be known yet, and return their ids."""
+    """Receive ``count`` messages from topics that may not be known yet. Return their ids."""
     found, end = [], time.monotonic() + LIMIT_S
     while len(found) < count:
         assert time.monotonic() < end, found
@@ -60,7 +60,7 @@ def collect(consumer, count):
     ],
 )
 def test_where_a_pattern_looks(pattern, found):
-    """A pattern tells in which tenants and namespaces its topics can be; where it does not, all are looked at."""
+    """A pattern limits the search to its tenants and namespaces; an unclear one searches all of them."""
     scope_of = [Scope(*each) for each in found]
     assert list(scopes(pattern)) == ([Scope(None, None)] if pattern.startswith("persistent://[") else scope_of)
 
@@ -93,7 +93,7 @@ def test_topics_of_several_namespaces(mq, rest, name, namespaces, group):
     ],
 )
 def test_later_topics_from_their_first_message(mq, rest, namespaces, group, partitions):
-    """A topic created later, in a namespace that had none, is read from its first message, even after ``LATEST``."""
+    """A topic created later is read from its first message, even if its namespace was empty and after ``LATEST``."""
     pattern = matching(f"persistent://public/{re.escape(namespaces[0])}/.*")
     with mq.consumer(pattern, start=LATEST, group=group) as consumer:
         assert consumer.receive(0) is None
@@ -110,7 +110,7 @@ def test_later_topics_from_their_first_message(mq, rest, namespaces, group, part
 
 
 def test_own_namespace_by_full_names(mq, topic):
-    """A pattern of full names finds the topics of the connection's own namespace; their messages have plain names."""
+    """A pattern of full names also finds topics of the connection's namespace, whose messages have plain names."""
     ids = fill(mq, topic, 2)
     found = list(mq.read(matching(f"persistent://public/default/{re.escape(topic)}")))
     assert [message.id for message in found] == [*ids]
@@ -118,7 +118,7 @@ def test_own_namespace_by_full_names(mq, topic):
 
 
 def test_acks_in_other_namespaces(mq, rest, namespaces):
-    """Acks of a pattern's member are stored, and its next member goes on behind them."""
+    """Acks in another namespace are stored, and the next member of the pattern's group continues after them."""
     full = f"persistent://public/{namespaces[0]}/orders"
     create(rest, full)
     ids = fill(mq, full, 3)
@@ -132,21 +132,21 @@ def test_acks_in_other_namespaces(mq, rest, namespaces):
 
 
 def test_a_namespace_that_does_not_exist(mq, name):
-    """A pattern in a namespace that does not exist matches nothing yet."""
+    """A pattern in an unknown namespace or tenant matches no topic: a read raises ``TopicNotFound``, a group waits."""
     with pytest.raises(mqplug.TopicNotFound):
         list(mq.read(matching(f"persistent://public/{re.escape(name)}/.*")))
     mq.consumer(matching(f"persistent://nobody{name}/.*"), group="g").close()
 
 
 def test_patterns_need_the_admin_interface(plain):
-    """Without ``admin_url``, a pattern is ``Unsupported``, which says how to get it, before any request."""
+    """Without ``admin_url`` a pattern raises ``Unsupported`` with a fix that names ``admin_url``."""
     with pytest.raises(mqplug.Unsupported, match="topic_patterns") as caught:
         plain.consumer(matching("persistent://public/default/.*"), group="g")
     assert "admin_url" in caught.value.fix
 
 
 def test_partitions_added_to_a_patterns_topic(mq, rest, namespaces):
-    """Partitions that are added to a topic of a pattern are read once, from their first message."""
+    """Partitions added to a pattern's topic are read once, from their first message."""
     full = f"persistent://public/{namespaces[0]}/orders"
     create(rest, full)
     with mq.consumer(matching(f"persistent://public/{re.escape(namespaces[0])}/.*"), group="g") as member:
@@ -161,5 +161,5 @@ def test_partitions_added_to_a_patterns_topic(mq, rest, namespaces):
 
 
 def collect_none(consumer):
-    """Whether nothing comes for a moment."""
+    """Return whether no message comes for 0.3 s."""
     return consumer.receive(0.3) is None

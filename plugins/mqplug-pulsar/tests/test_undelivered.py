@@ -1,4 +1,4 @@
-"""Messages of other programs that are stored, and that pulsar-client never delivers."""
+"""Stored messages of other programs that pulsar-client never delivers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqplug import EARLIEST, LATEST
 
 @contextmanager
 def foreign_producer(server, topic, **options):
-    """Yield a producer of pulsar-client that sends each message alone."""
+    """Yield a producer of pulsar-client that sends each message without a batch."""
     silent = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     client = pulsar.Client(server.service_url, logger=silent)
     try:
@@ -28,7 +28,7 @@ def foreign_producer(server, topic, **options):
 
 
 def test_reading_ends_behind_messages_that_the_client_drops(mq, topic, pulsar_server, caplog):
-    """A read ends although its last messages are never delivered, and the gap is counted and logged."""
+    """A read ends although pulsar-client drops its last messages, and the gap is counted and logged."""
     ids = fill(mq, topic, 2)
     with foreign_producer(pulsar_server, topic, compression_type=pulsar.CompressionType.ZLib) as out:
         for value in (b"", None):
@@ -44,7 +44,7 @@ def test_reading_ends_behind_messages_that_the_client_drops(mq, topic, pulsar_se
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make a key with")
 def test_reading_names_messages_that_are_encrypted(mq, topic, pulsar_server, tmp_path):
-    """A message that another program encrypted is an error that says so, where reading would wait in vain."""
+    """A message that another program encrypted raises an error that says so, instead of blocking the read."""
     private, public = str(tmp_path / "private.pem"), str(tmp_path / "public.pem")
     subprocess.run(["openssl", "genrsa", "-out", private, "2048"], check=True, capture_output=True)
     subprocess.run(["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)

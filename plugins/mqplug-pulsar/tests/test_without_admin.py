@@ -1,4 +1,4 @@
-"""A client without the admin interface: what needs it says how to get it."""
+"""A client without the admin interface: calls that need it say how to set it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_needs_it_says_how_to_get_it(plain, name):
-    """The error has an example of ``admin_url=``, and comes before anything is sent."""
+    """A call that needs the admin interface raises ``Unsupported`` with an example of ``admin_url=``."""
     with pytest.raises(mqplug.Unsupported, match=r"admin_url='http://host:8080'"):
         CALLS[name](plain)
 
 
 def test_what_it_would_do_is_declared_absent(plain, mq):
-    """``capabilities`` tells beforehand which operations need ``admin_url=``."""
+    """Operations that need ``admin_url=`` are reported as absent without it."""
     for name in ("list_topics", "alter_topic", "delete_topic", "add_partitions", "retention", "topic_patterns"):
         assert (mq.support(name), plain.support(name)) == ("native", "absent")
