@@ -13,7 +13,8 @@ Read in this order:
    calls its ``Listener``.
 4. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
 5. ``Deadline`` and ``Bell`` are tools; so are ``mqplug.spi.groups``, for backends that keep groups themselves,
-   ``mqplug.spi.tokens``, for settings that name a provider of tokens, and ``mqplug.spi.proxies``, for extensions.
+   ``mqplug.spi.tokens``, for settings that name a provider of tokens, ``mqplug.spi.compiled``, for compiled parts, and
+   ``mqplug.spi.proxies``, for extensions.
 
 The driver rules (docs/driver-rules.md) say who may call what, and when. ``mqplug.memory`` is the reference.
 

@@ -33,7 +33,11 @@ PACKAGES = [
     for folder in FOLDERS
     for path in (
         *sorted(folder.rglob("__init__.py")),
-        *(file for each in ("spi/proxies.py", "spi/tokens.py", "introspection.py") for file in folder.glob(each)),
+        *(
+            file
+            for each in ("spi/compiled.py", "spi/proxies.py", "spi/tokens.py", "introspection.py")
+            for file in folder.glob(each)
+        ),
     )
     if "._" not in (name := ".".join(_parts(path.relative_to(folder.parent))))
 ]
@@ -75,6 +79,7 @@ def test_the_packages_are_these():
         "mqplug.memory",
         "mqplug.spi",
         "mqplug.spi.groups",
+        "mqplug.spi.compiled",
         "mqplug.spi.proxies",
         "mqplug.spi.tokens",
         "mqplug.introspection",

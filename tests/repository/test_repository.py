@@ -23,6 +23,7 @@ PUBLIC = {
     "mqplug.memory",
     "mqplug.spi.proxies",
     "mqplug.spi.tokens",
+    "mqplug.spi.compiled",
     "mqplug.introspection",
     "mqplug_testing",
 }

@@ -37,15 +37,16 @@ def plain(kafka_server):
 @pytest.fixture
 def unproven(monkeypatch):
     """Forget what this process has found out about the compiled part."""
-    monkeypatch.setattr(part, "_proven", set())
-    monkeypatch.setattr(part, "_refused", {})
+    monkeypatch.setattr(part.PART, "_proven", set())
+    monkeypatch.setattr(part.PART, "_refused", {})
+    monkeypatch.setattr(part.PART, "_logged", set())
     monkeypatch.setattr(part, "_logged", set())
 
 
 @pytest.fixture
 def proven(monkeypatch, unproven):
     """Take the compiled part as already checked, so that no reader uses confluent-kafka instead."""
-    part._proven.add("reads")
+    part.PART.prove("reads")
 
 
 @pytest.fixture
@@ -261,8 +262,8 @@ def test_the_first_messages_prove_the_compiled_part(mq, topic, unproven, native_
     """A first batch that both paths read alike is delivered once and proves the compiled part."""
     fill(mq, topic, 500)
     assert read(mq, topic, 500) == [b"m%d" % number for number in range(500)]
-    assert part._proven == {"reads"}
-    assert not part._refused
+    assert part.PART._proven == {"reads"}
+    assert not part.PART._refused
 
 
 class LyingRun:
@@ -290,7 +291,7 @@ def test_a_difference_ends_native_reading(mq, topic, unproven, monkeypatch, capl
             assert read(mq, topic, 300) == [b"m%d" % number for number in range(300)]
     told = [line.getMessage() for line in caplog.records if "values of partition 0" in line.getMessage()]
     assert len(told) == 1
-    assert part._refused.keys() == {"reads"}
+    assert part.PART._refused.keys() == {"reads"}
 
 
 def test_a_difference_is_an_error_where_native_is_required(kafka_server, topic, mq, unproven, monkeypatch):
@@ -313,10 +314,10 @@ def test_a_check_without_an_answer_leaves_it_to_the_plain_client(mq, topic, unpr
         unanswered.setattr(compiled_source, "ANSWER_S", 0.0)
         unanswered.setattr(compiled_source._SecondReading, "is_done", lambda self, timeout: False)
         assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert not part._proven
-    assert not part._refused
+    assert not part.PART._proven
+    assert not part.PART._refused
     assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert part._proven == {"reads"}
+    assert part.PART._proven == {"reads"}
 
 
 def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unproven, native_reads, monkeypatch):
@@ -333,7 +334,7 @@ def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unp
     monkeypatch.setattr(compiled_source._SecondReading, "is_done", is_done)
     with mqplug.connect(kafka_server.url, native="required") as client:
         assert read(client, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert part._proven == {"reads"}
+    assert part.PART._proven == {"reads"}
     assert sum(native_reads) > 30
 
 

@@ -193,7 +193,7 @@ def to_ms(moment):
 
 def test_a_run_with_contradictory_reports_is_in_doubt(kafka_server, topic, monkeypatch):
     """A run with contradictory reports is unknown; confluent-kafka sends later records, and the notes say why."""
-    monkeypatch.setattr(part, "_refused", {})
+    monkeypatch.setattr(part.PART, "_refused", {})
     take = CompiledSender._next_report
 
     def contradict(sender):

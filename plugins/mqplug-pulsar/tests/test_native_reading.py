@@ -270,7 +270,8 @@ def test_large_batches(both, foreign, topic):
 def test_a_difference_is_given_up(pulsar_server, mq, topic, monkeypatch, caplog):
     """If the compiled part reads the first messages differently, pulsar-client's are delivered, with one log line."""
     monkeypatch.setattr(compiled_reading, "_agreed", None)
-    monkeypatch.setattr(part, "_given_up", {})
+    monkeypatch.setattr(part.PART, "_refused", {})
+    monkeypatch.setattr(part.PART, "_logged", set())
     monkeypatch.setattr(compiled_reading.CompiledRows, "keys", lambda rows: [b"another"] * len(rows))
     with mq.producer(topic) as out:
         out.send(b"x", key=b"k")

@@ -357,7 +357,7 @@ class Row:
 def given_up(monkeypatch):
     """The reasons why reading or sending was given up."""
     found = {}
-    monkeypatch.setattr(part, "_given_up", found)
+    monkeypatch.setattr(part.PART, "_refused", found)
     return found
 
 
@@ -395,7 +395,7 @@ def test_reports_without_sense(given_up, spans):
     sender = sender_over(box)
     (outcome,) = settled(sender)
     assert isinstance(outcome, mqplug.OutcomeUnknown)
-    assert "inconsistent" in given_up["sending"]
+    assert "inconsistent" in given_up["sends"]
     client = SimpleNamespace(send_async=lambda message, report: plain.append(message.data()))
     plain = []
     sender.send_run(Rows(), client, Lane())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import TopicPartition
 
 from mqplug.spi import Run, Sending
-from mqplug_kafka._cluster.compiled_part import CompiledPart
+from mqplug.spi.compiled import CompiledUse
 from mqplug_kafka._cluster.sender import RecordReports, RunReports
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ANY_TIME = sys.maxsize
 class CompiledSender:
     """The compiled part's sender. Each report goes to the owner of its run, in a thread that polls."""
 
-    def __init__(self, part: CompiledPart, options: dict[str, Any]) -> None:
+    def __init__(self, part: CompiledUse, options: dict[str, Any]) -> None:
         self._part = part
         self._sender = part.module.Sender(options)
         self._reports: list[Report] = []

@@ -34,7 +34,7 @@ from mqplug_kafka._cluster.client_options import (
     inquiring,
     producing,
 )
-from mqplug_kafka._cluster.compiled_part import CompiledPart
+from mqplug_kafka._cluster.compiled_part import compiled_use, library_version
 from mqplug_kafka._cluster.coordinators import Coordinators, GroupOffsets
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import typed_error
@@ -62,7 +62,7 @@ class KafkaConnection(Connection):
     def __init__(self, settings: KafkaSettings, capabilities: Capabilities, timeout: float) -> None:
         self.settings = settings
         self.capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
-        self.compiled = CompiledPart(settings)
+        self.compiled = compiled_use(settings)
         self.credentials = Credentials(settings)
         try:
             self.requests = AdminRequests(administering(settings), self.credentials)
@@ -149,7 +149,7 @@ class KafkaConnection(Connection):
 
     def notes(self) -> list[str]:
         """Return whether the compiled part or the plain client reads and sends."""
-        return self.compiled.notes()
+        return self.compiled.notes(f"librdkafka {library_version()}")
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         """Return the ``AdminClient``, or the ``Producer`` of an open producer."""

@@ -17,8 +17,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mqplug import Closed, Error
+from mqplug.spi.compiled import CompiledUse
 from mqplug_kafka._cluster.client_options import batching
-from mqplug_kafka._cluster.compiled_part import CompiledPart
 from mqplug_kafka._cluster.compiled_sender import CompiledSender
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import client_error, typed_error
@@ -40,7 +40,7 @@ class SharedProducer:
         options: Mapping[str, Any],
         credentials: Credentials,
         on_error: Callable[[KafkaError], None],
-        part: CompiledPart,
+        part: CompiledUse,
     ) -> None:
         self._credentials = credentials
         self.generation = credentials.generation
@@ -141,7 +141,7 @@ def _request_producer_id(sender: Sender, topic: str) -> None:
             sender.list_topics(topic, METADATA_TIMEOUT_S)
 
 
-def new_sender(part: CompiledPart, options: dict[str, Any]) -> Sender:
+def new_sender(part: CompiledUse, options: dict[str, Any]) -> Sender:
     """Return a sender: the compiled part's if it is usable, otherwise the plain one."""
     return CompiledSender(part, options) if part.usable("sends") else PlainSender(options)
 
@@ -154,7 +154,7 @@ class SharedProducers:
         options: Mapping[str, Any],
         credentials: Credentials,
         failures: Callable[[KafkaError], None],
-        part: CompiledPart,
+        part: CompiledUse,
     ) -> None:
         self._options = options
         self._credentials = credentials

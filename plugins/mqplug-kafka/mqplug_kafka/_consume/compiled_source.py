@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mqplug import Batch, Log, Position
 from mqplug.spi import Headers, Numbers
-from mqplug_kafka._cluster.compiled_part import CompiledPart
+from mqplug.spi.compiled import CompiledUse
 from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.message_source import Fetched, Name, Offsets, PartitionError, Rows
 
@@ -150,7 +150,7 @@ class CompiledRows:
 class FirstMessagesCheck:
     """Reads the fetched messages again with another client, and compares."""
 
-    def __init__(self, create: Callable[[], ClientSource], part: CompiledPart) -> None:
+    def __init__(self, create: Callable[[], ClientSource], part: CompiledUse) -> None:
         self._create = create
         self._part = part
         self._reading: _SecondReading | None = None

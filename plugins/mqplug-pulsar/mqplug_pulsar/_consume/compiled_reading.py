@@ -185,7 +185,7 @@ def _agrees(plain: ReceivedMessages) -> bool:
     if _agreed is None and len(plain):
         difference = _difference(plain)
         if difference is not None:
-            compiled_part.give_up("reading", difference)
+            compiled_part.refuse("reads", difference)
         _agreed = difference is None
     return bool(_agreed)
 

@@ -203,7 +203,7 @@ class PulsarGroupMember(ConsumerDriver):
 
 def _taking(settings: PulsarSettings) -> TakeNow[ReceivedMessages]:
     """Return the function that takes messages, from the compiled part or the plain path."""
-    if compiled_part.find(settings, "reading") is None:
+    if compiled_part.find(settings, "reads") is None:
         return take_by_member
     from mqplug_pulsar._consume.compiled_reading import take_collected
 

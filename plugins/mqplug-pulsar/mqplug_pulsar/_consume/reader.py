@@ -91,7 +91,7 @@ class PulsarReader(ConsumerDriver):
 
 def _taking(settings: PulsarSettings) -> TakeNow[Received]:
     """Return the function that takes messages, from the compiled part or the plain path."""
-    if compiled_part.find(settings, "reading") is None:
+    if compiled_part.find(settings, "reads") is None:
         return take_by_reader
     from mqplug_pulsar._consume.compiled_reading import take_rows
 

@@ -417,7 +417,7 @@ class SharedLog:
 
 def _handing_out(settings: PulsarSettings) -> Callable[[list[Any], Sequence[int]], LeasedRun]:
     """Return the function that makes columns of handed-out messages and their attempts."""
-    if compiled_part.find(settings, "reading") is None:
+    if compiled_part.find(settings, "reads") is None:
         return LeasedRun
     from mqplug_pulsar._consume.compiled_reading import hand_out_collected
 

@@ -100,7 +100,7 @@ class CompiledSender:
             self._is_checked = True
             if (reason := doubt(spans, count, in_order=self._in_order)) is not None:
                 self._is_trusted = False
-                compiled_part.give_up("sending", f"its first reports are inconsistent: {reason}")
+                compiled_part.refuse("sends", f"its first reports are inconsistent: {reason}")
 
     def ring(self) -> None:
         self._box.ring()

@@ -81,7 +81,7 @@ class PulsarProducer(ProducerDriver):
 
 def open_sender(settings: PulsarSettings) -> Sender:
     """Return the sender. Raise ``ConfigError`` if the settings require the compiled part and it cannot be used."""
-    compiled = compiled_part.find(settings, "sending")
+    compiled = compiled_part.find(settings, "sends")
     return ClientSender() if compiled is None else CompiledSender(compiled, in_order=settings.batching != "by_key")
 
 
