@@ -40,7 +40,6 @@ def unproven(monkeypatch):
     monkeypatch.setattr(part.PART, "_proven", set())
     monkeypatch.setattr(part.PART, "_refused", {})
     monkeypatch.setattr(part.PART, "_logged", set())
-    monkeypatch.setattr(part, "_logged", set())
 
 
 @pytest.fixture
