@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mqplug._base.deadline import Deadline
-from mqplug._consume.key_lanes import KeyLanes, Lane
+from mqplug._consume.key_lanes import LANE_MESSAGES, KeyLanes, Lane
 from mqplug._consume.retries import Reject
 from mqplug._model.errors import Closed, Error
 from mqplug.spi._actions import SHARED_MODES
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mqplug")
 
 HANDLER_BATCH_MESSAGES = 100  # the most of one partition that a thread takes at a time
-LANE_MESSAGES = 1000  # the most in hand when handled by key, because a busy key holds some of them
 LANE_CHECK_S = 0.1  # between checks whether a nacked message still blocks those of its key
 
 Handler = Callable[["Message"], object]

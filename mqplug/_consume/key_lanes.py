@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from mqplug._model.text import Numbers
 
 
+LANE_MESSAGES = 1000  # the most in hand when handled by key, because a busy key holds some of them
+
+
 class NackedInLane(NamedTuple):
     """A nacked message, for which the messages of its key wait."""
 

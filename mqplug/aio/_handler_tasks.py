@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mqplug._consume.handler_threads import (
     HANDLER_BATCH_MESSAGES,
     LANE_CHECK_S,
-    LANE_MESSAGES,
     handles_by_partition,
     is_held,
     log_failure,
     stopping_on_sigterm,
 )
-from mqplug._consume.key_lanes import KeyLanes, Lane
+from mqplug._consume.key_lanes import LANE_MESSAGES, KeyLanes, Lane
 from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:

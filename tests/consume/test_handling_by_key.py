@@ -14,7 +14,7 @@ from waiting import wait_until
 import mqplug
 import mqplug.aio
 from mqplug import LATEST, Retry
-from mqplug._consume.handler_threads import LANE_MESSAGES
+from mqplug._consume.key_lanes import LANE_MESSAGES
 
 KEYS = [b"a", b"b", b"c", b"d"]
 
