@@ -15,13 +15,13 @@ except ImportError as error:
     raise ConfigError("to_arrow() needs pyarrow", fix="Run pip install 'mqplug[arrow]'") from error
 
 if TYPE_CHECKING:
-    from mqplug._model.batch import Batch
+    from mqplug._model.message import Rows
 
 _TIME = pa.timestamp("ms", tz="UTC")  # the unit of logs, so that their times fit
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def to_record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+def to_record_batch(batch: Rows, columns: Sequence[str] | None = None) -> pa.RecordBatch:
     """Return the chosen columns of a batch, or all of them."""
     chosen = list(_MAKERS) if columns is None else list(columns)
     makers = _MAKERS | _ON_REQUEST
@@ -33,7 +33,7 @@ def to_record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.Re
     return pa.record_batch(arrays, names=chosen)
 
 
-def _offsets(batch: Batch) -> pa.Array:
+def _offsets(batch: Rows) -> pa.Array:
     """Return the coordinate of each id if ids have one, otherwise nulls."""
     coordinates = batch.coordinates
     if any(len(numbers) != 1 for numbers in coordinates):
@@ -41,7 +41,7 @@ def _offsets(batch: Batch) -> pa.Array:
     return pa.array([numbers[0] for numbers in coordinates], pa.int64())
 
 
-def _ids(batch: Batch) -> pa.Array:
+def _ids(batch: Rows) -> pa.Array:
     """Return the text of each id. The head and its checksum are computed once."""
     if len(batch) == 0:
         return pa.array([], pa.string())
@@ -49,7 +49,7 @@ def _ids(batch: Batch) -> pa.Array:
     return pa.array(encode_texts("m", batch.log, batch.coordinates, details), pa.binary()).cast(pa.string())
 
 
-def _headers(batch: Batch) -> pa.Array:
+def _headers(batch: Rows) -> pa.Array:
     rows = batch.headers
     if not any(rows):
         nothing, offsets = pa.array([], _HEADERS.value_type), pa.py_buffer(bytes(4 * len(batch) + 4))
@@ -57,7 +57,7 @@ def _headers(batch: Batch) -> pa.Array:
     return pa.array([[{"key": name, "value": value} for name, value in row] for row in rows], _HEADERS)
 
 
-def _times(milliseconds: Sequence[int], batch: Batch) -> pa.Array:
+def _times(milliseconds: Sequence[int], batch: Rows) -> pa.Array:
     try:
         return pa.array(milliseconds, pa.int64()).view(_TIME)
     except OverflowError:
@@ -68,7 +68,7 @@ def _times(milliseconds: Sequence[int], batch: Batch) -> pa.Array:
         ) from None  # fmt: skip
 
 
-def _same(value: Any, kind: pa.DataType, batch: Batch) -> pa.Array:
+def _same(value: Any, kind: pa.DataType, batch: Rows) -> pa.Array:
     rows = len(batch)
     return _repeated(value, kind, 1 << rows.bit_length()).slice(0, rows)
 
@@ -79,7 +79,7 @@ def _repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
-_MAKERS: dict[str, Callable[[Batch], pa.Array]] = {
+_MAKERS: dict[str, Callable[[Rows], pa.Array]] = {
     "key": lambda batch: pa.array(batch.keys, pa.binary()),
     "value": lambda batch: pa.array(batch.values, pa.binary()),
     "topic": lambda batch: _same(batch.log.topic, pa.string(), batch),
@@ -91,6 +91,6 @@ _MAKERS: dict[str, Callable[[Batch], pa.Array]] = {
     "log_time": lambda batch: _times(batch.log_times, batch),
     "attempt": lambda batch: pa.array(batch.attempts, pa.int32()),
 }
-_ON_REQUEST: dict[str, Callable[[Batch], pa.Array]] = {
+_ON_REQUEST: dict[str, Callable[[Rows], pa.Array]] = {
     "timestamp_type": lambda batch: pa.nulls(len(batch), pa.int32()),  # unless the driver provides it
 }

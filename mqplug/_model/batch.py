@@ -151,6 +151,8 @@ class Batch(Sequence[Message]):
             raise ValueError("this batch is empty: it has no position")
         return self._next
 
+    # A Batch has all of message.Rows, but pyright does not match a cached_property with a protocol's property.
+
     @cached_property
     def coordinates(self) -> Sequence[Numbers]:
         """The coordinates of each id."""
@@ -216,10 +218,10 @@ class Batch(Sequence[Message]):
             index += self._size
         if not 0 <= index < self._size:
             raise IndexError(f"no message {index}: the batch has {self._size}")
-        return UnreadMessage((self, _row_numbers[index] if index < len(_row_numbers) else index))
+        return UnreadMessage((self, _row_numbers[index] if index < len(_row_numbers) else index))  # pyright: ignore[reportArgumentType]
 
     def __iter__(self) -> Iterator[Message]:
-        return messages_of(self, repeat(self), row_numbers(self._size))
+        return messages_of(self, repeat(self), row_numbers(self._size))  # pyright: ignore[reportArgumentType]
 
     def __repr__(self) -> str:
         where = f"{self._log.topic}[{self._log.partition}]" if self._log else "idle"
@@ -238,6 +240,10 @@ class Batch(Sequence[Message]):
         """Set the number of deliveries of each message, and return this batch."""
         self.attempts = attempts
         return self
+
+    def row(self, index: int) -> Batch:
+        """Return a detached batch of one message."""
+        return self[index : index + 1].detached()
 
     def detached(self) -> Batch:
         """Return a copy that holds plain lists, and no consumer: it can be pickled and kept."""
@@ -262,7 +268,7 @@ class Batch(Sequence[Message]):
         """
         from mqplug._model import arrow as _arrow
 
-        return _arrow.to_record_batch(self, columns)
+        return _arrow.to_record_batch(self, columns)  # pyright: ignore[reportArgumentType]
 
     def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Return the named columns that the driver has as Arrow arrays."""

@@ -13,11 +13,43 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from typing import Protocol
 
-    from mqplug._model.batch import Batch
+    import pyarrow
+
     from mqplug._model.ids import MessageId
+    from mqplug._model.log import Log
+    from mqplug._model.text import Numbers
+
+    class Rows(Protocol):
+        """The columns of a batch, of which a message is a row. A batch, as its messages know it."""
+
+        delivery: Any
+
+        @property
+        def log(self) -> Log: ...
+        @property
+        def coordinates(self) -> Sequence[Numbers]: ...
+        @property
+        def details(self) -> Sequence[Numbers]: ...
+        @property
+        def keys(self) -> Sequence[bytes | None]: ...
+        @property
+        def values(self) -> Sequence[bytes | None]: ...
+        @property
+        def headers(self) -> Sequence[Headers]: ...
+        @property
+        def timestamps(self) -> Sequence[int]: ...
+        @property
+        def log_times(self) -> Sequence[int]: ...
+        @property
+        def attempts(self) -> Sequence[int]: ...
+        def __len__(self) -> int: ...
+        def id(self, index: int) -> MessageId: ...
+        def row(self, index: int) -> Rows: ...
+        def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]: ...
 
     _Base = object  # for type checkers: the tuple is an implementation detail
 else:
@@ -39,10 +71,10 @@ class Message(_Base):
     __ne__ = object.__ne__
 
     if TYPE_CHECKING:
-        _batch: Batch
+        _batch: Rows
         _index: int
 
-        def __init__(self, row: tuple[Batch, int] | tuple[Batch, int, bytes | None]) -> None: ...
+        def __init__(self, row: tuple[Rows, int] | tuple[Rows, int, bytes | None]) -> None: ...
 
         @property
         def value(self) -> bytes | None:
@@ -122,7 +154,7 @@ class Message(_Base):
         return self.key, self.value, self.headers, self._batch.timestamps[self._index]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _alone, (self._batch[self._index : self._index + 1].detached(),)
+        return _alone, (self._batch.row(self._index),)
 
 
 class UnreadMessage(Message):
@@ -135,7 +167,7 @@ class UnreadMessage(Message):
         return self._batch.values[self._index]
 
 
-def messages_of(batch: Batch, holders: Iterable[Batch], rows: Iterable[int]) -> Iterator[Message]:
+def messages_of(batch: Rows, holders: Iterable[Rows], rows: Iterable[int]) -> Iterator[Message]:
     """Return the messages of these rows, for as many as there are ``holders``, each of which is the batch."""
     try:
         return map(Message, zip(holders, rows, batch.values, strict=False))
@@ -143,5 +175,5 @@ def messages_of(batch: Batch, holders: Iterable[Batch], rows: Iterable[int]) -> 
         return map(UnreadMessage, zip(holders, rows, strict=False))
 
 
-def _alone(batch: Batch) -> Message:
+def _alone(batch: Rows) -> Message:
     return UnreadMessage((batch, 0))
