@@ -20,8 +20,8 @@ from mqplug_kafka._cluster import compiled_part as part
 compiled_part("mqplug_kafka_native")
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
-KILL_EVERY_S = 30.0
-WARM_SHARE = 0.4  # of the time; after that, memory should not grow
+KILL_EVERY_S = min(30.0, SECONDS / 4)
+WARM_SHARE = 0.4  # of the time, and after the first kill; then, memory should not grow
 GROWTH_MIB = 24.0  # librdkafka keeps a dozen threads and some memory for brokers that are gone
 SIZES = (0, 100, 1000, 20_000)
 
