@@ -13,7 +13,11 @@ import pytest
 from page_steps import steps
 
 ROOT = Path(__file__).parents[2]
-DISTRIBUTIONS = {"mqplug": ROOT, "mqplug-kafka": ROOT / "plugins/mqplug-kafka"}
+DISTRIBUTIONS = {
+    "mqplug": ROOT,
+    "mqplug-cli": ROOT / "contrib/mqplug-cli",
+    "mqplug-kafka": ROOT / "plugins/mqplug-kafka",
+}
 
 
 def built(word: str, folder: Path) -> str:
@@ -38,7 +42,8 @@ def test_uvx_runs_the_command_line(tmp_path: Path):
     (line,) = steps("uvx")
     uvx, source, core, beside, plugin, command, verb, url = shlex.split(line)
     assert (uvx, source, beside, command, verb) == ("uvx", "--from", "--with", "mqplug", "topics")
-    packages = [source, built(core, tmp_path), beside, built(plugin, tmp_path)]
+    needed = [part for name in ("mqplug", plugin) for part in (beside, built(name, tmp_path))]
+    packages = [source, built(core, tmp_path), *needed]
     words = ["tool", "run", "--quiet", "--python", sys.executable, *packages, command, verb]
     done = run_uv(*words, "kafka://127.0.0.1:1", UV_TOOL_DIR=str(tmp_path / "tools"))
     assert url.startswith("kafka://")

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from mqplug_devbrokers._certificates import LIFETIME_S, Certificate, CertificateAuthority, find_openssl
@@ -71,7 +72,7 @@ class SecuredPulsar:
         """The certificate that clients must trust."""
         return self.authority.ca_file
 
-    @property
+    @cached_property
     def admin_token(self) -> str:
         """A token of the role `admin`, which may do everything and never expires."""
         return self.token(ADMIN)
