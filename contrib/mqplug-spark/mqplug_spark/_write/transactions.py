@@ -105,7 +105,11 @@ def _wait_for_looks(client: Client, task: Task, marks: Marks) -> None:
 def _check_numbers(task: Task, marks: Marks) -> None:
     later = max((mark.number for mark in marks.by_task.values()), default=-1)
     if later > task.mark.number:
-        raise _refused(task, f"rows of the later number {later} are already written")
+        raise NotCommitted(
+            f"rows of the later number {later} of {task.mark.writer!r} are already written: number {task.mark.number} "
+            "was not, and nothing of it is written now", operation="write",
+            fix=f"Give this write a number above {later}. A stream that repeats an old batch needs another checkpoint",
+        )  # fmt: skip
 
 
 def _fingerprint(rows: WrittenRows) -> Fingerprint:

@@ -132,6 +132,17 @@ def test_rows_that_are_divided_otherwise_are_refused_before_any_is_written(
     assert stored(mq, "orders") == [b"3"]
 
 
+def test_a_number_that_was_never_written_below_a_written_one_is_refused(
+    mq: mqplug.Client, options: WriteOptions
+) -> None:
+    """The error names both numbers and says that nothing was written; the log keeps only the later rows."""
+    send_marked(mq, mq, rows((b"new", "orders")), task(0, batch=5), options)
+    with pytest.raises(mqplug.NotCommitted, match=r"later number 5 of 'import' .* number 3 was not") as caught:
+        send_marked(mq, mq, rows((b"old", "orders")), task(1, batch=3), options)
+    assert "above 5" in (caught.value.fix or "")
+    assert stored(mq, "orders") == [b"new"]
+
+
 def test_what_the_driver_has_committed_is_not_written_again_however_it_is_divided(
     mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
