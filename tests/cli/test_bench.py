@@ -13,7 +13,7 @@ import pytest
 from waiting import wait_until
 
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 from mqplug_cli._measuring import benchmark
 from mqplug_cli._measuring.loads import percentiles_ms
 

@@ -15,7 +15,7 @@ from made_distributions import BACKEND, field, plant_backend
 
 import mqplug
 from mqplug.memory._connection import MemoryConnection
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 from mqplug_cli._output import show_table
 from mqplug_cli._verbs import VERBS, verb_named
 

@@ -11,7 +11,7 @@ import click
 import pytest
 from config_backends import fakes
 
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 from mqplug_cli._client_options import ClientCommand, ClientOptions, client_options
 
 __all__ = ["fakes"]

@@ -9,7 +9,7 @@ import pytest
 
 import mqplug
 from mqplug import Record
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 TIME = 1_700_000_000_000
 

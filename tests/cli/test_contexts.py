@@ -8,7 +8,7 @@ import pytest
 from config_backends import fakes
 
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 __all__ = ["fakes"]
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import mqplug
-from mqplug_cli import _demo, _killed_writer
-from mqplug_cli._app import run_command
+from mqplug_cli import _demo, _killed_writer, run_command
 from mqplug_cli._demo import DemoReading, Findings, judge
 from mqplug_cli._killed_writer import payload_of
 

@@ -22,8 +22,7 @@ from pseudo_terminal import TerminalProgram
 from waiting import wait_until
 
 import mqplug
-from mqplug_cli import _exit_codes, _terminal
-from mqplug_cli._app import run_command
+from mqplug_cli import _exit_codes, _terminal, run_command
 from mqplug_cli._commands.prove import RUN_PYTEST
 from mqplug_cli._error_text import error_line
 from mqplug_cli._verbs import verb_named
@@ -41,7 +40,7 @@ NOT_FOR_HELP = {
 }  # fmt: skip
 IMPORTS_OF_HELP = """
 import contextlib, io, json, sys
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 found = {}
 for words in json.loads(sys.argv[1]):
@@ -185,7 +184,7 @@ IN_A_TERMINAL = """
 import shlex, sys
 from pathlib import Path
 from command_examples import VERB_NAMES, _in_memory, examples_of, prepared_stores
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 from mqplug_cli import _terminal
 
 _terminal.QUIET_S = 3600  # a bar moves the cursor
@@ -213,7 +212,7 @@ def test_no_color_means_no_escape_codes(tmp_path, monkeypatch):
 
 PROGRESS = """
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 from mqplug_cli import _terminal
 
 _terminal.QUIET_S = _terminal._REFRESH_S = 0

@@ -10,7 +10,7 @@ import pytest
 from pseudo_terminal import TerminalProgram
 
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 
 @pytest.fixture(params=["full", "pulsar"])

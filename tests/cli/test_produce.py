@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 from mqplug_cli._measuring import comparison, topic_check
 from mqplug_cli._measuring.checksums import FIELDS, PartitionChecksum
 from mqplug_cli._measuring.topic_check import PartitionCheck

@@ -17,7 +17,7 @@ import mqplug
 from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed
 from mqplug._settings.fields import fields_of
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 pytestmark = pytest.mark.python
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import mqplug
 from mqplug.spi import Address, Url, hookimpl
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 __all__ = ["fakes"]
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 from mqplug_cli._verbs import VERBS, verb_named
 
 VERB_NAMES = sorted(name for verbs in VERBS.values() for name in verbs)

@@ -30,12 +30,12 @@ SLOW = {
             id="connect",
         ),
         pytest.param(
-            "from mqplug_cli._app import run_command; run_command(['--help'])", 25,
+            "from mqplug_cli import run_command; run_command(['--help'])", 25,
             OPTIONAL | SLOW | {"attr", "importlib.metadata", "mqplug.memory", "mqplug_cli._commands", "pluggy"},
             id="help",
         ),
         pytest.param(
-            "import mqplug; from mqplug_cli._app import run_command as run; kept = mqplug.connect('memory://kept'); "
+            "import mqplug; from mqplug_cli import run_command as run; kept = mqplug.connect('memory://kept'); "
             "kept.create_topic('t'); kept.reset_group('g', 't', mqplug.EARLIEST); "
             "run(['lag', 'memory://kept', 'g'])", 110, OPTIONAL | SLOW,
             id="lag",

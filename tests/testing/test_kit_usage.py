@@ -14,7 +14,7 @@ import pytest
 from written_histories import Story
 
 import mqplug
-from mqplug_cli._app import run_command as mqplug_command
+from mqplug_cli import run_command as mqplug_command
 from mqplug_testing import CASES, Harness, Waiting, prove, run
 from mqplug_testing._case_tools.run_settings import PROFILES, RunSettings
 from mqplug_testing._running import SHARED_DIRECTORY_VARIABLE, running

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from milvus_samples import FULL, STOCK, V23
 
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 yaml = pytest.importorskip("yaml")
 

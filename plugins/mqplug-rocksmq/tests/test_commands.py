@@ -225,7 +225,7 @@ def test_no_store(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
 def test_looking_makes_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
     """General commands of mqplug report that there is no store at a misspelt path, and leave no trace there."""
-    from mqplug_cli._app import run_command
+    from mqplug_cli import run_command
 
     assert run_command([*verb, f"rocksmq://{tmp_path}/typo", *(["orders"] if verb == ["watermarks"] else [])]) == 1
     assert "there is no store at" in "".join(capsys.readouterr())

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import mqplug
-from mqplug_cli._app import run_command
+from mqplug_cli import run_command
 
 WEEK = 7 * 24 * 3600.0
 
