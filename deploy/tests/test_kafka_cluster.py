@@ -71,7 +71,7 @@ def test_the_version_is_the_one_that_is_tested():
 
 def test_the_secured_settings_are_those_of_devbrokers(tmp_path):
     """The secured nodes have the authorizer, the super users and the login modules of mqplug's own tests."""
-    from mqplug_devbrokers._kafka_security import SecuredListeners
+    from mqplug_devbrokers import SecuredListeners
 
     listeners = SecuredListeners(KafkaSecurity(authorize=True), tmp_path, wire_port=0)
     tested = {key.replace("sasl_tls", "client"): value for key, value in listeners.settings().items()}

@@ -14,7 +14,7 @@ FILES = ("pulsar.compose.yaml", "pulsar-secured.compose.yaml")
 
 def test_the_secured_settings_are_those_of_devbrokers(tmp_path):
     """The secured broker has each setting of mqplug's own tests except passwords, with its own paths and ports."""
-    from mqplug_devbrokers._pulsar_security import SecuredPulsar
+    from mqplug_devbrokers import SecuredPulsar
 
     tested = SecuredPulsar(PulsarSecurity(authorize=True), tmp_path, {}, ()).settings()
     settings = environment(load_compose(FILES[1])["services"]["broker"])

@@ -14,11 +14,7 @@ from limited_memory import narrowed
 
 import mqplug
 import mqplug.aio
-from mqplug import EARLIEST
-from mqplug._client.stage import Stage
-from mqplug._consume.consumer import Consumer
-from mqplug._produce.handle import SendHandle
-from mqplug._produce.producer import Producer
+from mqplug import EARLIEST, Consumer, Producer, SendHandle, Stage
 
 Call = Callable[[Any, Any], Any]
 

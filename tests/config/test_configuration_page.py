@@ -12,9 +12,9 @@ from json_schema import BACKENDS, complaints, settings_of
 
 from mqplug._config.choice import MODE_BACKENDS
 from mqplug._config.configuration import Plugins, TopLevel
-from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed
 from mqplug._settings.fields import fields_of
+from mqplug.introspection import schema_of
 
 pytestmark = pytest.mark.python
 

@@ -14,9 +14,9 @@ from config_backends import KINDS, Kafka
 from json_schema import BACKENDS, complaints, settings_of
 
 import mqplug
-from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed
 from mqplug._settings.fields import fields_of
+from mqplug.introspection import schema_of
 from mqplug_cli import run_command
 
 pytestmark = pytest.mark.python

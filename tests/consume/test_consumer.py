@@ -18,8 +18,8 @@ from waiting import wait_until
 
 import mqplug
 from mqplug import EARLIEST, LATEST
-from mqplug._base.deadline import Deadline
 from mqplug.memory._consumer import MemoryConsumer
+from mqplug.spi import Deadline
 
 
 @pytest.fixture

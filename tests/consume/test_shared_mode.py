@@ -11,7 +11,6 @@ from waiting import wait_until
 
 import mqplug
 from mqplug import EARLIEST, Log, Retry
-from mqplug._base.deadline import Deadline
 from mqplug._consume import consumer_session
 from mqplug._consume.consumer import session_of
 from mqplug._consume.consumer_session import ConsumerSession
@@ -19,7 +18,7 @@ from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.shared_tracker import SharedTracker
 from mqplug.memory import Clock
 from mqplug.memory._consumer import MemorySharedConsumer
-from mqplug.spi import Batch, GroupPosition, ListColumns, Settlement
+from mqplug.spi import Batch, Deadline, GroupPosition, ListColumns, Settlement
 
 
 @pytest.fixture

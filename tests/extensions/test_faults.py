@@ -12,7 +12,7 @@ import mqplug
 from mqplug import spi
 from mqplug._plugins.discovery import load_extension
 from mqplug._plugins.hooks import HOOK_NAMES
-from mqplug.spi._actions import action_name
+from mqplug.spi import action_name
 from mqplug_testing.faults import Faults, Happened, Rule
 from mqplug_testing.faults._rules import EFFECTS_OF_OPERATIONS, Effect
 from mqplug_testing.recording import Recorder

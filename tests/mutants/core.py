@@ -10,6 +10,7 @@ from itertools import repeat
 
 import mqplug
 from mqplug import (
+    Batch,
     Client,
     Error,
     Log,
@@ -29,7 +30,6 @@ from mqplug._consume.consumer_session import Seeker
 from mqplug._consume.fetching import Fetcher
 from mqplug._consume.retries import NackedMessages
 from mqplug._model import ids, message, text
-from mqplug._model.batch import Batch
 from mqplug._produce import record, routing
 from mqplug._produce.queue import SendQueue
 from mqplug._settings import reading, settings, urls

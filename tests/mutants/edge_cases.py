@@ -7,8 +7,7 @@ import time
 import attrs
 
 from mqplug import Position, TopicNotFound
-from mqplug._model.position import AtTime, Last, Latest
-from mqplug.spi import Batch, GroupPosition, hookimpl
+from mqplug.spi import AtTime, Batch, GroupPosition, Last, Latest, hookimpl
 from mutants.base import Mutant, Proxy, Reading, Sending, moved, rebuilt
 
 # delivery --------------------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 
 from mqplug import Bounds, MessageId, Position
-from mqplug._model.position import Last
-from mqplug.spi import DescribeGroup, GroupPosition, ListGroups, Trim, hookimpl
+from mqplug.spi import DescribeGroup, GroupPosition, Last, ListGroups, Trim, hookimpl
 from mutants.base import Mutant, Proxy, moved
 
 # groups and acks -------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mqplug import (
     Position,
 )
-from mqplug._model.position import Latest
 from mqplug.spi import (
     DescribeGroup,
     GroupPosition,
+    Latest,
 )
 from mutants.base import Mutant, Proxy, Reading
 

@@ -7,8 +7,7 @@ import attrs
 from mqplug import LATEST, Consumer, Unsupported
 from mqplug._consume.topic_following import TopicFollower
 from mqplug._model.names import Matching
-from mqplug._model.position import Earliest
-from mqplug.spi import AddPartitions, DeleteGroup
+from mqplug.spi import AddPartitions, DeleteGroup, Earliest
 from mutants.base import Mutant, Proxy
 
 

@@ -6,8 +6,7 @@ import time
 
 import mqplug
 from mqplug import ConnectError, TopicNotFound, memory
-from mqplug._model.position import Latest
-from mqplug.spi import GroupPosition
+from mqplug.spi import GroupPosition, Latest
 from mutants.base import Mutant, Proxy
 
 

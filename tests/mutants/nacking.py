@@ -7,7 +7,7 @@ import time
 
 import attrs
 
-from mqplug import CloseIncomplete, ConfigError, Producer
+from mqplug import Batch, CloseIncomplete, ConfigError, Producer
 from mqplug._client.client_session import ClientSession
 from mqplug._consume import dead_letters, handler_threads, opening
 from mqplug._consume.ack_tracker import Tracker
@@ -17,7 +17,6 @@ from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.driver_session import DriverSession
 from mqplug._consume.fetching import Fetcher
 from mqplug._consume.key_lanes import KeyLanes
-from mqplug._model.batch import Batch
 from mqplug.spi import Settlement
 from mqplug.spi.groups import Leases
 from mqplug_testing.contract.test_ack_returning import BRIEF

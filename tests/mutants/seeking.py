@@ -11,9 +11,10 @@ from mqplug import (
 )
 from mqplug._consume.assignment import Assignment
 from mqplug._consume.fetching import Fetcher
-from mqplug._model.position import AtTime, Latest
 from mqplug.spi import (
+    AtTime,
     CreateTopic,
+    Latest,
 )
 from mutants.base import Mutant, Proxy, moved
 

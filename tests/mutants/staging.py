@@ -8,8 +8,7 @@ from contextlib import nullcontext
 import attrs
 
 import mqplug._client.stage
-from mqplug import Bounds
-from mqplug._client.stage import Stage
+from mqplug import Bounds, Stage
 from mqplug._consume.acking import Acknowledgements
 from mqplug.memory import Store
 from mqplug.memory._groups import Group

@@ -16,8 +16,7 @@ import pytest
 import mqplug
 from mqplug.memory import Clock
 from mqplug_pytest import MODULES_WITH_A_CLOCK
-from mqplug_testing import Harness, Waiting
-from mqplug_testing._case_tools.bench import Bench
+from mqplug_testing import Bench, Harness, Waiting
 from mqplug_testing._case_tools.run_settings import RunSettings
 from mqplug_testing._running import attempt
 

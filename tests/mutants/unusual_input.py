@@ -7,8 +7,7 @@ import time
 import attrs
 
 from mqplug import MessageId, Position
-from mqplug._model.position import Earliest, Last
-from mqplug.spi import hookimpl
+from mqplug.spi import Earliest, Last, hookimpl
 from mutants.base import Mutant, Proxy, Reading, Sending, moved, rebuilt
 
 # trimmed topics --------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from made_distributions import BACKEND, field, plant_backend
 import mqplug
 from mqplug import memory, spi
 from mqplug._plugins.discovery import PluginRules, installed, load, load_extension
-from mqplug._plugins.inspection import PluginState, inspect_plugins
+from mqplug._plugins.inspection import PluginState
+from mqplug.introspection import inspect_plugins
 
 pytestmark = pytest.mark.python
 

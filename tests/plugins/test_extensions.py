@@ -11,7 +11,6 @@ from made_distributions import field
 
 import mqplug
 from mqplug import memory
-from mqplug._base.deadline import Deadline
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import load_extension
 from mqplug._plugins.hooks import HOOK_NAMES
@@ -19,6 +18,7 @@ from mqplug.memory._connection import MemoryConnection
 from mqplug.spi import (
     ConsumerOptions,
     CreateTopic,
+    Deadline,
     GroupPosition,
     Latest,
     ProducerDriver,

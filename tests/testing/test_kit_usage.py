@@ -92,7 +92,7 @@ def test_one_case_runs_alone(pytester):
 
 def test_a_backend_may_bring_its_harness():
     """The memory backend's own harness is found by the scheme of the URL, and adds hooks to connecting."""
-    from mqplug_testing._harness.harness import harness_for
+    from mqplug_testing import harness_for
 
     with harness_for("memory://") as harness, harness.connect() as one, harness.connect() as other:
         one.create_topic("seen-by-both")
@@ -102,7 +102,7 @@ def test_a_backend_may_bring_its_harness():
 
 def test_a_url_alone_can_connect(tmp_path):
     """If a backend has no harness, the kit connects by the URL, or by the file in its place."""
-    from mqplug_testing._harness.harness import harness_for
+    from mqplug_testing import harness_for
 
     path = tmp_path / "mine.toml"
     path.write_text("url = 'memory://harness-of-a-file'\n")

@@ -16,10 +16,10 @@ from pulsar_driver import ack_two_of_three, check_exactly, fill, prefetched, tak
 
 import mqplug
 from mqplug import EARLIEST
+from mqplug_pulsar import PulsarSettings
 from mqplug_pulsar._admin import group_notes, subscriptions
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.credentials import Credentials
-from mqplug_pulsar._settings import PulsarSettings
 
 HOLES = 400
 

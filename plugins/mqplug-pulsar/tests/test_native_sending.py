@@ -18,12 +18,12 @@ from compiled_parts import compiled_part
 
 import mqplug
 from mqplug import Log, Record
+from mqplug_pulsar import PulsarSettings
 from mqplug_pulsar._cluster import compiled_part as part
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._produce.client_sender import ClientSender
 from mqplug_pulsar._produce.compiled_sender import NOT_REPORTED, CompiledSender, coordinates, details, doubt
 from mqplug_pulsar._produce.producer import open_sender
-from mqplug_pulsar._settings import PulsarSettings
 
 compiled_part("mqplug_pulsar_native")
 

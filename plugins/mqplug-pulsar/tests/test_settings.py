@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import mqplug
-from mqplug._config.plan import plan
+from mqplug.introspection import plan
 from mqplug.spi import Address, Capabilities, Url
 from mqplug_pulsar import PulsarSettings
 from mqplug_pulsar._cluster.credentials import Credentials

@@ -18,8 +18,8 @@ import mqplug
 import mqplug_rocksmq
 from mqplug import EARLIEST
 from mqplug.spi import Action, ConsumerOptions, GroupPosition, GroupStart, Mode
+from mqplug_rocksmq import RocksMQSettings
 from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import TopicRetention
 

@@ -16,11 +16,11 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_options import options
 
 from mqplug import ConfigError, ConnectError, Error, Fenced, SendFailed, Timeout, TopicNotFound
+from mqplug_spark import MqplugDataSource
 from mqplug_spark._batch_read import MqplugReader
 from mqplug_spark._columns import all_columns
 from mqplug_spark._errors import HIDE_TRACEBACK, cut_short
 from mqplug_spark._options.backend_settings import BackendSettings
-from mqplug_spark._source import MqplugDataSource
 
 
 @pytest.mark.parametrize("nothing", [None, InputPartition(None)])

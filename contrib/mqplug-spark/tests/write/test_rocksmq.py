@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 
 import mqplug
 from mqplug import InvalidRecord
+from mqplug_spark import MqplugDataSource
 from mqplug_spark._clients import drop_client
 from mqplug_spark._options.backend_settings import BackendSettings
-from mqplug_spark._source import MqplugDataSource
 
 VALUES = StructType().add("value", "binary")
 Message = WriterCommitMessage | None
