@@ -116,9 +116,12 @@ class CompiledUse:
         self._part = part
         self.is_required = native == "required"
         self._unfit = _OFF if native == "off" else unfit
-        reasons = {use: self._reason(use) or "" for use in _USES if not self.usable(use)}
-        for reason in dict.fromkeys(reasons.values()):
-            part.log_once(" and ".join(use for use in reasons if reasons[use] == reason), reason)
+        uses_by_reason: dict[str, list[Use]] = {}
+        for use in _USES:
+            if not self.usable(use):
+                uses_by_reason.setdefault(self._reason(use) or "", []).append(use)
+        for reason, uses in uses_by_reason.items():
+            part.log_once(" and ".join(uses), reason)
 
     @property
     def module(self) -> Any:

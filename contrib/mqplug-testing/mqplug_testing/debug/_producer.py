@@ -45,7 +45,7 @@ class WatchedProducer(ProducerProxy):
     def send_run(self, run: Run) -> None:
         watched: Any = WatchedRun(run, self._outcomes)  # the rest of a Run comes from __getattr__
         with self._call("send"):
-            ProducerProxy(self.inner).send_run(watched)
+            self.inner.send_run(watched)
 
     def store(self, sending: Sending) -> None:
         watched = WatchedSending(sending, self._outcomes, in_order=False)  # several threads may store at once

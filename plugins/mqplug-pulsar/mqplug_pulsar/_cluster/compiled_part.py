@@ -31,12 +31,14 @@ def _load() -> ModuleType:
 PART = new_part()
 
 
-def find(settings: PulsarSettings, use: Use) -> Any | None:
-    """Return the compiled part; None where the plain client does this.
+def compiled_use(settings: PulsarSettings) -> CompiledUse:
+    """Return the use of the compiled part that these settings allow. Raise ``ConfigError`` if they require more."""
+    return CompiledUse(PART, settings.native)
 
-    Raise ``ConfigError`` if the settings require it and it cannot be used.
-    """
-    return PART.module if CompiledUse(PART, settings.native).usable(use) else None
+
+def find(settings: PulsarSettings, use: Use) -> Any | None:
+    """Return the compiled part; None where the plain client does this. Raises as ``compiled_use`` does."""
+    return PART.module if compiled_use(settings).usable(use) else None
 
 
 def refuse(use: Use, reason: str) -> None:
@@ -46,4 +48,4 @@ def refuse(use: Use, reason: str) -> None:
 
 def notes(settings: PulsarSettings) -> list[str]:
     """Return which part reads and which part sends, as sentences for an operator."""
-    return CompiledUse(PART, settings.native).notes(f"pulsar-client {pulsar.__version__}")
+    return compiled_use(settings).notes(f"pulsar-client {pulsar.__version__}")

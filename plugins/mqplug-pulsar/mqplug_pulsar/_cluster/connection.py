@@ -240,7 +240,7 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     """Connect, and check that a Pulsar broker answers and accepts the credentials."""
     deadline = Deadline(timeout)
     _check_files(settings)
-    compiled_part.notes(settings)  # or a ConfigError, if the settings require what cannot be used
+    compiled_part.compiled_use(settings)  # or a ConfigError, if the settings require what cannot be used
     credentials = Credentials(settings)
     authentication = credentials.native()  # gets the first token, so that a wrong setting is reported before any I/O
     names = NamespaceTopics(settings.tenant, settings.namespace)
