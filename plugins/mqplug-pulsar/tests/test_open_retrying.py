@@ -98,22 +98,24 @@ def test_closed_meanwhile():
 
 
 def test_opened_while_the_topic_moves(mq, topic, pulsar_server):
-    """Readers open in time even while the broker repeatedly unloads the topic."""
+    """Readers open in time although the broker unloads the topic several times in the midst of each open."""
     with mq.producer(topic) as out:
         out.send(b"x")
-    ended = Event()
 
-    def move():
-        while not ended.wait(0.1):  # about as long as an open takes: with shorter pauses none could end
+    def move(opened):
+        pause = 0.02  # growing, so that an open can end on a machine of any speed
+        while not opened.wait(pause):
             pulsar_server.unload(topic)
+            pause *= 1.5
 
-    moving = Thread(target=move)
-    moving.start()
-    try:
-        for _ in range(12):
+    for _ in range(12):
+        opened = Event()
+        moving = Thread(target=move, args=[opened])
+        moving.start()
+        try:
             mq.consumer(topic, start=mqplug.EARLIEST).close()  # within 30 s, after which pulsar-client gives up
-    finally:
-        ended.set()
-        moving.join()
+        finally:
+            opened.set()
+            moving.join()
     with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
         assert reader.receive(timeout=DEADLINE).value == b"x"
