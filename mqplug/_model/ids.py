@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from mqplug._model.log import Log
 from mqplug._model.text import Numbers, decode_text, encode_text
@@ -16,16 +17,32 @@ class MessageId:
     exactly; comparison ignores it.
     """
 
-    __slots__ = ("coordinates", "detail", "log")
-
-    log: Log
-    coordinates: Numbers
-    detail: Numbers
+    __slots__ = ("_coordinates", "_detail", "_log")
 
     def __init__(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
-        _set_log(self, log)
-        _set_coordinates(self, coordinates)
-        _set_detail(self, detail)
+        self._log = log
+        self._coordinates = coordinates
+        self._detail = detail
+
+    if TYPE_CHECKING:
+
+        @property
+        def log(self) -> Log:
+            """The log of the message."""
+            ...
+
+        @property
+        def coordinates(self) -> Numbers:
+            """Its coordinates in the log."""
+            ...
+
+        @property
+        def detail(self) -> Numbers:
+            """Other numbers that the driver needs to seek to it."""
+            ...
+
+    else:  # read without Python code
+        log, coordinates, detail = (property(attrgetter(f"_{name}")) for name in ("log", "coordinates", "detail"))
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
@@ -39,48 +56,36 @@ class MessageId:
         where = ":".join(map(str, self.coordinates))
         return f"MessageId({self.log.backend} {self.log.topic}[{self.log.partition}] {where})"
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a MessageId is immutable: cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a MessageId is immutable: cannot delete {name!r}")
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return MessageId, (self.log, self.coordinates, self.detail)
+        return MessageId, (self._log, self._coordinates, self._detail)
 
     def __hash__(self) -> int:
-        return hash((self.log, self.coordinates))
+        return hash((self._log, self._coordinates))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MessageId):
             return NotImplemented
-        return self.log is other.log and self.coordinates == other.coordinates
+        return self._log is other._log and self._coordinates == other._coordinates
 
     def __lt__(self, other: MessageId) -> bool:
         if not isinstance(other, MessageId):
             return NotImplemented
-        return self.coordinates < _same_log(self.log, other.log, other.coordinates)
+        return self._coordinates < _same_log(self._log, other._log, other._coordinates)
 
     def __le__(self, other: MessageId) -> bool:
         if not isinstance(other, MessageId):
             return NotImplemented
-        return self.coordinates <= _same_log(self.log, other.log, other.coordinates)
+        return self._coordinates <= _same_log(self._log, other._log, other._coordinates)
 
     def __gt__(self, other: MessageId) -> bool:
         if not isinstance(other, MessageId):
             return NotImplemented
-        return self.coordinates > _same_log(self.log, other.log, other.coordinates)
+        return self._coordinates > _same_log(self._log, other._log, other._coordinates)
 
     def __ge__(self, other: MessageId) -> bool:
         if not isinstance(other, MessageId):
             return NotImplemented
-        return self.coordinates >= _same_log(self.log, other.log, other.coordinates)
-
-
-# the setters of an immutable object's fields, looked up once because ids are created often
-_set_log, _set_coordinates, _set_detail = (
-    MessageId.__dict__[name].__set__ for name in ("log", "coordinates", "detail")
-)
+        return self._coordinates >= _same_log(self._log, other._log, other._coordinates)
 
 
 def _same_log(mine: Log, other: Log, coordinates: Numbers) -> Numbers:

@@ -7,45 +7,43 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, TypeVar
 
 from mqplug._base.bell import Bell
 from mqplug._model.ids import MessageId
+from mqplug._produce.collecting import CollectedHandle, Rows
 from mqplug._produce.columns import RecordColumns
-from mqplug._produce.handle import SendHandle, SingleSend
 from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
     from mqplug._model.errors import Error
     from mqplug._model.message import Headers
-    from mqplug._produce.handle import IdParts
+    from mqplug._produce.handle import IdParts, SendHandle, SingleSend
     from mqplug._produce.pump import AwaitedSend, Wait
 
     WholeRow = tuple[bytes | None, bytes | None, Headers, int | None]
     """Value, key, headers and timestamp of a record."""
-    Row = bytes | WholeRow
-    """A record, or only its value if it has nothing else."""
+
+T = TypeVar("T")
 
 NO_RECORDS = RecordColumns((), ())
 
 
 class CollectedRun(SendRun):
-    """Records of one partition. A run is open until it is sealed; then it has its columns and takes no more records.
+    """Records of one partition. A run is open until it is sealed; then it has its columns and takes no more records."""
 
-    A record is added by one append, so that an interrupt cannot leave half of it.
-    """
+    __slots__ = ("_bytes_left", "_rows", "_whole", "reserved", "rows_seen", "singles", "ticked")
 
-    __slots__ = ("bytes_left", "reserved", "rows", "rows_max", "rows_seen", "singles", "ticked", "values_only")
-
-    def __init__(self, topic: str, partition: int, wait: Wait, rows_max: int, bytes_max: int) -> None:
+    def __init__(
+        self, topic: str, partition: int, wait: Wait, most: int, most_bytes: int, rows_class: type[Rows] = Rows
+    ) -> None:
         super().__init__(topic, partition, NO_RECORDS, wait)
-        self.rows: list[Row] = []
-        self.rows_max = rows_max
-        self.bytes_left = bytes_max
-        self.reserved = rows_max, bytes_max
+        self._rows: Rows | None = rows_class(self, most, most_bytes)
+        self._whole: list[WholeRow] = []  # all rows, once one has more than a value and a key
+        self._bytes_left = 0  # of the whole rows
+        self.reserved = most, most_bytes
         """The messages and bytes that the queue keeps free for it while it is open."""
-        self.values_only = True
-        """Whether each row is only a value, which holds until a record has more."""
         self.singles: dict[int, SingleSend] = {}
         """The rows that are also single records, which get the outcome as well."""
         self.rows_seen: set[int] = set()
@@ -54,37 +52,72 @@ class CollectedRun(SendRun):
         """Whether it was there at the last tick of the linger thread."""
 
     @property
-    def used_bytes(self) -> int:
-        """The bytes of the added records, while the run is open."""
-        return self.reserved[1] - self.bytes_left
+    def rows(self) -> Rows | None:
+        """The rows, while it is open and no record has more than a value and a key."""
+        return self._rows
+
+    def used(self) -> tuple[int, int]:
+        """Return the collected messages and bytes, while it is open."""
+        if self._rows is not None:
+            return len(self._rows), self.reserved[1] - self._rows.bytes_left
+        return len(self._whole), self.reserved[1] - self._bytes_left
 
     def has_room(self, size: int) -> bool:
         """Return whether there is room for a record of this size."""
-        return len(self.rows) < self.rows_max and size <= self.bytes_left
+        if self._rows is not None:
+            return self._rows.has_room(size)
+        return len(self._whole) < self.reserved[0] and size <= self._bytes_left
 
-    def add(self, row: Row, size: int, single: SingleSend | None = None) -> RowHandle:
-        """Add a record for which there is room. ``single`` is the record itself, if it has its own handle."""
-        if self.values_only and type(row) is tuple:
-            self.rows = [_whole(each) for each in self.rows]
-            self.values_only = False
-        number = len(self.rows)
+    def add(self, row: WholeRow, size: int, single: SingleSend | None = None) -> int:
+        """Add a record for which there is room, and return its row. ``single`` is the record, if it has its own handle.
+
+        The row is added by one append, so that an interrupt cannot leave half of it.
+        """
         if single is not None:
-            self.singles[number] = single
-        if not self.values_only:
-            row = _whole(row)
-        self.bytes_left -= size
-        self.rows.append(row)
-        return RowHandle(self, number)
+            self.singles[self.used()[0]] = single
+        value, key, headers, timestamp = row
+        rows = self._rows
+        if rows is not None:
+            if value is not None and not headers and timestamp is None:
+                return rows.add(value, key, size)
+            self._widen(rows)
+        self._bytes_left -= size
+        self._whole.append(row)
+        return len(self._whole) - 1
+
+    def _widen(self, rows: Rows) -> None:
+        """Continue with whole rows."""
+        values, keys = rows.columns()
+        self._bytes_left = rows.bytes_left
+        self._whole = [(value, key, (), None) for value, key in zip(values, keys or repeat(None), strict=False)]
+        rows.seal()
+        self._rows = None
 
     def seal(self) -> None:
         """Take no more records, and build the columns."""
-        if self.bytes_left >= 0:
-            self.size = self.used_bytes
-            self.rows_max, self.bytes_left = 0, -1
-        if self.rows:
-            self._columns = _columns(self.rows, self.size, self.values_only)
-            self._count = len(self.rows)
-            self.rows = []
+        if self._rows is not None:
+            self._rows.seal()
+        if not self._count:
+            count, self.size = self.used()
+            self._columns = self._built()
+            self._count = count
+        self._rows, self._whole = None, []
+
+    def _built(self) -> RecordColumns:
+        if self._rows is not None:
+            values, keys = self._rows.columns()
+            return RecordColumns(values, None, keys, size=self.size)
+        if not self._whole:
+            return NO_RECORDS
+        whole = self._whole
+        return RecordColumns(
+            [value for value, _, _, _ in whole],
+            None,
+            _if_any([key for _, key, _, _ in whole]),
+            [headers for _, _, headers, _ in whole] if any(headers for _, _, headers, _ in whole) else None,
+            _if_any([timestamp for _, _, _, timestamp in whole]),
+            size=self.size,
+        )
 
     def release(self) -> None:
         """Release the settled records, which a single handle would otherwise keep."""
@@ -118,7 +151,7 @@ class CollectedRun(SendRun):
 
     def handle(self, row: int) -> SendHandle:
         """Return the handle of a record."""
-        return self.singles.get(row) or RowHandle(self, row)
+        return self.singles.get(row) or CollectedHandle(self, row)
 
     def _records(self) -> list[SingleSend]:
         records = super()._records()
@@ -132,73 +165,9 @@ class CollectedRun(SendRun):
             self._settle_each(self.singles.items())
 
 
-class RowHandle(SendHandle):
-    """The handle of a record in a run."""
-
-    __slots__ = ("_row", "_run")
-
-    def __init__(self, run: CollectedRun, row: int) -> None:
-        self._run = run
-        self._row = row
-
-    def result(self, timeout: float | None = 30) -> MessageId:
-        """As ``SendHandle.result``, with a fast path for the common case."""
-        return (self._run.id_of(self._row) if timeout == 30 else None) or super().result(timeout)
-
-    @property
-    def topic(self) -> str:  # type: ignore[override]  # read only here
-        """The topic that it was sent to."""
-        return self._run.topic
-
-    @property
-    def outcome(self) -> IdParts | Error | None:  # type: ignore[override]
-        """Its outcome; None while it is on its way."""
-        return self._run.outcome_of(self._row)
-
-    @property
-    def wait(self) -> Wait:  # type: ignore[override]
-        """The function that waits for it."""
-        return self._run.wait
-
-    @property
-    def awaited(self) -> AwaitedSend | None:
-        """The run, or the record itself if the run's records are settled one by one; None once it is settled."""
-        return self._run.awaited_of(self._row)
-
-    @property
-    def was_seen(self) -> bool:  # type: ignore[override]
-        """As ``SendHandle.was_seen``."""
-        return self._run.was_seen or self._row in self._run.rows_seen
-
-    def note_seen(self) -> None:
-        """As ``SendHandle.note_seen``."""
-        self._run.rows_seen.add(self._row)
-
-
-def row_of(value: bytes | None, key: bytes | None, headers: Headers, timestamp: int | None) -> Row:
-    """Return a record as a row."""
-    if key is None and timestamp is None and value is not None and not headers:
-        return value
-    return value, key, headers, timestamp
-
-
-def _whole(row: Row) -> WholeRow:
-    return (row, None, (), None) if isinstance(row, bytes) else row
-
-
-def _columns(rows: list[Any], size: int, values_only: bool) -> RecordColumns:
-    """Return the columns of these rows, which have ``size`` bytes."""
-    if values_only:
-        return RecordColumns(rows, size=size)
-    values, keys, headers, timestamps = zip(*rows, strict=True)
-    return RecordColumns(
-        values,
-        None,
-        None if keys.count(None) == len(keys) else keys,
-        headers if any(headers) else None,
-        None if timestamps.count(None) == len(timestamps) else timestamps,
-        size=size,
-    )
+def _if_any(column: list[T | None]) -> list[T | None] | None:
+    """Return a column unless it has only None."""
+    return None if column.count(None) == len(column) else column
 
 
 Runs = dict[int, CollectedRun]
@@ -212,11 +181,16 @@ class OpenRuns:
         self.messages = self.bytes = 0
         """The messages and bytes of the queue that the runs reserved."""
         self._by_topic: dict[str, Runs] = {}
+        self._rows: dict[str, dict[int, Rows]] = {}
         self._all: dict[CollectedRun, None] = {}
 
     def of_topic(self, topic: str) -> Runs:
         """Return the open runs of a topic. They stay in this dictionary."""
         return self._by_topic.setdefault(topic, {})
+
+    def rows_of(self, topic: str) -> dict[int, Rows]:
+        """Return the rows of the open runs of a topic, by partition. They stay in this dictionary."""
+        return self._rows.setdefault(topic, {})
 
     def that_may_overlap(self, topic: str, partition: int) -> list[CollectedRun]:
         """Return the open runs whose records may be for the same partition as those of a new run.
@@ -229,12 +203,15 @@ class OpenRuns:
         """Add a newly opened run."""
         self._all[run] = None
         self.of_topic(run.topic)[run.partition] = run
+        if run.rows is not None:
+            self.rows_of(run.topic)[run.partition] = run.rows
         self.messages += run.reserved[0]
         self.bytes += run.reserved[1]
 
     def remove(self, run: CollectedRun) -> None:
         """Remove a run, if it is here."""
         if run in self._all:
+            self.rows_of(run.topic).pop(run.partition, None)
             self.of_topic(run.topic).pop(run.partition, None)
             del self._all[run]
             self.messages -= run.reserved[0]
@@ -244,8 +221,8 @@ class OpenRuns:
 
     def used(self) -> tuple[int, int]:
         """Return the collected messages and bytes."""
-        runs = self._all
-        return sum(len(run.rows) for run in runs), sum(run.used_bytes for run in runs)
+        used = [run.used() for run in self._all]
+        return sum(messages for messages, _ in used), sum(size for _, size in used)
 
     def __bool__(self) -> bool:
         return bool(self._all)

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 
 from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline
-from mqplug._base.fork import ForkGuard
 from mqplug._model.ids import MessageId
 from mqplug._produce.columns import Records
 from mqplug._produce.handle import SendHandle
-from mqplug._produce.lingering import RowHandle
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
 
 if TYPE_CHECKING:
-    from mqplug._produce.lingering import Row
     from mqplug._produce.outcomes import ProducerStatistics
     from mqplug._produce.producer_session import ProducerSession
 
@@ -30,10 +27,8 @@ class Producer(Closable):
         self._session = session
         self._routes = session.routes  # these save each message an attribute lookup
         self._queue = session.queue
-        self._lock = session.queue.lock
         self._wait = session.wait
-        self._max_bytes = session.max_bytes
-        self._forks = ForkGuard.forks
+        self._collect = None if session.collector is None else session.collector.collect
 
     # sending -----------------------------------------------------------------------------------------------
 
@@ -103,37 +98,18 @@ class Producer(Closable):
         """
         if when_full != "block":
             check_when_full(when_full)
-        route = self._routes.get(topic)
         deadline = None if timeout == 30 else Deadline(timeout)
+        if topic is None and partition is None and timestamp is None and not headers and self._collect is not None:
+            taken = self._collect(value, key)
+            if taken is not None:
+                if not isinstance(taken, int):
+                    return taken
+                return self._session.collect(taken, value, key, when_full, deadline or Deadline(timeout))
+        route = self._routes.get(topic)
         if route is None or (partition is not None and route.lacks(partition)):
             check_record(value, key, headers, timestamp)
             deadline = deadline or Deadline(timeout)
             route = self._session.find_route(topic, deadline)
-        runs = route.runs
-        if (
-            runs is not None and type(value) is bytes and (key is None or type(key) is bytes)
-            and not headers and timestamp is None and partition is None
-        ):  # fmt: skip
-            # The fast path for the common case.
-            if key is None:
-                row: Row = value
-                size = len(value)
-                chosen = next(route.chooser.keyless)
-            else:
-                row = value, key, (), None
-                size = len(value) + len(key)
-                chosen = route.chooser.keyed(key)
-            if size <= self._max_bytes:
-                run = runs.get(chosen)
-                if run is not None and ForkGuard.forks == self._forks:
-                    with self._lock:
-                        rows, number = run.rows, len(run.rows)
-                        left = run.bytes_left - size
-                        if left >= 0 and number < run.rows_max and run.values_only is (key is None):
-                            run.bytes_left = left
-                            rows.append(row)
-                            return RowHandle(run, number)
-                return self._queue.collect(route.topic, chosen, row, size, deadline or Deadline(timeout), when_full)
         fields = (value, key, headers, timestamp, partition)
         return self._session.submit(route, fields, when_full, deadline or Deadline(timeout))
 

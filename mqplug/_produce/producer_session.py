@@ -8,15 +8,12 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import attrs
-
 from mqplug._base.closing import Session, close_native
 from mqplug._base.deadline import Deadline
 from mqplug._model.errors import CloseIncomplete, Error, MessageTooLarge, SendFailed, Timeout
 from mqplug._model.ids import MessageId
 from mqplug._produce.columns import Records, columns_of
 from mqplug._produce.handle import SendHandle, SingleSend
-from mqplug._produce.lingering import row_of
 from mqplug._produce.queue import SendQueue, WhenFull
 from mqplug._produce.record import HeadersArgument, check_declared, check_record, size_of, takes_everything
 from mqplug._produce.sent_batch import BatchSplitter, SentBatch
@@ -24,6 +21,7 @@ from mqplug._produce.sent_batch import BatchSplitter, SentBatch
 if TYPE_CHECKING:
     from mqplug._model.message import Headers
     from mqplug._plugins.backend import Backend
+    from mqplug._produce.collecting import Collector
     from mqplug._produce.outcomes import ProducerStatistics
     from mqplug._produce.routing import Route, Router
     from mqplug._produce.send_run import SendRun
@@ -63,6 +61,8 @@ class ProducerSession(Session):
         self._router = router
         self.max_bytes = able.message_max_bytes
         self._narrow = None if takes_everything(able) else able
+        self.collector = self._new_collector()
+        """Collects the submitted records of the producer's own topic; None if they are not collected."""
         self._on_closed = on_closed
         messages, size = min(able.batch_max_messages, limits[0]), min(able.batch_max_bytes, limits[1])
         self._splitter = BatchSplitter(topic, messages, size, self.wait)
@@ -71,20 +71,27 @@ class ProducerSession(Session):
 
     _new_queue: Callable[..., SendQueue] = SendQueue
 
+    def _new_collector(self) -> Collector | None:
+        queue = self.queue
+        if not queue.collects or self._narrow is not None:
+            return None
+        made: Collector = queue.collecting.Collector(queue.handle_class, self.max_bytes, queue.lock)
+        return made
+
     # routes ------------------------------------------------------------------------------------------------
 
     def learn(self, route: Route) -> None:
         """Use this route for all later records of its topic."""
-        route = self._with_runs(route)
         self.routes[route.topic] = route
         if route.topic == self.topic:
-            self.routes[None] = route
+            self._use(None, route)
 
     def forget(self, topic: str) -> None:
         """Look a changed topic up again before the next record for it."""
         self.routes.pop(topic, None)
         if topic == self.topic:
             self.routes.pop(None, None)
+            self._stop_collecting()
 
     def refresh_every(self, seconds: float) -> None:
         """Look for added partitions at least this often."""
@@ -97,10 +104,10 @@ class ProducerSession(Session):
 
     def replace(self, route: Route, partitions: int) -> None:
         """Replace this route by one with this number of partitions, unless it has been replaced already."""
-        new = self._with_runs(self._router.route(route.topic, partitions))
+        new = self._router.route(route.topic, partitions)
         for name, known in self.routes.copy().items():
             if known is route:
-                self.routes[name] = new
+                self._use(name, new)
 
     def find_route(self, topic: str | None, deadline: Deadline) -> Route:
         """Look up the route of a topic; None is the producer's own topic."""
@@ -108,13 +115,20 @@ class ProducerSession(Session):
         name = self.topic if topic is None else topic
         if name is None:
             raise TypeError("this producer was opened without a topic: pass topic= with each message")
-        route = self.routes[name] = self.routes[topic] = self._with_runs(self._router.find(name, deadline))
+        route = self._router.find(name, deadline)
+        self._use(name, route)
+        self._use(topic, route)
         return route
 
-    def _with_runs(self, route: Route) -> Route:
-        if not self.queue.collects or self._narrow is not None:
-            return route
-        return attrs.evolve(route, runs=self.queue.open_runs.of_topic(route.topic))
+    def _use(self, name: str | None, route: Route) -> None:
+        self.routes[name] = route
+        if name is None and self.collector is not None:
+            rows, chooser = self.queue.open_runs.rows_of(route.topic), route.chooser
+            self.collector.follow(rows, chooser.keyless, chooser.keyed)
+
+    def _stop_collecting(self) -> None:
+        if self.collector is not None:
+            self.collector.follow({}, 0, 0)
 
     def _route(self, topic: str | None, partition: int | None, deadline: Deadline) -> Route:
         """Return the route of a topic. Look it up if it is unknown or lacks this partition."""
@@ -168,14 +182,20 @@ class ProducerSession(Session):
                 self.queue.accept(single, deadline, when_full)
             return single
         partition, value, key, headers, moment, size = self._checked(route, *fields)
-        return self.queue.collect(
-            route.topic, partition, row_of(value, key, headers, moment), size, deadline, when_full
-        )
+        row = value, key, headers, moment
+        return self.queue.collect(route.topic, partition, row, size, deadline, when_full)
+
+    def collect(
+        self, partition: int, value: bytes | None, key: bytes | None, when_full: WhenFull, deadline: Deadline
+    ) -> SendHandle:
+        """Queue a record of the producer's own topic that has been checked, as soon as there is room for more rows."""
+        size = len(value or b"") + len(key or b"")
+        return self.queue.collect(self.topic or "", partition, (value, key, (), None), size, deadline, when_full)
 
     def submit_single(self, single: SingleSend, deadline: Deadline) -> None:
         """Queue a record that has its own handle, to be handed over with others if the driver takes runs."""
         if self.queue.collects:
-            row = row_of(single.value, single.key, single.headers, single.timestamp)
+            row = single.value, single.key, single.headers, single.timestamp
             self.queue.collect(single.topic, single.partition, row, single.size, deadline, single=single)
         elif not self.queue.put(single):
             self.queue.accept(single, deadline)

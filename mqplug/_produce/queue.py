@@ -15,23 +15,26 @@ from mqplug._base.fork import ForkGuard
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, Error, QueueFull, Timeout
 from mqplug._model.outcome import OutcomeUnknown
+from mqplug._produce import collecting
+from mqplug._produce.collecting import RowHandle, handle_class
 from mqplug._produce.handle import SingleSend
-from mqplug._produce.lingering import CollectedRun, LingerThread, OpenRuns, RowHandle
+from mqplug._produce.lingering import CollectedRun, LingerThread, OpenRuns
 from mqplug._produce.outcomes import Outcomes, ProducerStatistics
 from mqplug._produce.pump import PUMP_SLICE_S, Pump
 from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
-    from mqplug._produce.lingering import Row
+    from mqplug._produce.lingering import WholeRow
     from mqplug._produce.pump import AwaitedSend
     from mqplug.spi._drivers import ProducerDriver
+    from mqplug.spi.compiled import CompiledCollecting
 
 T = TypeVar("T")
 WhenFull = Literal["block", "raise"]
 SendUnit = SingleSend | SendRun
 
-COLLECTED_MESSAGES = 1000  # the most of one run
+COLLECTED_MESSAGES = 8000  # the most of one run
 COLLECTED_BYTES = 1 << 20  # the most of one run, unless a single record has more
 RETIRE_AFTER_MESSAGES = 1000  # after this many, removing the settled ones pays off
 
@@ -69,6 +72,9 @@ class SendQueue:
         self._outcomes = Outcomes()
         self._attended = False
         self.pump = Pump(driver.pump)
+        self.collecting: CompiledCollecting = driver.collecting or collecting
+        self.handle_class = handle_class(self.collecting.Row)
+        self._handle: Callable[[CollectedRun, int], RowHandle] = self.handle_class
         self._linger: LingerThread | None = None
         if driver.linger_s is not None:
             self._linger = LingerThread(self._hand_over_lingering, driver.linger_s, f"mqplug-{backend.name}-linger")
@@ -81,24 +87,24 @@ class SendQueue:
         return self._linger is not None
 
     def collect(
-        self, topic: str, partition: int, row: Row, size: int, deadline: Deadline,
+        self, topic: str, partition: int, row: WholeRow, size: int, deadline: Deadline,
         when_full: WhenFull = "block", single: SingleSend | None = None,
     ) -> RowHandle:  # fmt: skip
         """Add a record to the open run of its partition, or to a new one as soon as there is room.
 
-        ``single`` is the record itself, if it has its own handle. ``Producer.submit`` adds most records itself.
+        ``single`` is the record itself, if it has its own handle. Most submitted records are added by a ``Collector``.
         """
         self.check_open()  # before the lock, which a child process may find taken forever
         with self.lock:
             run = self.open_runs.of_topic(topic).get(partition)
             if run is not None and run.has_room(size):
-                return run.add(row, size, single)
+                return self._handle(run, run.add(row, size, single))
 
         def add() -> RowHandle | None:
             run = self._run_with_room(topic, partition, size)
             if run is None:
                 return None
-            handle = run.add(row, size, single)
+            handle = self._handle(run, run.add(row, size, single))
             if self._store is None and not self._waiting:
                 self._hand_over_collected(run)  # the driver has nothing to do
             elif self._linger is not None:
@@ -123,7 +129,8 @@ class SendQueue:
             return None
         most = min(self._run_messages, (self.max_messages - self._messages - self.open_runs.messages) // 2)
         most_bytes = min(self._run_bytes, (self.max_bytes - self._bytes - self.open_runs.bytes) // 2)
-        run = CollectedRun(topic, partition, self.wait, max(1, most), max(size, most_bytes))
+        rows_class = self.collecting.Rows
+        run = CollectedRun(topic, partition, self.wait, max(1, most), max(size, most_bytes), rows_class)
         self.open_runs.add(run)
         return run
 
@@ -326,7 +333,7 @@ class SendQueue:
 
     def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
         """Wait until this is settled or the time is up. If it is still being collected, hand it over first."""
-        if self.open_runs and (type(wanted) is not RowHandle or wanted.awaited in self.open_runs):
+        if self.open_runs and (not isinstance(wanted, RowHandle) or wanted.awaited in self.open_runs):
             with self.lock:
                 self._hand_over_all_collected()
         self.pump.wait(wanted, deadline)

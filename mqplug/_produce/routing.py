@@ -16,7 +16,6 @@ from mqplug._model.checks import number, whole_number
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
-    from mqplug._produce.lingering import Runs
     from mqplug.spi._actions import TopicInfo
 
 
@@ -164,8 +163,6 @@ class Route:
     topic: str
     partitions: int
     chooser: Chooser
-    runs: Runs | None = None
-    """The open runs of the topic, for the fast path of ``Producer.submit``."""
 
     def lacks(self, partition: int | None) -> bool:
         """Return whether this partition is above the known ones. If so, the topic must be looked up again."""

@@ -29,8 +29,9 @@ from mqplug._produce.queue import RETIRE_AFTER_MESSAGES, SendQueue
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
+    from mqplug._produce.collecting import RowHandle
     from mqplug._produce.handle import SingleSend
-    from mqplug._produce.lingering import Row, RowHandle
+    from mqplug._produce.lingering import WholeRow
     from mqplug._produce.pump import AwaitedSend
     from mqplug._produce.queue import SendUnit, WhenFull
     from mqplug._produce.routing import Route, Router
@@ -104,7 +105,7 @@ class StepQueue(SendQueue):
         self.pump.wait(wanted, deadline)
 
     def collect(
-        self, topic: str, partition: int, row: Row, size: int, deadline: Deadline,
+        self, topic: str, partition: int, row: WholeRow, size: int, deadline: Deadline,
         when_full: WhenFull = "raise", single: SingleSend | None = None,
     ) -> RowHandle:  # fmt: skip
         """Collect a record, as ``SendQueue.collect`` does. Raise ``QueueFull`` at once."""

@@ -31,6 +31,8 @@ from mqplug.spi._descriptor import Capabilities
 if TYPE_CHECKING:
     import pyarrow
 
+    from mqplug.spi.compiled import CompiledCollecting
+
 
 class Connection(ABC):
     """A connection to a broker, or an open store."""
@@ -104,6 +106,9 @@ class ProducerDriver(ABC):
     is in flight (unless ``stores_at_once``), when there are many, after these seconds, and before any record that is
     sent later and not collected.
     """
+
+    collecting: CompiledCollecting | None = None
+    """The compiled part's classes that collect records, if there are any."""
 
     stores_at_once: bool = False
     """Whether a thread that waits for the outcome of its record calls ``store`` instead of ``send``."""

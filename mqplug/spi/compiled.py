@@ -11,15 +11,33 @@ from importlib.metadata import version
 from logging import Logger
 from threading import Lock
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from mqplug._model.errors import ConfigError
 
-__all__ = ["CompiledPart", "CompiledUse", "Use"]
+__all__ = ["CompiledCollecting", "CompiledPart", "CompiledUse", "Use"]
 
 Use = Literal["reads", "sends"]
 _USES: tuple[Use, ...] = ("reads", "sends")
 _OFF = "native is 'off'"
+
+
+class CompiledCollecting(Protocol):
+    """Compiled classes through which every submitted record passes. They do what those of the core do in Python.
+
+    ``Row(run, row)`` is the base of a record's handle and has the members ``_run`` and ``_row``.
+
+    ``Rows(run, most, most_bytes)`` are the values and keys of an open run: ``bytes_left``, ``has_room(size)``,
+    ``add(value, key, size)``, which returns the row, ``seal()``, ``columns()`` and ``len()``.
+
+    ``Collector(handle, most_bytes, lock)`` adds records: ``follow(rows, keyless, keyed)`` gives it the rows by
+    partition, and the partitions of records without a key and with one: always the same, or from an iterator and a
+    function; ``collect(value, key)`` returns a handle, or the partition if its rows have no room, or None.
+    """
+
+    Row: type[Any]
+    Rows: type[Any]
+    Collector: type[Any]
 
 
 class CompiledPart:

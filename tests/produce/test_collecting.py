@@ -145,6 +145,15 @@ def test_a_run_has_all_fields() -> None:
         assert (driver.units[0].size, out.statistics().bytes) == (24, 24)
 
 
+def test_a_run_may_begin_with_headers() -> None:
+    """A run keeps all records in order if the first one has headers and the later ones do not."""
+    with producer(Storing()) as (out, driver):
+        handles = [out.submit(b"1", headers={"h": b""}), out.submit(b"2"), out.submit(b"3", headers={"h": b""})]
+        assert [each.result().coordinates for each in handles] == [(0,), (1,), (2,)]
+        assert driver.values == [[b"1", b"2", b"3"]]
+        assert list(driver.units[0].headers) == [(("h", b""),), (), (("h", b""),)]
+
+
 def test_a_run_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each partition has its own run, and a named partition is kept."""
     with held_client(Storing()) as (mq, driver):

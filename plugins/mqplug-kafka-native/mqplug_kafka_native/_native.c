@@ -4,7 +4,8 @@
  * takes the functions from it, so that the process has one copy. Functions are called without Python's lock wherever
  * they may wait, and while messages are copied.
  *
- * Sections: the library's functions; shared parts; reading; sending; the module.
+ * Sections: the library's functions; shared parts; reading; sending; the module. `_collecting.c` has the classes that do
+ * without the library.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -21,6 +22,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "_collecting.h"
 
 /* -- The library's functions ------------------------------------------------------------------------------------- */
 
@@ -2679,6 +2682,11 @@ static int add_types(PyObject *module)
     coordinates_type = add_type(module, &coordinates_spec);
     Py_XINCREF((PyObject *)coordinates_type);
     if (coordinates_type == NULL)
+        return -1;
+    PyTypeObject *rows = add_type(module, &rows_spec);
+    Py_XINCREF((PyObject *)rows);
+    if (rows == NULL || add_type(module, &row_spec) == NULL || add_type(module, &collector_spec) == NULL
+        || prepare_collecting(rows) < 0)
         return -1;
     report_type = PyStructSequence_NewType(&report_description);
     return report_type == NULL ? -1 : PyModule_AddType(module, report_type);

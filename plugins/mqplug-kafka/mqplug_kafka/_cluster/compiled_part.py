@@ -11,7 +11,7 @@ from mqplug.spi.compiled import CompiledPart, CompiledUse, Use
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._settings import KafkaSettings
 
-NEEDED: Final[dict[Use, str]] = {"reads": "Reader", "sends": "Sender"}
+NEEDED: Final[dict[Use, str]] = {"reads": "Reader", "sends": "Collector"}
 """The class of the compiled part for each use."""
 
 CLIENT_ONLY: Final = {"default.topic.config", "plugin.library.paths", "sasl.oauthbearer.metadata.authentication.type"}

@@ -37,6 +37,7 @@ class KafkaProducer(ProducerDriver):
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
+        self.collecting = connection.compiled.module if connection.compiled.usable("sends") else None
         self._producers = ProducersBySize(connection.shared_producers)
         self._current_logs = CurrentLogs(connection)
         self._topics: dict[str, TopicSends] = {}
