@@ -60,7 +60,8 @@ class ConsumerSession(Session):
         self.assignment = assignment
         self.fetcher = fetcher
         self.acks = acks
-        self.fetch_messages = 1 if self.shares else POLL_MESSAGES  # other members cannot get a fetched shared message
+        self.fetch_messages = self._fetch_messages()
+        """How many messages to fetch at least, although a caller wants one."""
         if self.group is not None:
             fetcher.leave_group = self._leave_group
         self._seeker = seeker
@@ -70,6 +71,12 @@ class ConsumerSession(Session):
         self._progress = (0, 0)
         self._last_progress = time.monotonic()
         self._holds_something = True
+
+    def _fetch_messages(self) -> int:
+        driver = self.driver_session.driver
+        if self.shares:
+            return 1  # other members cannot get a fetched message
+        return POLL_MESSAGES if driver is None else driver.poll_messages
 
     # fetching ----------------------------------------------------------------------------------------------
 

@@ -325,7 +325,7 @@ class Fetcher:
             return
         driver = self._driver_session.driver or self._driver_session.open(Deadline(DRIVER_CALL_S))
         self.sync_pauses(driver)
-        if (wanted := self._poll_limit(most)) <= 0:
+        if (wanted := self._poll_limit(driver, most)) <= 0:
             self._wait_for_acks(driver, timeout)
             return
         self.last_poll = time.monotonic()
@@ -404,17 +404,17 @@ class Fetcher:
     def poll_once(self, timeout: float) -> None:
         """Poll to receive an assignment. The lock is held."""
         try:
-            self._poll(POLL_MESSAGES, timeout)
+            self._poll(1, timeout)
         except Exception:
             raise
         except BaseException:
             self._interrupted = True
             raise
 
-    def _poll_limit(self, most: int) -> int:
+    def _poll_limit(self, driver: ConsumerDriver, most: int) -> int:
         """Return how many messages to poll. In the shared modes, other members cannot get a polled message."""
         if not self._driver_session.shares:
-            return min(max(most, POLL_MESSAGES), MAX_POLL_MESSAGES)
+            return min(max(most, driver.poll_messages), MAX_POLL_MESSAGES)
         if self._max_unacked is None:
             return most
         return min(most, self._max_unacked - sum(held.tracker.unsettled for held in self._assignment.all))
@@ -424,7 +424,7 @@ class Fetcher:
         for held in self._assignment.all:
             held.tracker.awaited = True
         driver.tend(0)
-        if (self._poll_limit(1)) <= 0:
+        if self._poll_limit(driver, 1) <= 0:
             self._settled.wait(timeout)
         self.last_poll = time.monotonic()
 

@@ -290,6 +290,11 @@ class ConsumerDriver(ABC):
     their docstring names.
     """
 
+    poll_messages: int = 1000
+    """How many messages the core asks for at least, so that it polls seldom. Few, if what a member has in hand is
+    delivered again after a hand-over. In the shared modes, the core asks for what its caller wants.
+    """
+
     @property
     def still_holds(self) -> Callable[[], bool] | None:
         """A function that the core calls before each delivery; None if only a poll finds out that logs were lost.

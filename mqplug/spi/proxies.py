@@ -169,6 +169,7 @@ class ConsumerProxy(ConsumerDriver):
 
     def __init__(self, inner: ConsumerDriver) -> None:
         self.inner = inner
+        self.poll_messages = inner.poll_messages
 
     @property
     def still_holds(self) -> Callable[[], bool] | None:

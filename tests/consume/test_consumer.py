@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from waiting import wait_until
@@ -43,6 +44,29 @@ def test_acks_are_stored_within_seconds_without_a_commit(mq: mqplug.Client) -> N
         for message in iter(lambda: orders.receive(timeout=1), None):
             orders.ack(message)
         wait_until(lambda: set(mq.lag("orders", group="g").values()) == {0})
+
+
+def test_a_driver_decides_how_many_messages_are_polled_at_least(
+    mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer polls for as many messages as its driver wants, or as its caller wants if these are more."""
+    polled: list[int] = []
+    poll = MemoryConsumer.poll
+
+    def note(self: MemoryConsumer, most: int, timeout: float) -> Any:
+        polled.append(most)
+        return poll(self, most, timeout)
+
+    monkeypatch.setattr(MemoryConsumer, "poll", note)
+    monkeypatch.setattr(MemoryConsumer, "poll_messages", 10)
+    fill(mq, 100, partitions=1)
+    with mq.consumer("orders", start=EARLIEST) as orders:
+        assert orders.receive(timeout=5) is not None
+        assert set(polled) == {10}
+        assert len(orders.receive_many(50, timeout=5)) == 9
+        polled.clear()
+        assert len(orders.receive_many(50, timeout=5)) == 50
+        assert set(polled) == {50}
 
 
 def test_a_slow_handler_does_not_hold_up_a_hand_over(mq: mqplug.Client) -> None:

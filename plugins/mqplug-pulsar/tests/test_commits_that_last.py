@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from threading import Thread
 
+import pulsar
 import pytest
 from pulsar_driver import check_exactly, fill, take
 
@@ -34,4 +35,25 @@ def test_a_commit_while_the_topic_is_unloaded(mq, topic, pulsar_server):
                 committed = time.monotonic()
                 unloading.join()
                 assert committed < unloaded[-1] + COMMIT_S
+    check_exactly(mq, topic, [])
+
+
+def test_a_batch_that_came_in_several_polls_is_acked_as_a_whole(mq, topic, monkeypatch):
+    """A commit acks a batch with one call of the client, although its messages came in several polls."""
+    acked = []
+    acknowledge = pulsar.Consumer.acknowledge
+
+    def count(consumer, message):
+        acked.append(message)
+        acknowledge(consumer, message)
+
+    monkeypatch.setattr(pulsar.Consumer, "acknowledge", count)
+    sent = fill(mq, topic, 350)
+    with mq.consumer(topic, group="g") as member:
+        taken = []
+        while len(taken) < len(sent):
+            taken += member.receive_many(100, timeout=20)
+        member.ack_through(taken[-1])
+        member.commit(timeout=30)
+        assert len(acked) == 1
     check_exactly(mq, topic, [])

@@ -87,7 +87,7 @@ def test_a_batch_is_repeated_by_other_tasks(cluster: Cluster, query: Query, othe
     assert len(before) == (ROWS // 4 if cluster.backend == "kafka" else 0)
     refused = query.run(other)
     if refused:
-        assert "are divided differently now" in refused
+        assert "are divided differently now" in refused, refused
         assert query.stored() == before
         refused = query.run(4)
     assert not refused

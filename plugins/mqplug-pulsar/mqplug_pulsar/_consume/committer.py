@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -30,6 +30,9 @@ from mqplug_pulsar._format.note_texts import NOTHING_ACKED, BatchAcks, Entry, in
 
 _END = 2**63  # greater than any index
 _LAST = itemgetter(1)
+
+Parts = dict[Entry, list[tuple[ReceivedMessages, Sequence[int]]]]
+"""The rows of batches, by entry, in the runs that delivered them."""
 
 
 class Unacked:
@@ -85,16 +88,19 @@ class Unacked:
     def take(self, state: GroupPosition) -> bool:
         """Take out the messages before the position and in the acked ranges. Return whether there are any to ack."""
         end = state.position.coordinates
+        parts: Parts = {}
         for run, acked in list(self._runs):
             places = run.coordinates()
             passed = bisect_left(places, end)
-            self._take(run, acked, 0, passed)
+            self._take(run, acked, 0, passed, parts)
             if passed < len(places):
                 for first, last in islice(state.acked, bisect_left(state.acked, places[passed], key=_LAST), None):
                     if first > places[-1]:
                         break
                     start, stop = bisect_left(places, first, passed), bisect_left(places, (*last, _END), passed)
-                    self._take(run, acked, start, stop)
+                    self._take(run, acked, start, stop, parts)
+        for entry, of_batch in parts.items():
+            self._take_of_batch(entry, of_batch)
         while self._runs and 0 not in self._runs[0][1]:
             self._runs.popleft()
         return bool(self._to_ack)
@@ -113,8 +119,8 @@ class Unacked:
         """Forget the acks that were taken out: the broker has them now."""
         self._to_ack, self.changed, self.whole = [], {}, []
 
-    def _take(self, run: ReceivedMessages, acked: bytearray, row: int, stop: int) -> None:
-        """Take out rows, batch by batch."""
+    def _take(self, run: ReceivedMessages, acked: bytearray, row: int, stop: int, parts: Parts) -> None:
+        """Take out rows, batch by batch. Those of batches go to ``parts``: a batch may be delivered in several runs."""
         places = run.coordinates()
         while row < stop:
             ledger, entry, index = places[row][:3]
@@ -123,23 +129,32 @@ class Unacked:
                 self._to_ack += [run.id_of(each) for each in range(row, end) if not acked[each]]
                 self.whole.append((ledger, entry))
             elif 0 in acked[row:end]:
-                fresh = [each for each in range(row, end) if not acked[each]]
-                self._take_of_batch((ledger, entry), run, fresh)
+                fresh = range(row, end) if 1 not in acked[row:end] else [at for at in range(row, end) if not acked[at]]
+                parts.setdefault((ledger, entry), []).append((run, fresh))
             acked[row:end] = b"\1" * (end - row)
             row = end
 
-    def _take_of_batch(self, entry: Entry, run: ReceivedMessages, rows: list[int]) -> None:
-        places = run.coordinates()
+    def _take_of_batch(self, entry: Entry, parts: Sequence[tuple[ReceivedMessages, Sequence[int]]]) -> None:
+        """Ack a batch as a whole if all of its messages are acked now, otherwise each of these."""
         mask = self._masks.pop(entry, 0)
-        for row in rows:
-            mask |= 1 << places[row][2]
-        size = message_ids.detail(run.id_of(rows[0]))
+        for run, rows in parts:
+            mask |= _mask(run.coordinates(), rows)
+        first, rows = parts[0]
+        size = message_ids.detail(first.id_of(rows[0]))
         if size and mask == (1 << size[0]) - 1:
             self._to_ack.append(pulsar.MessageId(-1, *entry, -1))
             self.whole.append(entry)
         else:
-            self._to_ack += [run.id_of(row) for row in rows]
+            self._to_ack += [run.id_of(row) for run, rows in parts for row in rows]
             self._masks[entry] = self.changed[entry] = mask
+
+
+def _mask(places: Sequence[Numbers], rows: Sequence[int]) -> int:
+    """Return the mask of these rows of a batch."""
+    first, last = places[rows[0]][2], places[rows[-1]][2]
+    if last - first + 1 == len(rows):
+        return ((1 << len(rows)) - 1) << first
+    return sum(1 << places[row][2] for row in rows)
 
 
 def _row(run: ReceivedMessages, place: Numbers, acked: bytearray) -> int | None:

@@ -25,7 +25,8 @@ from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._settings import PulsarSettings
 
 HAND_OVER_MESSAGES = 100
-"""The messages of a partition in one prefetch or poll: they are delivered even after another member became active."""
+"""The messages of a partition that are prefetched, or polled for a caller that wants fewer: they are delivered even
+after another member became active."""
 REVOKE_TIMEOUT_S = 5.0
 
 
@@ -42,8 +43,8 @@ class PulsarGroupMember(ConsumerDriver):
         # The same name on all partitions: the broker sorts members by name, and so distributes partitions evenly.
         # Names ascend with time: a new member takes no partition that can stay with an earlier member.
         self._name = f"mqplug-{time.time_ns() // 1_000_000:012x}-pid-{os.getpid()}-{uuid4().hex[:8]}"
-        self._most = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
-        self._queue = queue_length(options, self._most)
+        self.poll_messages = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
+        self._queue = queue_length(options, self.poll_messages)
         self._committer = Committer(connection, group)
         self._filter = MemberFilter(connection, self._committer, ordered=options.mode == "ordered")
         self._feeds = PartitionFeeds(connection, _taking(connection.settings), self._filter, self._reopen)
@@ -80,7 +81,7 @@ class PulsarGroupMember(ConsumerDriver):
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Return batches as they arrive."""
         self._report_assigned()
-        return self._feeds.poll(min(most, self._most), timeout)
+        return self._feeds.poll(most, timeout)
 
     def wake(self) -> None:
         """End a waiting poll."""
@@ -157,7 +158,7 @@ class PulsarGroupMember(ConsumerDriver):
         """Read exactly these logs from now on, as a member."""
         deadline = Deadline(timeout)
         self._options = options
-        self._queue = queue_length(options, self._most)
+        self._queue = queue_length(options, self.poll_messages)
         self._feeds.keep_only(options.logs, deadline.remaining())
         self._unreported = {log: begin for log, begin in self._unreported.items() if log in self._feeds}
         self._join([log for log in options.logs if log not in self._feeds], deadline)
