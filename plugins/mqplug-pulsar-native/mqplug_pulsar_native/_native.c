@@ -58,6 +58,7 @@ struct library_id;
 struct library_producer;
 struct received; /* a received message */
 typedef void (*send_callback)(int result, struct library_id *id, void *context);
+typedef void (*flush_callback)(int result, void *context);
 
 /* Each: result, name, arguments. The list declares a pointer for each function, and names it for `load`. */
 #define LIBRARY_FUNCTIONS(X) \
@@ -69,7 +70,8 @@ typedef void (*send_callback)(int result, struct library_id *id, void *context);
     X(void, pulsar_message_set_event_timestamp, (struct library_message *, uint64_t)) \
     X(void, pulsar_message_id_free, (struct library_id *)) \
     X(char *, pulsar_message_id_serialize, (const struct library_id *, int *length)) \
-    X(void, pulsar_producer_send_async, (struct library_producer *, struct library_message *, send_callback, void *))
+    X(void, pulsar_producer_send_async, (struct library_producer *, struct library_message *, send_callback, void *)) \
+    X(void, pulsar_producer_flush_async, (struct library_producer *, flush_callback, void *))
 
 #define STRING "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 
@@ -1562,6 +1564,24 @@ static PyObject *report_box_send(PyObject *object, PyObject *arguments)
     return report;
 }
 
+static void on_flushed(int result, void *context)
+{
+    (void)result, (void)context; /* each message has its own report */
+}
+
+/* The library takes a lock that its threads hold while they wait for Python's. So Python's must be released. */
+static PyObject *report_box_flush(PyObject *object, PyObject *wrapper)
+{
+    (void)object;
+    struct library_producer *producer = client_object(wrapper, PRODUCER_TYPE);
+    if (producer == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    pulsar_producer_flush_async(producer, on_flushed, NULL);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 typedef int (*clock_wait)(sem_t *, clockid_t, const struct timespec *);
 
 /* Wait for the bell, by the monotonic clock if the C library can. */
@@ -1711,6 +1731,7 @@ static PyMethodDef report_box_methods[] = {
     {"wait", report_box_wait, METH_VARARGS,
      "Append number and RunReport of each fully reported run to a list, once. If there is none, wait for one, or for "
      "ring, up to a number of seconds."},
+    {"flush", report_box_flush, METH_O, "Make a client's producer send its batch now, without waiting for that."},
     {"ring", report_box_ring, METH_NOARGS, "Make a call of wait return."},
     {NULL, NULL, 0, NULL},
 };

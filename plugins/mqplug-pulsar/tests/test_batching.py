@@ -7,6 +7,7 @@ import time
 
 import pytest
 from pulsar_driver import take
+from waiting import wait_until
 
 import mqplug
 from mqplug import EARLIEST, Record
@@ -78,11 +79,12 @@ def test_full_at_a_number_of_bytes(connected, topic):
 
 
 def test_delay(connected, topic):
-    """A batch waits ``batch_delay`` for more messages."""
+    """A batch waits ``batch_delay`` for more messages while nobody waits for one of them."""
     with connected(batch_delay=0.6).producer(topic) as out:
         out.send(b"opens the producer")
         began = time.monotonic()
-        out.send(b"x")
+        handle = out.submit(b"x")
+        wait_until(lambda: handle.done)
         assert time.monotonic() - began > 0.5
 
 

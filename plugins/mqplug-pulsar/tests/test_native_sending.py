@@ -461,3 +461,13 @@ def test_spans_are_lists_of_ids():
     assert (len(places), places[0], places[-1], places[2:4]) == (6, expected[0], expected[-1], expected[2:4])
     assert list(sizes) == [(9,), (9,), (9,), (), (2,), (2,)]
     assert (sizes[3], list(sizes)) == ((), [(9,), (9,), (9,), (), (2,), (2,)])
+
+
+def test_a_batch_that_a_thread_waits_for_is_sent_at_once(connected, topic):
+    """A send, a batch and a result that a thread waits for do not wait ``batch_delay``."""
+    with connected(native="required", batch_delay=10.0).producer(topic) as out:
+        began = time.monotonic()
+        out.send(b"1")
+        out.send_many([b"2", b"3"])
+        out.submit(b"4").result()
+        assert time.monotonic() - began < 10

@@ -76,6 +76,9 @@ class Sender(Protocol):
     def send_run(self, run: Run, native: Any, lane: Lane) -> None:
         """Hand over a run."""
 
+    def flush(self, native: Any) -> None:
+        """Make a client's producer send its batch now, if that is possible. Do not wait for it."""
+
     def wait(self, timeout: float) -> None:
         """Wait until a record is settled, and settle reported records. The pumping thread calls it."""
 
@@ -140,6 +143,13 @@ class ClientSender:
         pending = PendingRun(run, lane)
         lane.begin(pending)
         pending.hand_over(native)
+
+    def flush(self, native: Any) -> None:
+        """Do nothing: the client sends its batch after ``batch_delay``.
+
+        Its own flush takes its lock without releasing Python's, while its thread holds that lock and waits for
+        Python's: a deadlock.
+        """
 
     def wait(self, timeout: float) -> None:
         self._something.wait(timeout)

@@ -71,6 +71,9 @@ class CompiledSender:
             return False
         return True
 
+    def flush(self, native: Any) -> None:
+        self._box.flush(native)
+
     def wait(self, timeout: float) -> None:
         arrived = self._arrived
         self._box.wait(0 if arrived else timeout, arrived)

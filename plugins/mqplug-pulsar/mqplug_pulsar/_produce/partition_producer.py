@@ -35,6 +35,8 @@ class PartitionProducer:
         self._native: Any = None
         self._waiting: list[tuple[Any, HandOver[Any]]] = []
         self._unsettled: set[Pending] = set()
+        self._last: Pending | None = None  # handed over last
+        self._flushed: Pending | None = None  # the last one at the last flush
         self._late: list[Pending] = []  # the last record was reported, but others were not yet
         self._closed = False
         self._ending = False
@@ -59,6 +61,7 @@ class PartitionProducer:
                 self._native = opening.result()
                 for records, hand_over in waiting:
                     hand_over(records, self._native, self)
+                self._on_settled()  # the thread that waits may flush now
                 return
             self.failed = True
         if error is None:
@@ -70,6 +73,21 @@ class PartitionProducer:
     def begin(self, pending: Pending) -> None:
         """Note that these records are about to be handed over."""
         self._unsettled.add(pending)
+        self._last = pending
+
+    def hasten(self, flush: Callable[[Any], None]) -> None:
+        """Flush the client's producer, unless records of the last flush are still unsettled: the others wait for these.
+
+        So records of several threads that wait share batches.
+        """
+        last = self._last
+        if last is self._flushed or last not in self._unsettled or self._flushed in self._unsettled:
+            return
+        with self._lock:
+            if self._native is None or self.failed or self._closed:
+                return
+            self._flushed = last
+        flush(self._native)
 
     def withdraw(self, pending: Pending) -> None:
         """Forget these records: they were not handed over."""

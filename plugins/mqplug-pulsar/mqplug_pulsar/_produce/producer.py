@@ -32,6 +32,7 @@ class PulsarProducer(ProducerDriver):
         self._connection = connection
         self._lanes: dict[tuple[str, int], PartitionProducer] = {}
         self._sender = open_sender(connection.settings)
+        self._batches = connection.settings.batching != "none"
         self._has_late = False
         self._next_look = 0.0
         self._look: Future[None] | None = None
@@ -44,6 +45,8 @@ class PulsarProducer(ProducerDriver):
         self._lane(run.topic, run.partition).send(run, self._sender.send_run)
 
     def pump(self, timeout: float) -> None:
+        if timeout > 0:  # somebody waits
+            self._hasten()
         self._sender.wait(min(timeout, LATE_S) if self._has_late else timeout)
         lanes = tuple(self._lanes.values())
         self._has_late = sum(lane.settle_late() for lane in lanes) > 0
@@ -52,11 +55,13 @@ class PulsarProducer(ProducerDriver):
             self._look_for_deleted(lanes)
 
     def flush(self, timeout: float) -> None:
-        """Do nothing: batches are sent after ``batch_delay``.
+        """Send batches now."""
+        self._hasten()
 
-        The client's own flush waits for the broker. Its ``flush_async`` takes the client's lock without releasing
-        Python's, while the client's thread holds that lock and waits for Python's: a deadlock.
-        """
+    def _hasten(self) -> None:
+        if self._batches:
+            for lane in tuple(self._lanes.values()):
+                lane.hasten(self._sender.flush)
 
     def close(self, timeout: float) -> None:
         lanes = tuple(self._lanes.values())
