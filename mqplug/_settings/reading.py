@@ -18,11 +18,13 @@ from types import UnionType
 from typing import Any, Final
 
 import attrs
-from cattrs import Converter
-from cattrs.cols import is_any_set, is_sequence, list_structure_factory
-from cattrs.gen import make_dict_structure_fn, mapping_structure_factory
 
 from mqplug._settings.fields import Text
+
+if typing.TYPE_CHECKING:
+    from cattrs import Converter
+
+# cattrs is imported where it is used: it takes longer than everything else that a client needs
 
 Hook = Callable[[Any, Any], Any]
 
@@ -36,6 +38,7 @@ _TRUTH: Final = {
     "off": False,
     "0": False,
 }
+_SIMPLE: Final = (str, bytes, bool, int, float)
 _WORD: Final = re.compile(r"[\w .+-]{0,40}", re.ASCII)
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])", re.ASCII)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -53,8 +56,10 @@ class WrongValue(TypeError):
 @cache
 def converter() -> Converter:
     """Return the converter for all settings."""
+    from cattrs import Converter
+
     made = Converter(forbid_extra_keys=True)
-    for kind in (str, bytes, bool, int, float):
+    for kind in _SIMPLE:
         made.register_structure_hook(kind, _exactly)
     made.register_structure_hook(timedelta, _durations)
     made.register_structure_hook(Enum, _enumeration)
@@ -65,6 +70,18 @@ def converter() -> Converter:
     made.register_structure_hook_factory(_is_union, _unions)
     made.register_structure_hook_func(is_function, _functions)
     return made
+
+
+def simple(value: Any, kind: Any) -> Any:
+    """Return a value of a simple type: text, a number, a flag, or one of several words.
+
+    Raise ``WrongValue`` if it does not fit, or if its type is not simple.
+    """
+    if kind in _SIMPLE:
+        return _exactly(value, kind)
+    if _is_choice(kind):
+        return _chosen(value, typing.get_args(kind))
+    raise WrongValue(f"expected {_name(kind)}, not {_spoken(value)}")
 
 
 def _exactly(value: Any, kind: type[Any]) -> Any:
@@ -93,6 +110,8 @@ def _from_text(text: str, kind: type[Any]) -> Any:
 
 
 def _tables(kind: Any, made: Converter) -> Hook:
+    from cattrs.gen import make_dict_structure_fn
+
     plain = make_dict_structure_fn(kind, made, _cattrs_forbid_extra_keys=True)
 
     def read(value: Any, wanted: Any) -> Any:
@@ -104,6 +123,8 @@ def _tables(kind: Any, made: Converter) -> Hook:
 
 
 def _lists(kind: Any, made: Converter) -> Hook:
+    from cattrs.cols import list_structure_factory
+
     plain = list_structure_factory(kind, made)
     origin = typing.get_origin(kind) or kind
     build = origin if origin in {tuple, set, frozenset} else list
@@ -119,6 +140,8 @@ def _lists(kind: Any, made: Converter) -> Hook:
 
 
 def _mappings(kind: Any, made: Converter) -> Hook:
+    from cattrs.gen import mapping_structure_factory
+
     plain = mapping_structure_factory(kind, made)
 
     def read(value: Any, wanted: Any) -> Any:
@@ -136,14 +159,14 @@ def _mappings(kind: Any, made: Converter) -> Hook:
 
 def _choices(kind: Any, made: Converter) -> Hook:
     choices = typing.get_args(kind)
+    return lambda value, _: _chosen(value, choices)
 
-    def read(value: Any, wanted: Any) -> Any:
-        for choice in choices:
-            if value == choice and (isinstance(value, Text) or type(value) is type(choice)):
-                return choice
-        raise _none_of(choices, value)
 
-    return read
+def _chosen(value: Any, choices: Sequence[Any]) -> Any:
+    for choice in choices:
+        if value == choice and (isinstance(value, Text) or type(value) is type(choice)):
+            return choice
+    raise _none_of(choices, value)
 
 
 def _enumeration(value: Any, kind: type[Enum]) -> Enum:
@@ -199,6 +222,8 @@ def _unions(kind: Any, made: Converter) -> Hook:
 
 
 def _is_list(kind: Any) -> bool:
+    from cattrs.cols import is_any_set, is_sequence
+
     return is_sequence(kind) or is_any_set(kind) or typing.get_origin(kind) is tuple
 
 

@@ -11,14 +11,14 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from mqplug._model.errors import ConfigError, Error
-from mqplug._settings.fields import Text, fields_of
+from mqplug._settings.fields import fields_of
+from mqplug._settings.reading import WrongValue, converter, simple
 from mqplug._settings.secrets import secrets_of, shows
 from mqplug._settings.urls import without_logins
 
 T = TypeVar("T")
 Path = tuple[str | int, ...]
 
-_PLAIN: Final = (str, bytes, bool, int, float)
 _FIRST: Final = re.compile(r"'?(\w+)'? ")
 _QUOTED: Final = re.compile(r"'(\w+)'")
 
@@ -56,8 +56,6 @@ def _attempt(
     if (plain := _plain(kind, given)) is not None:
         with suppress(Exception):  # the converter raises the same error with its place
             return kind(**plain), []
-    from mqplug._settings.reading import converter  # cattrs is slow to import
-
     try:
         return converter().structure(dict(given), kind), []
     except Exception as error:  # noqa: BLE001 - a validator may raise anything
@@ -66,18 +64,19 @@ def _attempt(
 
 
 def _plain(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values if each is plain and of its setting's type, as most are; otherwise None."""
+    """Return the values if each is of a simple type and fits, as most do; otherwise None. It does without cattrs."""
     fields = fields_of(kind) if given else {}
     found: dict[str, Any] = {}
     for name, value in given.items():
-        wanted = fields[name].kind if name in fields else None
-        if wanted is str and type(value) is Text:
-            found[name] = str(value)
-        elif wanted == list[str] and type(value) is list and all(type(each) is str for each in value):
+        if name not in fields:
+            return None
+        wanted = fields[name].kind
+        if wanted == list[str] and type(value) is list and all(type(each) is str for each in value):
             found[name] = list(value)
-        elif type(value) in _PLAIN and type(value) is wanted:
-            found[name] = value
-        else:
+            continue
+        try:
+            found[name] = simple(value, wanted)
+        except WrongValue:
             return None
     return found
 
@@ -148,8 +147,6 @@ class _Examiner:
             yield self._wrong(error, kind, at)
 
     def _wrong(self, error: BaseException, kind: Any, at: Path) -> Complaint:
-        from mqplug._settings.reading import WrongValue
-
         if isinstance(error, WrongValue):
             return Complaint(f"{quoted(self._called(at))}: {error}", error.fix)
         reason = error.message if isinstance(error, Error) else str(error.args[0] if error.args else type(error))
