@@ -19,7 +19,7 @@ from zipfile import ZipFile
 ROOT = Path(__file__).resolve().parents[1]
 CORE_EXTRAS = "[arrow,yaml]"
 TOOLS = {"mqplug_cli": "[top]", "mqplug_testing": ""}  # with their extras
-C_LIBRARIES = {"libc.so.6", "libdl.so.2"}  # the second is part of the first since glibc 2.34
+C_LIBRARIES = {"libc.so.6", "libdl.so.2", "libpthread.so.0"}  # the others are part of the first since glibc 2.34
 
 
 def main(out: Path, *others: str) -> None:

@@ -8,16 +8,23 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 from waiting import wait_until
 
 from mqplug_spark._columns import chosen_columns
 from mqplug_spark._options.read_options import parse_options
-from mqplug_spark._stream_read.reader import LimitedStreamReader
+from mqplug_spark._stream_read.reader import HAS_LIMITS
+
+if HAS_LIMITS:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+    from mqplug_spark._stream_read.reader import LimitedStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
+
+needs_limits = pytest.mark.skipif(not HAS_LIMITS, reason="this PySpark has no limits of batches")
 
 SCHEMA = StructType(
     [StructField("topic", StringType()), StructField("partition", IntegerType()), StructField("value", BinaryType())]
@@ -34,7 +41,7 @@ class Query:
     planned: list[str] = attrs.field(factory=list)
     done: int = 0
     _reader: LimitedStreamReader | None = None
-    _limit: ReadLimit = attrs.field(factory=ReadAllAvailable)
+    _limit: ReadLimit | None = None
     _first: str | None = None
 
     def start(self, *, available_now: bool = False) -> Query:

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from clusters import Cluster, new_name, over, points, send, trim
-from queries import Query, numbers
+from queries import Query, needs_limits, numbers
 
 import mqplug
 from mqplug import (
@@ -35,7 +35,7 @@ from mqplug_spark._options.read_options import parse_options
 if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer
 
-pytestmark = pytest.mark.timeout(180)  # the first test that needs a broker starts it
+pytestmark = [needs_limits, pytest.mark.timeout(180)]  # the first test that needs a broker starts it
 
 CHECKPOINT = Path(__file__).parent / "spark-sql-kafka-4.2.0"
 TRIMMING = ("rocksmq", "kafka")
