@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mqplug._base.fork import ForkGuard
 from mqplug._model.ids import MessageId
@@ -18,11 +18,24 @@ from mqplug._produce.handle import SendHandle
 if TYPE_CHECKING:
     from mqplug._model.errors import Error
     from mqplug._produce.handle import IdParts
-    from mqplug._produce.lingering import CollectedRun
     from mqplug._produce.pump import AwaitedSend, Wait
 
 KeylessPartitions = Iterator[int] | int
 KeyedPartitions = Callable[[bytes], int] | int
+
+
+class RunOfRows(Protocol):
+    """A run, as the handles of its rows use it."""
+
+    topic: str
+    was_seen: bool
+    rows_seen: set[int]
+
+    @property
+    def wait(self) -> Callable[..., None]: ...
+    def id_of(self, row: int) -> MessageId | None: ...
+    def outcome_of(self, row: int) -> IdParts | Error | None: ...
+    def awaited_of(self, row: int) -> AwaitedSend | None: ...
 
 
 class RowHandle(SendHandle):
@@ -30,7 +43,7 @@ class RowHandle(SendHandle):
 
     __slots__ = ()
 
-    _run: CollectedRun
+    _run: RunOfRows
     _row: int
 
     def result(self, timeout: float | None = 30) -> MessageId:
@@ -72,7 +85,7 @@ class Row:
 
     __slots__ = ("_row", "_run")
 
-    def __init__(self, run: CollectedRun, row: int) -> None:
+    def __init__(self, run: RunOfRows, row: int) -> None:
         self._run = run
         self._row = row
 
@@ -96,7 +109,7 @@ class Rows:
 
     __slots__ = ("bytes_left", "keys", "most", "run", "values")
 
-    def __init__(self, run: CollectedRun, most: int, most_bytes: int) -> None:
+    def __init__(self, run: RunOfRows, most: int, most_bytes: int) -> None:
         self.run = run
         self.most = most
         self.bytes_left = most_bytes

@@ -117,6 +117,14 @@ def test_alter(capsys, mq, url):
     assert mq.describe("orders").retention == math.inf
 
 
+@pytest.mark.parametrize("url", ["full"], indirect=True)
+def test_alter_asks_before_the_first_limit(capsys, mq, url):
+    """`alter` asks before it limits the size of a topic that had no such limit."""
+    assert run_command(["alter", url, "orders", "--retention-bytes", "64k"]) == 2
+    assert "which removes some of 20 messages: this needs confirmation" in capsys.readouterr().err
+    assert mq.describe("orders").retention_bytes is None
+
+
 def test_alter_needs_something_to_alter(mq, url):
     """`alter` without a setting is wrong usage."""
     assert run_command(["alter", url, "orders"]) == 2

@@ -9,15 +9,12 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from mqplug import EARLIEST, LATEST, Batch, InvalidMessageId, Log, MessageId, Position, after, before
 from mqplug.spi import ListColumns
 
 pytestmark = pytest.mark.python
-
-settings.register_profile("laws", deadline=None, database=None)  # a busy machine proves nothing about a law
-settings.load_profile("laws")
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ids-1.json").read_text())
 

@@ -110,6 +110,13 @@ def test_retention_is_told(mq):
     assert compacted.retention == float("inf")
 
 
+def test_a_compacted_topic_that_also_deletes_tells_its_retention(mq):
+    """A topic with the cleanup policy compact,delete reports its limits, because it removes older messages."""
+    options = {"cleanup.policy": "compact,delete"}
+    info = administer(mq, spi.CreateTopic(new_name(), retention=60, retention_bytes=1 << 30, options=options))
+    assert (info.retention, info.retention_bytes) == (60, 1 << 30)
+
+
 def test_retention_by_time(mq):
     """Retention by time removes old messages from a topic that is written to continuously."""
     name = new_name()

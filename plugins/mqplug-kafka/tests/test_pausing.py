@@ -8,6 +8,7 @@ import pytest
 from kafka_driver import Seam, new_name
 
 import mqplug
+from mqplug_kafka._consume.fetcher import PausedPartitions
 
 GROUPED = pytest.mark.parametrize("grouped", [False, True], ids=["reader", "member"])
 
@@ -90,6 +91,31 @@ def test_the_end_of_a_rest_resumes_nothing_that_was_paused(mq, pair):
         member.driver.resume([zero])
         member.until(lambda: len(member.got.get(zero, ())) == 2000)
         assert member.got == {zero: values(range(2000)), one: values(range(2000))}
+
+
+def test_the_end_of_the_pause_of_all_leaves_single_pauses():
+    """When the pause of all partitions ends, the client still does not fetch those that the caller paused."""
+    held = zero, one = ("orders", 0), ("orders", 1)
+    client = PausingClient()
+    pauses = PausedPartitions(client)
+    pauses.pause([zero])
+    pauses.pause_all(held)
+    assert client.paused == {zero, one}
+    pauses.resume_all(held)
+    assert client.paused == {zero}
+
+
+class PausingClient:
+    """A client that only keeps which partitions are paused."""
+
+    def __init__(self):
+        self.paused = set()
+
+    def pause(self, names):
+        self.paused |= set(names)
+
+    def resume(self, names):
+        self.paused -= set(names)
 
 
 def test_partitions_that_come_back_are_not_paused(mq, pair):

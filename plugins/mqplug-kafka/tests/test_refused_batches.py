@@ -163,6 +163,15 @@ def test_an_invalid_record_fails_alone(unhurried, mq, topic_with, bad):
     assert values(mq, topic) == [b"%d" % row for row in stored]
 
 
+def test_an_invalid_record_on_a_compacted_topic_that_also_deletes(unhurried, topic_with):
+    """With the cleanup policy compact,delete, too, a keyless record fails with InvalidRecord, which says why."""
+    topic = topic_with({"cleanup.policy": "compact,delete"})
+    with unhurried.producer(topic) as out, pytest.raises(mqplug.SendFailed) as caught:
+        out.send_many([mqplug.Record(b"%d" % row, key=None if row == 5 else b"k") for row in range(10)])
+    assert [row for row, each in enumerate(caught.value.results) if isinstance(each, Exception)] == [5]
+    check_invalid(caught.value.results, {5})
+
+
 @pytest.mark.parametrize(
     "batch", [pytest.param(1, marks=pytest.mark.night), 7, pytest.param(100, marks=pytest.mark.night)]
 )

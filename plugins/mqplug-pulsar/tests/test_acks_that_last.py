@@ -140,6 +140,16 @@ def test_members_that_note_acks_at_once(mq, topic):
     assert (2**40, 12) in subscriptions.cursor(mq._connection, log, "g", 20).acks.masks
 
 
+def test_acks_from_before_a_move_are_not_kept(mq, topic):
+    """Acks inside batches that were stored before the group was moved back are dropped when new ones are stored."""
+    fill(mq, topic, 1)
+    mq.consumer(topic, group="g").close()
+    log = mq.positions(topic, group="g")[0].position.log
+    group_notes.add_batch_acks(mq._connection, "g", log, {(2**40, 0): 1}, (2**39, 0), 60)
+    group_notes.add_batch_acks(mq._connection, "g", log, {(2**40, 1): 1}, (-1, -1), 60)
+    assert subscriptions.cursor(mq._connection, log, "g", 20).acks.masks == {(2**40, 1): 1}
+
+
 KILLED = """
 import os, signal, sys, mqplug
 mq = mqplug.connect(sys.argv[1])

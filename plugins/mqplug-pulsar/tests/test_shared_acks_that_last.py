@@ -137,3 +137,30 @@ def test_no_note_is_overwritten(mq, topic):
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(note, range(48)))
     assert len(group_notes.read(mq._connection, log, "g", 20).acks.masks) == 48
+
+
+def test_acks_from_before_a_seek_are_not_noted(mq, topic):
+    """Acks inside a batch are noted only if the group was not moved since the member got the messages."""
+    fill(mq, topic, 2)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        log = mq.positions(topic, group="g")[0].position.log
+        before = group_notes.last_seek(mq._connection, log, "g", 20)
+        member.seek(mqplug.EARLIEST)
+    after = group_notes.last_seek(mq._connection, log, "g", 20)
+    for number, seek in enumerate((before, after)):
+        group_notes.add_batch_acks_unless_moved(mq._connection, log, "g", {(2**40, number): 1}, seek, Deadline(60))
+    assert group_notes.read(mq._connection, log, "g", 20).acks.masks == {(2**40, 1): 1}
+
+
+def test_acks_after_the_seek_of_another_member_come_too_late(mq, topic, pulsar_server):
+    """Messages that a member acks after another one moved the group back are delivered again."""
+    ids = [fill(mq, topic, 1)[0] for _ in range(3)]
+    with mq.consumer(topic, group="g", mode="shared") as slow, mqplug.connect(pulsar_server.url) as client:
+        taken = take(slow, 3)
+        with client.consumer(topic, group="g", mode="shared") as other:
+            other.seek(mqplug.EARLIEST)
+        for message in taken:
+            slow.ack(message)
+        slow.commit()
+        assert slow.late_acks == 3
+    check_in_any_order(mq, topic, ids)

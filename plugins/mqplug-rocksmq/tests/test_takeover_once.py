@@ -86,6 +86,20 @@ def test_a_send_with_a_number_is_stored_once(open_store: OpenStore) -> None:
     assert values(store, log) == [b"a"] * 5
 
 
+def test_a_repeated_send_after_its_topic_was_replaced(open_store: OpenStore) -> None:
+    """A send repeated after its topic was deleted and created again is stored once in the new topic."""
+    store = open_store(sync="os")
+    old = new_log(store, "orders")
+    body = [encode_page(PageColumns([1000], [b"a"]))]
+    name = os.urandom(16)
+    assert [store.append_bodies(old, body, None, Origin(name, each)) for each in range(2)] == [0, 1]
+    store.topics.delete("orders", 30)
+    log = new_log(store, "orders")
+    for _ in range(2):
+        assert store.append_bodies(log, body, None, Origin(name, 1, again=True)) == 0
+    assert values(store, log) == [b"a"]
+
+
 def test_what_is_known_of_producers_is_bounded(open_store: OpenStore) -> None:
     """A producer has a few slots, which are removed with it, or when it does not return."""
     store = open_store(sync="os")

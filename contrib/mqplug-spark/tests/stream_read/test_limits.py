@@ -53,6 +53,14 @@ def test_the_first_batch_of_a_run_is_not_held_back() -> None:
     assert not delay.holds(100, now=5002)
 
 
+def test_the_first_batch_with_messages_is_not_held_back() -> None:
+    """The delay does not begin while a run has found no message yet."""
+    delay = BatchDelay(100, 900)
+    assert delay.holds(0, now=5000)
+    assert not delay.holds(1, now=5001)
+    assert delay.holds(1, now=5002)
+
+
 def test_a_batch_is_held_back_no_longer_than_its_delay() -> None:
     """After maxTriggerDelay, one message is enough; without any, no batch is planned and no new wait begins."""
     delay = BatchDelay(100, 900)

@@ -161,6 +161,17 @@ def test_a_batch_waits_for_enough_messages(query: Callable[..., Query], cluster:
     assert numbers(hasty.batch()) == [0]
 
 
+def test_a_query_that_waits_for_enough_messages_records_where_it_begins(
+    query: Callable[..., Query], cluster: Cluster, topic: str
+) -> None:
+    """With minOffsetsPerTrigger, too, an empty first batch is planned, so that a restart loses no later messages."""
+    send(cluster, topic, 5)
+    made = query(startingOffsets="latest", minOffsetsPerTrigger="10").start()
+    assert made.batch() == []
+    send(cluster, topic, 7)
+    assert numbers(made.start().batch()) == list(range(7))
+
+
 @over("pulsar")
 @pytest.mark.parametrize(
     "limit", ["maxOffsetsPerTrigger", pytest.param("minOffsetsPerTrigger", marks=pytest.mark.night)]
