@@ -10,11 +10,11 @@ from uuid import uuid4
 import attrs
 
 import mqplug
-from benchmarks._contests import Side, Work
+from benchmarks._contests import Side, TimedMessages, Work
 from mqplug._client.diagnosis import diagnose
 
 ReceivingLoop = Callable[[mqplug.Consumer, int], int]
-SendingLoop = Callable[[mqplug.Producer, bytes, int], int]
+SendingLoop = Callable[[mqplug.Producer, bytes, int], int | TimedMessages]
 
 
 @attrs.frozen
@@ -24,13 +24,9 @@ class MeasuredClients:
     installed: mqplug.Client
     without_part: mqplug.Client | None
 
-    def aims_with_part(self, aims: Mapping[str, float]) -> Mapping[str, float]:
-        """Return the aims if there is a compiled part, or none."""
-        return aims if self.without_part else {}
-
-    def aims_without_part(self, aims: Mapping[str, float]) -> Mapping[str, float]:
-        """Return the aims if there is no compiled part, or none."""
-        return {} if self.without_part else aims
+    def aim(self, rival: str, plain: float, part: float) -> Mapping[str, float]:
+        """Return the least share of a rival's speed: ``part`` with a compiled part, ``plain`` without."""
+        return {rival: part if self.without_part else plain}
 
     def receiving(
         self, topic: str, messages: int, words: str, loop: ReceivingLoop, *, grouped: bool = False

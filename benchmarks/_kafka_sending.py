@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,25 +10,25 @@ import attrs
 from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks._compiled_parts import MeasuredClients, SendingLoop
-from benchmarks._contests import Contest, Side, Work
+from benchmarks._contests import Contest, Side, TimedMessages, Work
 from benchmarks._kafka_java import JavaTools
 from benchmarks._load import BATCH_MESSAGES, Load
-from benchmarks._measured_loops import send_batches, submit_all, submit_and_keep
+from benchmarks._measured_loops import send_batches, send_each, submit_all, submit_and_keep, time_each
 
-PRODUCER_OPTIONS = {
-    "acks": "all",
-    "enable.idempotence": True,
-    "linger.ms": 0,
-    "batch.size": 1_000_000,
+USUAL_OPTIONS = {"enable.idempotence": True}
+"""What a user of confluent-kafka sets for the same promise. It implies ``acks=all``."""
+OWN_OPTIONS = {
+    **USUAL_OPTIONS, "linger.ms": 0, "max.in.flight": 1, "batch.size": 1_000_000,
     "queue.buffering.max.messages": 1_000_000,
-}
+}  # fmt: skip
 """The options that mqplug passes to confluent-kafka."""
-RawLoop = Callable[[Producer, str, bytes, int], int]
+SENT_ONE_BY_ONE = 50  # a waiting send takes this much longer than an unwatched one
+RawLoop = Callable[[Producer, str, bytes, int], int | TimedMessages]
 
 
 def fill_topic(bootstrap: str, topic: str, load: Load) -> None:
     """Produce the messages that the contests of consuming read, in batches to the partitions in turn."""
-    producer = Producer({**PRODUCER_OPTIONS, "bootstrap.servers": bootstrap})
+    producer = Producer({**OWN_OPTIONS, "bootstrap.servers": bootstrap})
     for batch in range(load.batches):
         for number, value in enumerate(load.values):
             producer.produce(topic, value, b"key-%d" % (number % 100), batch % load.partitions)
@@ -50,44 +50,50 @@ class SendLoad:
 
 
 def sending_contests(clients: MeasuredClients, bootstrap: str, load: SendLoad, java: JavaTools) -> list[Contest]:
-    """Return the contests: results ignored, results read, and many at once. Each waits until all are stored."""
+    """Return the contests: results ignored, results read, many at once, and one by one. Each waits for all."""
     value = b"x" * load.size
     each = f"{load.size} B, {load.partitions} partition{'s' * (load.partitions > 1)}"
 
-    def raw(name: str, words: str, loop: RawLoop, options: Mapping[str, Any] = PRODUCER_OPTIONS) -> Side:
+    def raw(name: str, words: str, loop: RawLoop, options: Mapping[str, Any], messages: int) -> Side:
         @contextmanager
         def prepare() -> Iterator[Work]:
             producer = Producer({**options, "bootstrap.servers": bootstrap})
             producer.produce(load.topic, value)
             producer.flush()
-            yield lambda: loop(producer, load.topic, value, load.messages)
+            yield lambda: loop(producer, load.topic, value, messages)
 
         return Side(name, words, prepare)
 
-    def rivals(words: str, loop: RawLoop) -> list[Side]:
-        return [
-            raw("produce", f"confluent-kafka, mqplug's options: {words}", loop),
-            raw("as it comes", f"confluent-kafka, its own options (not idempotent): {words}", loop, {}),
-        ]
-
-    def contest(kind: str, loop: SendingLoop, words: str, others: list[Side], plain: float, part: float) -> Contest:
-        ours, *without = clients.sending(load.topic, value, load.messages, words, loop)
+    def contest(
+        kind: str, loop: SendingLoop, words: str, raw_loop: RawLoop, raw_words: str, plain: float, part: float,
+        tools: Sequence[Side] = (), messages: int = load.messages,
+    ) -> Contest:  # fmt: skip
+        ours, *without = clients.sending(load.topic, value, messages, words, loop)
+        usual = raw("produce", f"confluent-kafka, idempotent: {raw_words}", raw_loop, USUAL_OPTIONS, messages)
+        own = raw("own options", f"the same with mqplug's options: {raw_words}", raw_loop, OWN_OPTIONS, messages)
+        aims = clients.aim("produce", plain, part)
         return Contest(
-            name=f"kafka: {kind}; {each}", ours=ours, rivals=[*others[:1], *without, *others[1:]],
-            min_speed_ratios=clients.aims_without_part({"produce": plain}),
-            min_cpu_ratios=clients.aims_with_part({"produce": part}),
+            name=f"kafka: {kind}; {each}", ours=ours, rivals=[usual, *without, own, *tools],
+            min_speed_ratios=aims, min_cpu_ratios=aims,
         )  # fmt: skip
 
-    tools = java.producing(load.topic, load.size, load.messages)
-    watched = rivals("produce() with a callback that keeps the offset", _raw_kept)
-    many = rivals("1000 produce() with that callback, flush()", _raw_many)
     return [
         contest(
-            "submit, unwatched", submit_all, "submit(value), flush()",
-            [*rivals("produce(topic, value), flush()", _raw_submit), *tools], plain=0.38, part=0.95,
+            "submit, unwatched", submit_all, "submit(value), flush()", _raw_submit, "produce(topic, value), flush()",
+            0.38, 0.95, java.producing(load.topic, load.size, load.messages),
         ),
-        contest("submit, results kept", submit_and_keep, "submit(value), then result() of each", watched, 0.6, 1.0),
-        contest("send many", send_batches, "send_many([value] * 1000)", many, 0.95, 1.2),
+        contest(
+            "submit, results kept", submit_and_keep, "submit(value), then result() of each",
+            _raw_kept, "produce() with a callback that keeps the offset", 0.38, 1.0,
+        ),
+        contest(
+            "send many", send_batches, "send_many([value] * 1000)",
+            _raw_many, "1000 produce() with that callback, flush()", 0.6, 1.2,
+        ),
+        contest(
+            "send one by one", send_each, "send(value)", _raw_each, "produce() with that callback, flush()",
+            0.6, 0.95, messages=max(100, load.messages // SENT_ONE_BY_ONE),
+        ),
     ]  # fmt: skip
 
 
@@ -119,6 +125,16 @@ def _raw_kept(producer: Producer, topic: str, value: bytes, messages: int) -> in
             producer.poll(0)
     producer.flush()
     return len(offsets.kept)
+
+
+def _raw_each(producer: Producer, topic: str, value: bytes, messages: int) -> TimedMessages:
+    offsets = _Offsets()
+
+    def send() -> None:
+        producer.produce(topic, value, on_delivery=offsets)
+        producer.flush()
+
+    return time_each(send, messages)
 
 
 def _raw_many(producer: Producer, topic: str, value: bytes, messages: int) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import mqplug
+from benchmarks._contests import TimedMessages
 from benchmarks._load import BATCH_MESSAGES
 
 
@@ -27,6 +31,21 @@ def send_batches(out: mqplug.Producer, value: bytes, messages: int) -> int:
     return messages // BATCH_MESSAGES * BATCH_MESSAGES
 
 
+def send_each(out: mqplug.Producer, value: bytes, messages: int) -> TimedMessages:
+    """Send messages one by one, and wait for each."""
+    return time_each(lambda: out.send(value), messages)
+
+
+def time_each(send: Callable[[], object], messages: int) -> TimedMessages:
+    """Call a function for each message, and time each call."""
+    latencies = []
+    for _ in range(messages):
+        began = time.perf_counter()
+        send()
+        latencies.append(time.perf_counter() - began)
+    return TimedMessages(latencies)
+
+
 def receive_each(consumer: mqplug.Consumer, messages: int) -> int:
     """Receive message by message."""
     count = 0
@@ -47,6 +66,18 @@ def receive_and_ack_each(consumer: mqplug.Consumer, messages: int) -> int:
         count += 1
         if count == messages:
             break
+    consumer.commit()
+    return count
+
+
+def receive_and_ack_through(consumer: mqplug.Consumer, messages: int) -> int:
+    """Receive the values of batches, and ack each batch."""
+    count = 0
+    while count < messages:
+        batch = consumer.receive_many(BATCH_MESSAGES, 30)
+        _ = batch.values
+        consumer.ack_through(batch[-1])
+        count += len(batch)
     consumer.commit()
     return count
 

@@ -14,7 +14,7 @@ import mqplug
 from benchmarks._compiled_parts import MeasuredClients, ReceivingLoop
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._load import BATCH_MESSAGES, Load
-from benchmarks._measured_loops import receive_and_ack_each, receive_each, receive_values
+from benchmarks._measured_loops import receive_and_ack_each, receive_and_ack_through, receive_each, receive_values
 from benchmarks._pulsar_java import JavaTools
 from benchmarks._pulsar_sending import partition_name
 
@@ -80,11 +80,17 @@ def receiving_contests(clients: MeasuredClients, client: pulsar.Client, load: Lo
     ) -> Contest:
         ours, *without = clients.receiving(topic, messages, words, loop, grouped=grouped)
         judged = rivals[-1].name if rivals[-1].name == "batch_receive" else rivals[0].name
+        aims = clients.aim(judged, plain, part)
         return Contest(
             name=f"pulsar: consume {kind}; {load.size} B", ours=ours, rivals=[*rivals, *without],
-            min_cpu_ratios={**clients.aims_without_part({judged: plain}), **clients.aims_with_part({judged: part})},
+            min_speed_ratios=aims, min_cpu_ratios=aims,
         )  # fmt: skip
 
+    policy = pulsar.ConsumerBatchReceivePolicy(BATCH_MESSAGES, -1, 100)
+    acked_together = [
+        member("batch_receive", "a member of a group: batch_receive() of 1000, data() of each, acknowledge() each",
+               _raw_ack_batches, batch_receive_policy=policy, consumer_type=pulsar.ConsumerType.Failover),
+    ]  # fmt: skip
     acked = [
         member("receive", "mqplug's options: receive(), both read, acknowledge()", _raw_ack, **MEMBER_OPTIONS),
         member("as it comes", "its own options: receive(), both read, acknowledge()", _raw_ack),
@@ -98,7 +104,11 @@ def receiving_contests(clients: MeasuredClients, client: pulsar.Client, load: Lo
         ),
         contest(
             "message by message, and ack", "value and key read, consumer.ack(message)", receive_and_ack_each,
-            acked, plain=0.6, part=0.6, grouped=True,
+            acked, plain=0.6, part=0.9, grouped=True,
+        ),
+        contest(
+            "in batches, and ack", "receive_many(1000).values, ack_through(the last)", receive_and_ack_through,
+            acked_together, plain=0.6, part=0.9, grouped=True,
         ),
         contest(
             "in batches, values", "receive_many(1000).values", receive_values,
@@ -144,6 +154,16 @@ def _raw_ack(consumer: Any, messages: int) -> int:
         _ = message.data(), message.partition_key()
         consumer.acknowledge(message)
     return messages
+
+
+def _raw_ack_batches(consumer: Any, messages: int) -> int:
+    count = 0
+    for found in _received(consumer, messages):
+        for message in found:
+            message.data()
+            consumer.acknowledge(message)
+        count += len(found)
+    return count
 
 
 def _read(reader: Any, messages: int) -> Iterator[list[Any]]:

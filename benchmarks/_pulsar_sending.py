@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Semaphore
 from typing import Any
@@ -12,19 +12,20 @@ import attrs
 import pulsar
 
 from benchmarks._compiled_parts import MeasuredClients, SendingLoop
-from benchmarks._contests import Contest, Side, Work
+from benchmarks._contests import Contest, Side, TimedMessages, Work
 from benchmarks._load import BATCH_MESSAGES, Load
-from benchmarks._measured_loops import send_batches, submit_all, submit_and_keep
+from benchmarks._measured_loops import send_batches, send_each, submit_all, submit_and_keep, time_each
 from benchmarks._pulsar_java import JavaTools
 
-PRODUCER_OPTIONS = {
-    "max_pending_messages": 200_000,
-    "batching_enabled": True,
-    "batching_max_publish_delay_ms": 2,
-}
+USUAL_OPTIONS = {"block_if_queue_full": True}
+"""What a user of pulsar-client needs so that no message is refused. It sends each message by itself."""
+BATCHED_OPTIONS = {**USUAL_OPTIONS, "batching_enabled": True}
+"""The same in batches, which is faster."""
+OWN_OPTIONS = {"max_pending_messages": 200_000, "batching_enabled": True, "batching_max_publish_delay_ms": 2}
 """The options that mqplug passes to pulsar-client."""
+SENT_ONE_BY_ONE = 50  # a waiting send takes this much longer than an unwatched one
 UNBATCHED_SHARE = 10  # without batches, the client is this much slower, and sends this much less in a turn
-RawLoop = Callable[[Any, bytes, int], int]
+RawLoop = Callable[[Any, bytes, int], int | TimedMessages]
 
 
 def partition_name(topic: str, partition: int = 0) -> str:
@@ -34,7 +35,7 @@ def partition_name(topic: str, partition: int = 0) -> str:
 
 def fill_topic(client: pulsar.Client, topic: str, load: Load) -> None:
     """Produce the messages that the contests of consuming read, as batches of up to 1000, flushed one by one."""
-    producer = client.create_producer(partition_name(topic), **PRODUCER_OPTIONS)
+    producer = client.create_producer(partition_name(topic), **OWN_OPTIONS)
     for _ in range(load.batches):
         for number, value in enumerate(load.values):
             producer.send_async(value, None, partition_key=f"key-{number % 100}")
@@ -56,48 +57,68 @@ class SendLoad:
 
 
 def sending_contests(clients: MeasuredClients, client: pulsar.Client, load: SendLoad, java: JavaTools) -> list[Contest]:
-    """Return the contests: results ignored, results read, and many at once. Each waits until all are stored."""
+    """Return the contests: results ignored, results read, many at once, and one by one. Each waits for all."""
     value = b"x" * load.size
 
-    def raw(
-        name: str, words: str, loop: RawLoop, options: Mapping[str, Any] = PRODUCER_OPTIONS, share: int = 1
-    ) -> Side:
+    def raw(name: str, words: str, loop: RawLoop, options: Mapping[str, Any], messages: int) -> Side:
         @contextmanager
         def prepare() -> Iterator[Work]:
             producer = client.create_producer(partition_name(load.topic), **options)
             producer.send(value)
-            yield lambda: loop(producer, value, load.messages // share)
+            yield lambda: loop(producer, value, messages)
             producer.close()
 
         return Side(name, words, prepare)
 
-    def rivals(words: str, loop: RawLoop) -> list[Side]:
-        out_of_the_box = {"block_if_queue_full": True}  # otherwise messages would be refused
-        return [
-            raw("send_async", f"pulsar-client, mqplug's options: {words}", loop),
-            raw("as it comes", f"pulsar-client, its own options (no batches): {words}", loop, out_of_the_box,
-                UNBATCHED_SHARE),
-        ]  # fmt: skip
-
-    def contest(kind: str, loop: SendingLoop, words: str, others: list[Side], plain: float, part: float) -> Contest:
+    def contest(
+        kind: str, loop: SendingLoop, words: str, raw_loop: RawLoop, raw_words: str, plain: float, part: float,
+        tools: Sequence[Side] = (),
+    ) -> Contest:  # fmt: skip
         ours, *without = clients.sending(load.topic, value, load.messages, words, loop)
-        aims = {**clients.aims_without_part({"send_async": plain}), **clients.aims_with_part({"send_async": part})}
+        fewer = load.messages // UNBATCHED_SHARE
+        aims = clients.aim("send_async", plain, part)
         return Contest(
-            name=f"pulsar: {kind}; {load.size} B", ours=ours, rivals=[*others[:1], *without, *others[1:]],
-            min_cpu_ratios=aims,
+            name=f"pulsar: {kind}; {load.size} B", ours=ours,
+            rivals=[
+                raw("send_async", f"pulsar-client, in batches: {raw_words}", raw_loop, BATCHED_OPTIONS, load.messages),
+                raw("as it comes", f"pulsar-client, without batches: {raw_words}", raw_loop, USUAL_OPTIONS, fewer),
+                *without,
+                raw("own options", f"pulsar-client, mqplug's options: {raw_words}", raw_loop, OWN_OPTIONS,
+                    load.messages),
+                *tools,
+            ],
+            min_speed_ratios=aims, min_cpu_ratios=aims,
         )  # fmt: skip
 
-    tools = java.producing(partition_name(load.topic), load.size)
-    watched = rivals("send_async() with a callback that keeps the id", _raw_kept)
-    many = rivals("1000 send_async() with that callback, then wait for the last report", _raw_many)
+    def one_by_one() -> Contest:
+        messages = max(100, load.messages // SENT_ONE_BY_ONE)
+        ours, *without = clients.sending(load.topic, value, messages, "send(value)", send_each)
+        rival = raw("send", "pulsar-client: send(value)", _raw_each, USUAL_OPTIONS, messages)
+        return Contest(
+            name=f"pulsar: send one by one; {load.size} B", ours=ours, rivals=[rival, *without],
+            min_speed_ratios=clients.aim("send", 0.3, 0.95),
+        )  # fmt: skip
+
     return [
         contest(
             "submit, unwatched", submit_all, "submit(value), flush()",
-            [*rivals("send_async(value, None), flush()", _raw_submit), *tools], plain=0.4, part=0.95,
+            _raw_submit, "send_async(value, None), flush()", 0.4, 0.95,
+            java.producing(partition_name(load.topic), load.size),
         ),
-        contest("submit, results kept", submit_and_keep, "submit(value), then result() of each", watched, 0.65, 2.0),
-        contest("send many", send_batches, "send_many([value] * 1000)", many, 0.8, 2.0),
+        contest(
+            "submit, results kept", submit_and_keep, "submit(value), then result() of each",
+            _raw_kept, "send_async() with a callback that keeps the id", 0.65, 2.0,
+        ),
+        contest(
+            "send many", send_batches, "send_many([value] * 1000)",
+            _raw_many, "1000 send_async() with that callback, then wait for the last report", 0.8, 2.0,
+        ),
+        one_by_one(),
     ]  # fmt: skip
+
+
+def _raw_each(producer: Any, value: bytes, messages: int) -> TimedMessages:
+    return time_each(lambda: producer.send(value), messages)
 
 
 def _raw_submit(producer: Any, value: bytes, messages: int) -> int:
