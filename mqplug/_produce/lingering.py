@@ -182,7 +182,8 @@ class OpenRuns:
         """The messages and bytes of the queue that the runs reserved."""
         self._by_topic: dict[str, Runs] = {}
         self._rows: dict[str, dict[int, Rows]] = {}
-        self._all: dict[CollectedRun, None] = {}
+        self.all: dict[CollectedRun, None] = {}
+        """All of them, as keys."""
 
     def of_topic(self, topic: str) -> Runs:
         """Return the open runs of a topic. They stay in this dictionary."""
@@ -201,7 +202,7 @@ class OpenRuns:
 
     def add(self, run: CollectedRun) -> None:
         """Add a newly opened run."""
-        self._all[run] = None
+        self.all[run] = None
         self.of_topic(run.topic)[run.partition] = run
         if run.rows is not None:
             self.rows_of(run.topic)[run.partition] = run.rows
@@ -210,28 +211,28 @@ class OpenRuns:
 
     def remove(self, run: CollectedRun) -> None:
         """Remove a run, if it is here."""
-        if run in self._all:
+        if run in self.all:
             self.rows_of(run.topic).pop(run.partition, None)
             self.of_topic(run.topic).pop(run.partition, None)
-            del self._all[run]
+            del self.all[run]
             self.messages -= run.reserved[0]
             self.bytes -= run.reserved[1]
-        if not self._all:  # repairs the counts after an interrupt
+        if not self.all:  # repairs the counts after an interrupt
             self.messages = self.bytes = 0
 
     def used(self) -> tuple[int, int]:
         """Return the collected messages and bytes."""
-        used = [run.used() for run in self._all]
+        used = [run.used() for run in self.all]
         return sum(messages for messages, _ in used), sum(size for _, size in used)
 
     def __bool__(self) -> bool:
-        return bool(self._all)
+        return bool(self.all)
 
     def __iter__(self) -> Iterator[CollectedRun]:
-        return iter(list(self._all))
+        return iter(list(self.all))
 
     def __contains__(self, run: object) -> bool:
-        return run in self._all
+        return run in self.all
 
 
 class LingerThread:

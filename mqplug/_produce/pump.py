@@ -39,11 +39,9 @@ class Pump:
 
     def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
         """Wait until this is settled or the time is up. With no time at all, serve reports once."""
-        while wanted.awaited is not None:
-            if self._serve(wanted, deadline):
-                return
+        while not self._serve(wanted, deadline):
             self._sleep(wanted, deadline)
-            if deadline.expired:
+            if wanted.awaited is None or deadline.expired:
                 return
 
     def serve(self) -> None:
@@ -60,8 +58,9 @@ class Pump:
             return False
         try:
             while wanted.awaited is not None:
-                self._pump(deadline.remaining(PUMP_SLICE_S))
-                if deadline.expired:
+                left = deadline.remaining(PUMP_SLICE_S)
+                self._pump(left)
+                if left <= 0:
                     break
         finally:
             self._hand_on()

@@ -174,7 +174,7 @@ class SendQueue:
         if ForkGuard.forks != self._forks:
             return False
         with self.lock:
-            if self.open_runs:
+            if self.open_runs.all:
                 self._hand_over_all_collected()
             if self._messages >= self._retire_at or self._bytes + single.size > self._retire_at_bytes:
                 return False
@@ -333,7 +333,7 @@ class SendQueue:
 
     def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
         """Wait until this is settled or the time is up. If it is still being collected, hand it over first."""
-        if self.open_runs and (not isinstance(wanted, RowHandle) or wanted.awaited in self.open_runs):
+        if self.open_runs.all and (not isinstance(wanted, RowHandle) or wanted.awaited in self.open_runs):
             with self.lock:
                 self._hand_over_all_collected()
         self.pump.wait(wanted, deadline)

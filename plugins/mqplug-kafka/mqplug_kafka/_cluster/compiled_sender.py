@@ -67,17 +67,15 @@ class CompiledSender:
         return missing
 
     def _pass_on(self) -> None:
-        while (report := self._next_report()) is not None:
+        while self._reports:
+            try:
+                report = self._reports.pop(0)
+            except IndexError:  # another thread was faster
+                return
             report.owner.take_report(report)
             if not report.is_sound:
                 self.is_unsound = True
                 self._part.refuse("sends", "its reports on a run contradicted each other")
-
-    def _next_report(self) -> Report | None:
-        try:
-            return self._reports.pop(0)
-        except IndexError:  # there is none, or another thread was faster
-            return None
 
     def purge(self) -> None:
         """Drop the records in flight. They are reported as dropped."""

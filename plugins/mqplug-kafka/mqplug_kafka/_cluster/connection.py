@@ -78,6 +78,8 @@ class KafkaConnection(Connection):
         self.limits = LimitsOfTopics(lambda: requests.admin)
         self.instances = Instances(settings.instance_id)
         self._topics: dict[str, TopicInfo] = {}
+        self.known = self._topics.get
+        """Returns the last description of a topic, or None, without I/O."""
         self._created: dict[str, float] = {}  # when this client created topics
         self._missing_ids = MissingIds()
         self._identity = ClusterIdentity(lambda: requests.admin)
@@ -239,10 +241,6 @@ class KafkaConnection(Connection):
         for log in logs:
             if log not in same and not any(_continues(each, log) for each in found[log.topic].logs):
                 raise TopicNotFound(f"the topic {log.topic!r} was deleted and created again", topic=log.topic)
-
-    def known(self, topic: str) -> TopicInfo | None:
-        """Return the last description of a topic, or None, without I/O."""
-        return self._topics.get(topic)
 
     def created(self, topic: str) -> None:
         """Note that this client just created a topic."""

@@ -59,7 +59,8 @@ class SharedProducer:
     @property
     def outdated(self) -> bool:
         """Whether another one should send the next records: certificates were renewed, or this one is unsound."""
-        return self._credentials.generation != self.generation or self.is_unsound
+        sender = self._sender
+        return (sender is not None and sender.is_unsound) or self._credentials.generation != self.generation
 
     @property
     def is_unsound(self) -> bool:
@@ -258,16 +259,16 @@ class ProducersBySize:
     def pump(self, timeout: float) -> None:
         """Serve delivery reports. Raise a typed error if the client ended with a fatal one."""
         try:
-            self._pump(timeout)
+            if len(self._acquired) == 1 and not self._former:
+                for only in self._acquired.values():
+                    only.pump(timeout)
+            else:
+                self._pump_several(timeout)
         except KafkaException as error:
             raise typed_error(error, "the brokers refuse everything that this client sends") from error
 
-    def _pump(self, timeout: float) -> None:
-        all_of_them = self._all()
-        if len(all_of_them) == 1:
-            all_of_them[0].pump(timeout)
-            return
-        busy = [each for each in all_of_them if each.busy]
+    def _pump_several(self, timeout: float) -> None:
+        busy = [each for each in self._all() if each.busy]
         for each in busy:
             each.pump(timeout if len(busy) == 1 else min(timeout, SLICE_S))
         self._release_former()

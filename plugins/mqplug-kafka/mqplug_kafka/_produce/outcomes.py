@@ -82,6 +82,9 @@ class RecordOutcome:
         """Take the report of the compiled part."""
         if not report.is_complete:
             return
+        if report.coordinates is not None and report.is_sound:
+            self._settle_stored(self._sending.partition, report.coordinates[0])
+            return
         partition = self._sending.partition if report.partitions is None else report.partitions[0]
         if report.failures:
             _, code, sent = report.failures[0]
@@ -89,10 +92,13 @@ class RecordOutcome:
                 self._settle(max(partition, 0), None, KafkaError(code))
             else:
                 self._settle_refused(_refusal(code, alone=True))
-        elif report.coordinates is not None:
-            self._settle(partition, report.coordinates[0][0] if report.is_sound else None, None)
         else:
-            self._settle(partition, report.offsets[0], None)
+            self._settle(partition, report.offsets[0] if report.is_sound else None, None)
+
+    def _settle_stored(self, partition: int, place: tuple[int]) -> None:
+        if self._again is not None:
+            self._again.reported(self._number, {partition: 0}, ())
+        self._current_logs.stored(self._sending, partition, place)
 
     def _settle_refused(self, error: KafkaError | KafkaException) -> None:
         """Settle a record that the client did not accept: it was never sent."""
@@ -103,9 +109,7 @@ class RecordOutcome:
     def _settle(self, partition: int, offset: int | None, error: KafkaError | None) -> None:
         again = self._again
         if error is None and offset is not None and offset >= 0:
-            if again is not None:
-                again.reported(self._number, {partition: 0}, ())
-            self._current_logs.stored(self._sending, partition, (offset,))
+            self._settle_stored(partition, (offset,))
         elif error is not None and error.code() in BATCH_REFUSED_CODES and again is not None:
             again.refused_one()
             refused = Refused(self._number, 0, partition, self._batch_bytes, self._sending, error)

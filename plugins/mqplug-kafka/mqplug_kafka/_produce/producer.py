@@ -28,6 +28,7 @@ from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.outcomes import RecordOutcome, Refused, RunOutcome
 
 LINGER_S = 0.002
+PREPARE_EVERY_S = 0.25  # less than the second after which topics are described again
 
 
 class KafkaProducer(ProducerDriver):
@@ -46,7 +47,7 @@ class KafkaProducer(ProducerDriver):
     def send(self, sendings: Sequence[Sending]) -> None:
         """Hand records to the client one by one."""
         for sending in sendings:
-            self._sends_to(sending.topic).send(sending)
+            (self._topics.get(sending.topic) or self._sends_to(sending.topic)).send(sending)
 
     def send_run(self, run: Run) -> None:
         """Hand records to the client together."""
@@ -98,6 +99,9 @@ class TopicSends:
         self._producers = producers
         self._producer = producers.largest
         self._lock = RLock()
+        self._prepared: set[int] = set()  # the partitions that the client knows
+        self._prepared_for: SharedProducer | None = None
+        self._prepared_until = 0.0
         self._last = 0  # the number of the last hand-over
         self._in_flight: set[int] = set()  # the numbers of the hand-overs without an outcome
         self._stored: dict[int, tuple[int, int]] = {}  # by partition, the hand-over and row of the last stored record
@@ -144,11 +148,19 @@ class TopicSends:
 
     def _send(self, sending: Sending, producer: SharedProducer | None = None) -> None:
         producer = producer or self._producer
-        if (error := unstorable(sending, self._future_max)) is not None:
-            sending.failed(error)
-            return
-        self._current_logs.prepare(producer, self._topic, sending.partition)
-        number = self._new_number()
+        if sending.headers or sending.timestamp is not None:
+            error = unstorable(sending, self._future_max)
+            if error is not None:
+                sending.failed(error)
+                return
+        if (
+            sending.partition not in self._prepared
+            or time.monotonic() >= self._prepared_until
+            or producer is not self._prepared_for
+        ):
+            self._prepare(producer, sending.partition)
+        self._last = number = self._last + 1
+        self._in_flight.add(number)
         try:
             RecordOutcome(sending, self._current_logs, self, number, producer.batch_bytes).hand_to(producer.sender)
         except BaseException:
@@ -156,8 +168,9 @@ class TopicSends:
             raise
 
     def _send_run(self, run: Run) -> None:
-        self._current_logs.prepare(self._producer, self._topic, run.partition)
-        number = self._new_number()
+        self._prepare(self._producer, run.partition)
+        self._last = number = self._last + 1
+        self._in_flight.add(number)
         outcome = RunOutcome(run, self._current_logs, self, number, self._producer.batch_bytes)
         try:
             taken = outcome.hand_to(self._producer.sender, self._future_max)
@@ -169,10 +182,14 @@ class TopicSends:
             for each in run.sendings():
                 self._send(each)
 
-    def _new_number(self) -> int:
-        self._last += 1
-        self._in_flight.add(self._last)
-        return self._last
+    def _prepare(self, producer: SharedProducer, partition: int) -> None:
+        """Describe the topic again if due, and make the client learn of the partition."""
+        now = time.monotonic()
+        if producer is not self._prepared_for or now >= self._prepared_until:
+            self._prepared_for, self._prepared_until = producer, now + PREPARE_EVERY_S
+            self._prepared.clear()
+        self._current_logs.prepare(producer, self._topic, partition)
+        self._prepared.add(partition)
 
     # outcomes ----------------------------------------------------------------------------------------------
 
