@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from mqplug import Batch, Log, Position
+from mqplug import Batch, Error, Log, Position
 from mqplug.spi import Headers, Numbers
 from mqplug.spi.compiled import CompiledUse
+from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.message_source import Fetched, Name, Offsets, PartitionError, Rows
 
@@ -52,12 +53,16 @@ class CompiledSource:
         )
 
     def is_verified(self, fetched: Fetched, timeout: float) -> bool:
-        """Return whether the plain client reads the same. Always true after the first success."""
+        """Return whether the plain client reads the same. Always true after the first success.
+
+        Messages are delivered unverified while no plain client can be made, as with a damaged renewed certificate.
+        """
         if self._check is None or not fetched.runs:
             return True
         if not self._check.confirms(fetched, timeout):
             return False
-        self._check = None
+        if self._check.has_succeeded:
+            self._check = None
         return True
 
     def pause(self, names: Iterable[Name]) -> None:
@@ -161,14 +166,23 @@ class FirstMessagesCheck:
         """Whether the plain client reads something different, or did not answer in time."""
         return self._is_late or not self._part.usable("reads")
 
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the plain client reads the same."""
+        return self._part.is_proven("reads")
+
     def confirms(self, fetched: Fetched, timeout: float) -> bool:
-        """Return whether the plain client is known to read the same, within the timeout."""
-        if self._part.is_proven("reads"):  # by another reader's check
+        """Return whether the plain client is known to read the same, within the timeout, or cannot be made now."""
+        if self.has_succeeded:  # by another reader's check
             self.end()
             return True
         if self._reading is None or not self._reading.covers(fetched):
             self.end()
-            self._reading = _SecondReading(self._create(), fetched)
+            try:
+                self._reading = _SecondReading(self._create(), fetched)
+            except Error as error:
+                logger.warning("messages are not compared with those of confluent-kafka: %s", error)
+                return True
         if not self._reading.is_done(timeout):
             self._is_late = self._reading.is_late
             return False
