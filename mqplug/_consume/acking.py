@@ -16,7 +16,16 @@ from mqplug._consume.retries import Reject
 from mqplug._consume.start_positions import check_place
 from mqplug._model.batch import Batch
 from mqplug._model.checks import number
-from mqplug._model.errors import ConfigError, ConsumerBusy, Error, InvalidMessageId, Timeout, TopicNotFound, Unsupported
+from mqplug._model.errors import (
+    ConfigError,
+    ConsumerBusy,
+    Error,
+    InvalidMessageId,
+    NotAssigned,
+    Timeout,
+    TopicNotFound,
+    Unsupported,
+)
 from mqplug._model.ids import MessageId
 from mqplug._model.message import Message
 from mqplug._plugins.backend import NO_TIMEOUT_S
@@ -27,11 +36,14 @@ if TYPE_CHECKING:
     from mqplug._consume.driver_session import DriverSession
     from mqplug._consume.fetching import Fetcher
     from mqplug._consume.retries import Retry
+    from mqplug._model.log import Log
     from mqplug.spi._actions import GroupPosition, Settlement
 
     Changes = Sequence[tuple[HeldPartition, GroupPosition | Settlement]]
 
 NACK_COMMIT_S = 5.0
+MAX_NAMED = 3  # logs in an error
+AGAIN = "Expect the acked messages to be delivered again"
 UNSETTLED_REASON = "each consumer that had it died, or was away for too long"
 
 
@@ -70,6 +82,7 @@ class Acknowledgements:
         """The open step of a transaction to which the acks belong, if any."""
         self.last_commit = time.monotonic()
         self.late = self.returned = self.commits = 0
+        self._raised = False  # whether the last commit of the caller raised NotAssigned
         if dead_letters is not None:
             fetcher.before_poll = self.collect
             if driver_session.shares:
@@ -322,6 +335,35 @@ class Acknowledgements:
                 self._dead_letters.collect()
 
     # commit ------------------------------------------------------------------------------------------------
+
+    def commit_for_caller(self, deadline: Deadline) -> None:
+        """Store all acks. Raise ``NotAssigned`` if some can no longer be stored, because their logs were lost."""
+        if self._raised:
+            self._assignment.forget_unstored()
+        try:
+            self.commit(deadline)
+            self._raised = False
+            self._report(self._assignment.unstored, "commit")
+        except NotAssigned:
+            self._raised = True
+            raise
+
+    def commit_in_background(self, deadline: Deadline) -> None:
+        """Store all acks. A later commit of the caller reports those of lost logs."""
+        self.commit(deadline)
+        self._assignment.forget_unstored(only_lately=True)
+
+    def commit_at_close(self, deadline: Deadline) -> None:
+        """Store all acks. Raise ``NotAssigned`` if logs were lost shortly before, with acks that were not stored."""
+        self.commit(deadline)
+        self._report(self._assignment.unstored_lately, "close")
+
+    def _report(self, unstored: list[Log], operation: str) -> None:
+        if unstored:
+            where = self._driver_session.where(operation)
+            named = ", ".join(f"{log.topic!r}[{log.partition}]" for log in unstored[:MAX_NAMED])
+            self._assignment.forget_unstored()
+            raise NotAssigned(f"{named} was lost before its acks were stored", **where, fix=AGAIN)
 
     def commit(self, deadline: Deadline) -> None:
         """Store all acks."""

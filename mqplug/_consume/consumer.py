@@ -136,7 +136,7 @@ class Consumer(Closable):
         self._fetcher.return_rest()
         workers.run()
         if not self._session.closed:
-            self.commit()
+            self._session.commit_after_run(Deadline(30))
 
     def _check_run(self, handler: Handler, threads: int, order: HandlerOrder | None) -> None:
         """Raise unless ``run`` accepts these arguments."""
@@ -179,7 +179,10 @@ class Consumer(Closable):
         self.ack(message)
 
     def commit(self, timeout: float | None = 30) -> None:
-        """Store all acks durably."""
+        """Store all acks durably.
+
+        Raises ``NotAssigned`` if a partition was lost before its acks were stored: those messages are delivered again.
+        """
         self._session.commit(Deadline(timeout))
 
     # positions ---------------------------------------------------------------------------------------------

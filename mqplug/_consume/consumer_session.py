@@ -125,7 +125,13 @@ class ConsumerSession(Session):
         """Store all acks durably."""
         self.driver_session.check_open()
         self.driver_session.require_group("commit")
-        self.acks.commit(deadline)
+        self.acks.commit_for_caller(deadline)
+
+    def commit_after_run(self, deadline: Deadline) -> None:
+        """Store the acks of the handlers."""
+        self.driver_session.check_open()
+        if self.group is not None:
+            self.acks.commit_at_close(deadline)
 
     def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
         """Continue reading at this start, in its own partition, in the named one, or in all."""
@@ -245,7 +251,7 @@ class ConsumerSession(Session):
                     self.acks.collect()
                 if self.group is not None and self.driver_session.is_open:
                     with suppress(TopicNotFound):  # a deleted topic needs no acks; the other acks are stored
-                        self.acks.commit(deadline)
+                        self.acks.commit_at_close(deadline)
         except Error as error:
             return error
         return None
@@ -282,7 +288,7 @@ class ConsumerSession(Session):
         due = now - self.acks.last_commit > COMMIT_INTERVAL_S and not self.assignment.committing.locked()
         if self.acks.step is None and due and session.is_open:
             try:
-                self.acks.commit(Deadline(BACKGROUND_COMMIT_S))
+                self.acks.commit_in_background(Deadline(BACKGROUND_COMMIT_S))
             except (ConnectError, Timeout):
                 if not session.outage.ongoing:  # an outage was logged when it began
                     raise
@@ -321,6 +327,7 @@ class ConsumerSession(Session):
     def _release_driver(self) -> None:
         driver = self.driver_session.release()
         self.assignment.lost(list(self.assignment))
+        self.assignment.forget_unstored()  # the caller was absent, or begins a step again
         if driver is not None:
             failure = close_native(f"a consumer of {self.driver_session.topic}", driver.close, Deadline(LEAVE_S))
             if failure is not None:

@@ -203,7 +203,7 @@ class AsyncConsumer(AsyncChild):
         self._session.fetcher.return_rest()
         await tasks.run()
         if not self._closed:
-            await self.commit()
+            await self._callbacks.call(partial(self._session.commit_after_run, Deadline(30)))
 
     def _check_run(self, handler: AsyncHandler, concurrency: int, order: HandlerOrder | None) -> None:
         """Raise unless ``run`` accepts these arguments."""

@@ -146,3 +146,91 @@ def test_with_asyncio() -> None:
                 assert not await orders.receive_many(5, timeout=0.2)
 
     asyncio.run(story())
+
+
+class Losing(ConsumerProxy):
+    """A member that loses all its logs at the next poll, when the test says."""
+
+    def __init__(self, inner: Any, losses: Losses) -> None:
+        super().__init__(inner)
+        self.losses = losses
+
+    def poll(self, most: int, timeout: float) -> Any:
+        if self.losses.due:
+            self.losses.due = False
+            self.losses.listener.lost(self.losses.logs)
+            return ()
+        return self.inner.poll(most, timeout)
+
+    def tend(self, timeout: float) -> None:
+        self.poll(0, 0)
+
+
+class Losses:
+    """An extension that lets members lose their logs."""
+
+    def __init__(self) -> None:
+        self.due = False
+        self.listener: Any = None
+        self.logs: Any = ()
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_consumer(self, options: Any, listener: Any) -> Generator[None, Any, Any]:
+        self.listener, self.logs = listener, options.logs
+        return Losing((yield), self)
+
+
+@pytest.fixture
+def losses() -> Losses:
+    """Losses that the test brings about."""
+    return Losses()
+
+
+@pytest.fixture
+def losing(losses: Losses) -> Any:
+    """A client whose members lose their logs when the test says."""
+    with mqplug.connect("memory", extensions=[losses]) as client:
+        client.create_topic("orders")
+        with client.producer("orders") as out:
+            out.send_many([b"%d" % number for number in range(9)])
+        yield client
+
+
+def lose_after_an_ack(orders: mqplug.Consumer, losses: Losses) -> None:
+    """Ack a message whose partition is lost before the ack is stored."""
+    message = orders.receive(5)
+    assert message is not None
+    orders.ack(message)
+    losses.due = True
+    while losses.due:
+        orders.receive_many(9, 0.1)  # the poll after the messages in hand loses the log
+
+
+def test_a_commit_says_that_acks_were_lost(losing: mqplug.Client, losses: Losses) -> None:
+    """A commit raises ``NotAssigned``, once, if a partition was lost before an ack in it was stored."""
+    with losing.consumer("orders", group="g") as orders:
+        lose_after_an_ack(orders, losses)
+        with pytest.raises(mqplug.NotAssigned, match=r"'orders'\[0\] was lost before its acks were stored"):
+            orders.commit()
+        orders.commit()
+
+
+def test_a_close_says_that_acks_were_lost(losing: mqplug.Client, losses: Losses) -> None:
+    """A close raises ``CloseIncomplete`` if a partition was lost shortly before with an ack that was not stored."""
+    orders = losing.consumer("orders", group="g")
+    lose_after_an_ack(orders, losses)
+    with pytest.raises(mqplug.CloseIncomplete, match="lost before its acks were stored"):
+        orders.close()
+
+
+def test_a_partition_is_lost_with_all_acks_stored(losing: mqplug.Client, losses: Losses) -> None:
+    """A commit and a close raise nothing if the acks of a lost partition were stored before."""
+    with losing.consumer("orders", group="g") as orders:
+        message = orders.receive(5)
+        assert message is not None
+        orders.ack(message)
+        orders.commit()
+        losses.due = True
+        while losses.due:
+            orders.receive_many(9, 0.1)
+        orders.commit()
