@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug.spi import GroupPosition, Settlement
+from mqplug.spi import ConsumerDriver, GroupPosition, Settlement
 from mqplug.spi.proxies import ConsumerProxy
 from mqplug_testing.faults import Faults, Rule
 from mqplug_testing.recording import Call, Recorder, Settled, digest, read
@@ -157,9 +157,12 @@ def test_a_hand_over_is_recorded():
 def test_what_a_shared_group_settles_is_recorded():
     """Settling is a call with the acked and nacked messages of each log."""
 
-    class Driver:
+    class Driver(ConsumerDriver):
+        def poll(self, most, timeout):
+            return ()
+
         def settle(self, settled, timeout):
-            pass
+            return 0
 
     recorder = Recorder()
     log = mqplug.Log("b", "c", "t", 0)

@@ -75,6 +75,10 @@ def _calls_the_unknown_failed(queue, operation):
     return error if error is None else mqplug.SendFailed(error.message)
 
 
+def _settable(name: str) -> property:
+    return property(operator.attrgetter(name), lambda owner, value: setattr(owner, name, value))
+
+
 # Cases that are about the core rather than the backend: (case, object, attribute, replacement, name).
 WRONG = [
     ("ID-01", text, "_read_number", lambda field: int(float(field)) + 1),
@@ -85,7 +89,7 @@ WRONG = [
     ("ID-09", MessageId, "__lt__", lambda one, other: one.coordinates < getattr(other, "coordinates", (0,))),
     ("ID-11", text, "crc32", zlib.adler32),
     ("ID-13", text, "_PLAIN", re.compile("[ -}]*")),
-    ("ID-14", MessageId, "__setattr__", object.__setattr__),
+    ("ID-14", MessageId, "coordinates", _settable("_coordinates")),
     ("ID-15", MessageId, "__lt__", lambda one, other: all(map(operator.lt, one.coordinates, other.coordinates))),
     ("ID-16", MessageId, "__eq__", lambda one, other: str(one) == str(other)),
     ("HP-11", record, "check_headers", lambda headers: ()),
