@@ -89,7 +89,7 @@ WRONG = [
     ("ID-09", MessageId, "__lt__", lambda one, other: one.coordinates < getattr(other, "coordinates", (0,))),
     ("ID-11", text, "crc32", zlib.adler32),
     ("ID-13", text, "_PLAIN", re.compile("[ -}]*")),
-    ("ID-14", MessageId, "coordinates", _settable("_coordinates")),
+    ("ID-14", MessageId, "coordinates", _settable("_coordinates"), "setattr"),
     ("ID-15", MessageId, "__lt__", lambda one, other: all(map(operator.lt, one.coordinates, other.coordinates))),
     ("ID-16", MessageId, "__eq__", lambda one, other: str(one) == str(other)),
     ("HP-11", record, "check_headers", lambda headers: ()),
