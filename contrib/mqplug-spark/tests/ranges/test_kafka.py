@@ -8,6 +8,7 @@ import pytest
 from clusters import new_name
 from confluent_kafka import Producer
 from spark_options import options
+from waiting import wait_until
 
 import mqplug
 from mqplug_spark._batch_read import plan_ranges
@@ -33,6 +34,7 @@ def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServe
                 native.abort_transaction(30)
             else:
                 native.commit_transaction(30)
+        wait_until(lambda: mq.watermarks(topic)[0].readable == mq.watermarks(topic)[0].high)  # markers come later
         (planned,) = plan_ranges(mq, hasty)
         values = [
             value for batch in read_planned(lambda: mq, mqplug.Client.close, planned, hasty) for value in batch.values
