@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError
 
 import mqplug
 from mqplug_kafka._cluster.plain_sender import DeliveryReports
+from mqplug_kafka._cluster.shared_producer import ProducersBySize
 from mqplug_kafka._produce.outcomes import RunOutcome
 
 LOG = mqplug.Log("kafka", "cluster", "topic", 0, "incarnation")
@@ -204,3 +207,28 @@ def test_keys_tell_the_partition_when_one_failed(reports):
     report(None, Report(4, b"2", b"a", partition=1))
     report(None, Report(4, b"3", b"b", partition=2))
     assert run.outcomes() == ["failed", (1, 4), (2, 4)]
+
+
+class Shared:
+    """A client's producer whose pump meets another thread that acquires one with smaller batches."""
+
+    outdated = busy = False
+
+    def __init__(self, batch_bytes):
+        self.batch_bytes = batch_bytes
+        self.meanwhile = lambda: None
+        self.pumped = 0
+
+    def pump(self, timeout):
+        self.pumped += 1
+        self.meanwhile()
+
+
+def test_a_producer_is_acquired_while_another_is_pumped():
+    """A thread that waits for reports does not mind that another one begins to send smaller batches."""
+    producers = ProducersBySize(SimpleNamespace(batch_bytes=1000, acquire=lambda wanted=1000: Shared(wanted)))
+    largest = producers.largest
+    largest.meanwhile = lambda: producers.of(10)
+    producers.pump(0)
+    assert largest.pumped == 1
+    assert producers.of(10) is not largest

@@ -260,8 +260,7 @@ class ProducersBySize:
         """Serve delivery reports. Raise a typed error if the client ended with a fatal one."""
         try:
             if len(self._acquired) == 1 and not self._former:
-                for only in self._acquired.values():
-                    only.pump(timeout)
+                next(iter(self._acquired.values())).pump(timeout)
             else:
                 self._pump_several(timeout)
         except KafkaException as error:
