@@ -339,11 +339,11 @@ class Acknowledgements:
     def commit_for_caller(self, deadline: Deadline) -> None:
         """Store all acks. Raise ``NotAssigned`` if some can no longer be stored, because their logs were lost."""
         if self._raised:
-            self._assignment.forget_unstored()
+            self._assignment.unstored.clear()
         try:
             self.commit(deadline)
             self._raised = False
-            self._report(self._assignment.unstored, "commit")
+            self._report(list(self._assignment.unstored), "commit")
         except NotAssigned:
             self._raised = True
             raise
@@ -351,18 +351,19 @@ class Acknowledgements:
     def commit_in_background(self, deadline: Deadline) -> None:
         """Store all acks. A later commit of the caller reports those of lost logs."""
         self.commit(deadline)
-        self._assignment.forget_unstored(only_lately=True)
+        unstored = self._assignment.unstored
+        unstored |= dict.fromkeys(list(unstored), False)  # in place: another thread may add a log
 
     def commit_at_close(self, deadline: Deadline) -> None:
         """Store all acks. Raise ``NotAssigned`` if logs were lost shortly before, with acks that were not stored."""
         self.commit(deadline)
-        self._report(self._assignment.unstored_lately, "close")
+        self._report([log for log, lately in self._assignment.unstored.items() if lately], "close")
 
     def _report(self, unstored: list[Log], operation: str) -> None:
         if unstored:
             where = self._driver_session.where(operation)
             named = ", ".join(f"{log.topic!r}[{log.partition}]" for log in unstored[:MAX_NAMED])
-            self._assignment.forget_unstored()
+            self._assignment.unstored.clear()
             raise NotAssigned(f"{named} was lost before its acks were stored", **where, fix=AGAIN)
 
     def commit(self, deadline: Deadline) -> None:

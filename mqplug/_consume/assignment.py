@@ -91,10 +91,8 @@ class Assignment:
         self._failed_callbacks: deque[Exception] = deque()
         self.before_state: Callable[[], None] | None = None  # adds acks before a state is taken
         self.committing = Lock()
-        self.unstored: list[Log] = []
-        """The lost logs whose acks were not stored, since the last commit by the caller."""
-        self.unstored_lately: list[Log] = []
-        """The same, since the last commit by anybody."""
+        self.unstored: dict[Log, bool] = {}
+        """The logs that were lost before their acks were stored, and whether that was after the last commit of all."""
         self.changing = False  # while a report of the driver is processed; stays True if Ctrl-C interrupts that
 
     # reports of the driver
@@ -125,9 +123,7 @@ class Assignment:
         self.changing = True
         mine = [log for log in logs if log in self._held]
         with self.committing:
-            unstored = [log for log in mine if self._held[log].tracker.dirty]
-            self.unstored += unstored
-            self.unstored_lately += unstored
+            self.unstored |= {log: True for log in mine if self._held[log].tracker.dirty}
             self._drop(mine)
         self._call_back(self._on_revoked, mine)
         self.changing = False
@@ -142,12 +138,6 @@ class Assignment:
             self._failed_callbacks.append(error)
 
     # for the consumer
-
-    def forget_unstored(self, *, only_lately: bool = False) -> None:
-        """Report the acks no more that could not be stored."""
-        self.unstored_lately.clear()
-        if not only_lately:
-            self.unstored.clear()
 
     def get(self, log: Log) -> HeldPartition | None:
         """Return the current state of a log; None if it is not held."""

@@ -130,8 +130,7 @@ class ConsumerSession(Session):
     def commit_after_run(self, deadline: Deadline) -> None:
         """Store the acks of the handlers."""
         self.driver_session.check_open()
-        if self.group is not None:
-            self.acks.commit_at_close(deadline)
+        self.acks.commit_at_close(deadline)
 
     def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
         """Continue reading at this start, in its own partition, in the named one, or in all."""
@@ -327,7 +326,7 @@ class ConsumerSession(Session):
     def _release_driver(self) -> None:
         driver = self.driver_session.release()
         self.assignment.lost(list(self.assignment))
-        self.assignment.forget_unstored()  # the caller was absent, or begins a step again
+        self.assignment.unstored.clear()  # the caller was absent, or begins a step again
         if driver is not None:
             failure = close_native(f"a consumer of {self.driver_session.topic}", driver.close, Deadline(LEAVE_S))
             if failure is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mqplug._base.fork import ForkGuard
 from mqplug._model.ids import MessageId
@@ -80,6 +80,10 @@ class RowHandle(SendHandle):
         self._run.rows_seen.add(self._row)
 
 
+NewHandle = Callable[[RunOfRows, int], RowHandle]
+"""The class of the handles, which makes one of a run and a row."""
+
+
 class Row:
     """A row of a run."""
 
@@ -96,9 +100,11 @@ class CollectedHandle(Row, RowHandle):
     __slots__ = ()
 
 
-def handle_class(row: type[Any]) -> type[RowHandle]:
+def handle_class(row: type[Any]) -> NewHandle:
     """Return the class of handles that are derived from this ``Row``."""
-    return CollectedHandle if row is Row else type("RowHandle", (row, RowHandle), {"__slots__": ()})
+    if row is Row:
+        return CollectedHandle
+    return cast("NewHandle", type("RowHandle", (row, RowHandle), {"__slots__": ()}))
 
 
 class Rows:
@@ -151,9 +157,9 @@ class Rows:
 class Collector:
     """Adds the records that a producer submits to the open runs of its topic, as long as these have room."""
 
-    def __init__(self, handle: type[RowHandle], most_bytes: int, lock: Lock) -> None:
+    def __init__(self, handle: NewHandle, most_bytes: int, lock: Lock) -> None:
         """Collect values and keys of at most *most_bytes*. A compiled collector does not need the lock."""
-        self._handle: Any = handle
+        self._handle = handle
         self._most_bytes = most_bytes
         self._lock = lock
         self._forks = ForkGuard.forks
@@ -195,5 +201,4 @@ class Collector:
                 values.append(value)
             else:
                 rows.add(value, key, size)
-            handle: RowHandle = self._handle(rows.run, number)
-            return handle
+            return self._handle(rows.run, number)

@@ -36,7 +36,7 @@ class CollectedRun(SendRun):
     __slots__ = ("_bytes_left", "_rows", "_whole", "reserved", "rows_seen", "singles", "ticked")
 
     def __init__(
-        self, topic: str, partition: int, wait: Wait, most: int, most_bytes: int, rows_class: type[Rows] = Rows
+        self, topic: str, partition: int, wait: Wait, most: int, most_bytes: int, rows_class: type[Rows]
     ) -> None:
         super().__init__(topic, partition, NO_RECORDS, wait)
         self._rows: Rows | None = rows_class(self, most, most_bytes)

@@ -75,7 +75,7 @@ class ProducerSession(Session):
         queue = self.queue
         if not queue.collects or self._narrow is not None:
             return None
-        made: Collector = queue.collecting.Collector(queue.handle_class, self.max_bytes, queue.lock)
+        made: Collector = queue.collecting.Collector(queue.new_handle, self.max_bytes, queue.lock)
         return made
 
     # routes ------------------------------------------------------------------------------------------------
@@ -189,8 +189,8 @@ class ProducerSession(Session):
         self, partition: int, value: bytes | None, key: bytes | None, when_full: WhenFull, deadline: Deadline
     ) -> SendHandle:
         """Queue a record of the producer's own topic that has been checked, as soon as there is room for more rows."""
-        size = len(value or b"") + len(key or b"")
-        return self.queue.collect(self.topic or "", partition, (value, key, (), None), size, deadline, when_full)
+        row = value, key, (), None
+        return self.queue.collect(self.topic or "", partition, row, size_of(value, key, ()), deadline, when_full)
 
     def submit_single(self, single: SingleSend, deadline: Deadline) -> None:
         """Queue a record that has its own handle, to be handed over with others if the driver takes runs."""

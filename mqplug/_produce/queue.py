@@ -73,8 +73,7 @@ class SendQueue:
         self._attended = False
         self.pump = Pump(driver.pump)
         self.collecting: CompiledCollecting = driver.collecting or collecting
-        self.handle_class = handle_class(self.collecting.Row)
-        self._handle: Callable[[CollectedRun, int], RowHandle] = self.handle_class
+        self.new_handle = handle_class(self.collecting.Row)
         self._linger: LingerThread | None = None
         if driver.linger_s is not None:
             self._linger = LingerThread(self._hand_over_lingering, driver.linger_s, f"mqplug-{backend.name}-linger")
@@ -98,13 +97,13 @@ class SendQueue:
         with self.lock:
             run = self.open_runs.of_topic(topic).get(partition)
             if run is not None and run.has_room(size):
-                return self._handle(run, run.add(row, size, single))
+                return self.new_handle(run, run.add(row, size, single))
 
         def add() -> RowHandle | None:
             run = self._run_with_room(topic, partition, size)
             if run is None:
                 return None
-            handle = self._handle(run, run.add(row, size, single))
+            handle = self.new_handle(run, run.add(row, size, single))
             if self._store is None and not self._waiting:
                 self._hand_over_collected(run)  # the driver has nothing to do
             elif self._linger is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -62,13 +63,20 @@ def membership() -> Membership:
     return Membership()
 
 
-@pytest.fixture
-def mq(membership: Membership) -> Any:
-    """A client with a few messages."""
-    with mqplug.connect("memory", extensions=[membership]) as client:
+@contextmanager
+def connected(extension: Any) -> Iterator[mqplug.Client]:
+    """Connect a client with this extension and a few messages."""
+    with mqplug.connect("memory", extensions=[extension]) as client:
         client.create_topic("orders")
         with client.producer("orders") as out:
             out.send_many([b"%d" % number for number in range(9)])
+        yield client
+
+
+@pytest.fixture
+def mq(membership: Membership) -> Iterator[mqplug.Client]:
+    """A client with a few messages."""
+    with connected(membership) as client:
         yield client
 
 
@@ -187,12 +195,9 @@ def losses() -> Losses:
 
 
 @pytest.fixture
-def losing(losses: Losses) -> Any:
+def losing(losses: Losses) -> Iterator[mqplug.Client]:
     """A client whose members lose their logs when the test says."""
-    with mqplug.connect("memory", extensions=[losses]) as client:
-        client.create_topic("orders")
-        with client.producer("orders") as out:
-            out.send_many([b"%d" % number for number in range(9)])
+    with connected(losses) as client:
         yield client
 
 

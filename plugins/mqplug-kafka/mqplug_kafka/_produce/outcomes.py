@@ -93,7 +93,7 @@ class RecordOutcome:
             else:
                 self._settle_refused(_refusal(code, alone=True))
         else:
-            self._settle(partition, report.offsets[0] if report.is_sound else None, None)
+            self._settle(partition, report.offsets[0] if report.coordinates is None else None, None)
 
     def _settle_stored(self, partition: int, place: tuple[int]) -> None:
         if self._again is not None:
