@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 
@@ -49,6 +50,12 @@ class Group:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         time.sleep(self.answers_after)
         return [TopicPartition(each.topic, each.partition, self.position) for each in partitions]
+
+
+def commit_elsewhere(commits, offsets, timeout):
+    """Commit on another thread than the one that polls."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(commits.commit, offsets, timeout).result()
 
 
 @pytest.fixture
@@ -131,6 +138,32 @@ def test_after_a_slow_answer_the_commit_may_be_on_its_way(monkeypatch, group, co
     commits.commit(NINE, 30)
     assert (time.monotonic() - began < committer.SETTLE_S / 2) is reported
     assert group.commits == [5, 9]
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_refused_commit_may_be_repeated_by_the_client(monkeypatch, group, commits, reported):
+    """A commit that the group does not have is sent again once the client has reported it, or can repeat it no more."""
+    monkeypatch.setattr(committer, "SETTLE_S", 0.5)
+    group.takes_commits = False
+
+    def refuse():
+        group.takes_commits = True
+        if reported:
+            commits.note_answer(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), [])
+
+    group.refuse = refuse
+    began = time.monotonic()
+    commits.commit(FIVE, 30)
+    assert (time.monotonic() - began < committer.SETTLE_S) is reported
+    assert group.commits == [5, 5]
+
+
+def test_a_commit_without_a_caller_is_not_sent(group, commits):
+    """A commit whose caller has left is never sent: the partitions may be handed over before."""
+    with commits.polling(0), pytest.raises(mqplug.Timeout):
+        commit_elsewhere(commits, FIVE, 0.02)
+    commits.commit(NINE, 30)
+    assert group.commits == [9]
 
 
 def test_answers_that_are_as_slow_as_usual_hold_up_no_commit(group, commits):

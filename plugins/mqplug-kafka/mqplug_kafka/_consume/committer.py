@@ -11,8 +11,8 @@ so that Ctrl-C ends the wait. Only a callback asks on its own thread, because it
 
 After a broken connection the client sends a commit again, until shortly after it has a new one. A later commit could
 overtake it, and the group would go back. So a commit is sent only when no earlier one can still be in flight: its
-outcome was reported to a poll, or the answer to the request came faster than a repeated request, or some time has
-passed since that answer. The time is short if the answer took no longer than usual, as on a slow network.
+outcome was reported to a poll, or the group has it and answered faster than the client repeats a request, or some time
+has passed since that answer. The time is short if the answer took no longer than usual, as on a slow network.
 """
 
 from __future__ import annotations
@@ -121,16 +121,19 @@ class Committer:
     def commit(self, offsets: list[TopicPartition], timeout: float) -> None:
         """Store offsets. Raise ``Timeout`` if they were not confirmed in time."""
         deadline = Deadline(timeout)
+        abandoned = Event()
         if self._poller == get_ident():
-            self._repeat(offsets, deadline, CALLBACK_SLICE_MAX_S)
+            self._repeat(offsets, deadline, CALLBACK_SLICE_MAX_S, abandoned)
             return
-        future = self._worker.run(lambda: self._repeat(offsets, deadline, CONFIRM_SLICE_MAX_S))
+        future = self._worker.run(lambda: self._repeat(offsets, deadline, CONFIRM_SLICE_MAX_S, abandoned))
         try:
             future.result(timeout)
         except FutureTimeout as error:
             if isinstance(error, Timeout):
                 raise  # the attempt itself raised a timeout
             raise self._last_refusal() or _unconfirmed(offsets, timeout) from None
+        finally:
+            abandoned.set()  # sent later, after the partitions were handed over, it would move the group back
 
     def between_polls(self, call: Callable[[], T]) -> T:
         """Make a short client call. Raise ``NotAssigned`` while a rebalance callback runs.
@@ -154,11 +157,11 @@ class Committer:
         """End the thread after the running commits."""
         self._worker.stop()
 
-    def _repeat(self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float) -> None:
+    def _repeat(self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float, abandoned: Event) -> None:
         """Attempt the commit until it succeeds, or until refusals have lasted for too long."""
         self._error = None
         retries: Deadline | None = None
-        while (refusal := self._attempt(offsets, deadline, slice_max_s)) is not None:
+        while (refusal := self._attempt(offsets, deadline, slice_max_s, abandoned)) is not None:
             retries = retries or Deadline(deadline.remaining(COMMIT_RETRY_LIMIT_S))
             limit = deadline if self._passes(refusal) else retries
             if limit.remaining() <= COMMIT_RETRY_PAUSE_S:
@@ -193,7 +196,9 @@ class Committer:
         finally:
             self._no_commit_waits.set()
 
-    def _attempt(self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float) -> Error | None:
+    def _attempt(
+        self, offsets: list[TopicPartition], deadline: Deadline, slice_max_s: float, abandoned: Event
+    ) -> Error | None:
         """Commit once, and wait until the group has these positions. Return a temporary refusal, raise any other.
 
         While an earlier commit may be in flight, send nothing.
@@ -202,6 +207,8 @@ class Committer:
         while True:
             with self._committing(deadline):
                 sending = not sent and time.monotonic() >= self._settled_at
+                if abandoned.is_set():
+                    raise revoking()
                 if sending:
                     sent, self._settled_at = True, math.inf
                     self._unreported += 1
@@ -210,7 +217,8 @@ class Committer:
                 if stored is None:
                     self._settled_at = math.inf
                 elif self._settled_at == math.inf:
-                    self._settled_at = time.monotonic() + (pause_s if sending else SETTLE_S)
+                    # The client repeats a commit that was refused for a time, and says nothing meanwhile.
+                    self._settled_at = time.monotonic() + (pause_s if sending and stored else SETTLE_S)
             first = {each.partition: each.offset for each in offsets[:3]}
             logger.debug("commit of %s: sent %s, stored %s, unreported %d", first, sending, stored, self._unreported)
             if stored:
