@@ -211,6 +211,38 @@ def test_time_of_what_came_too_early(mq, topic, monkeypatch):
     assert values(mq.read(topic, start=at_time(times[2] + timedelta(seconds=1)))) == []
 
 
+def test_a_search_for_a_time_survives_a_reload(mq, topic, monkeypatch):
+    """A search is repeated if its reader continues at the end, as the client's does if its topic is then reloaded."""
+    batch(mq, topic, b"a")
+    batch(mq, topic, b"b")
+    stored = list(mq.read(topic))
+    wanted = next(each for each in stored if each.log_time >= stored[1].log_time)
+    seek, seeks = pulsar.Reader.seek, []
+
+    def seek_during_reload(reader, to):
+        seeks.append(to)
+        if len(seeks) == 1:
+            to = pulsar.MessageId(-1, *batch(mq, topic, b"c")[0].coordinates[:2])
+        seek(reader, to)
+
+    with mq.consumer(topic, start=EARLIEST) as reader:
+        monkeypatch.setattr(pulsar.Reader, "seek", seek_during_reload)
+        reader.seek(at_time(wanted.log_time))
+        assert reader.receive(DEADLINE).id == wanted.id
+    assert len(seeks) == 2
+
+
+def test_a_search_for_a_time_survives_a_wrong_answer(mq, topic, monkeypatch):
+    """A search is repeated if its reader says at once that the topic is empty, as the client's does after a reload."""
+    ids = batch(mq, topic, b"a")
+    answer, wrong = pulsar.Reader.has_message_available, [False]
+    with mq.consumer(topic, start=LATEST) as reader:
+        monkeypatch.setattr(pulsar.Reader, "has_message_available", lambda each: wrong.pop() if wrong else answer(each))
+        reader.seek(at_time(0))
+        assert reader.receive(DEADLINE).id == ids[0]
+    assert not wrong
+
+
 def test_chunked_messages_of_others(mq, topic, native):
     """A message that another producer sent in chunks is read whole and can be found again by its id."""
     producer = native.create_producer(f"{topic}-partition-0", chunking_enabled=True)

@@ -69,18 +69,25 @@ def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Nu
     """
     deadline = Deadline(timeout)
 
-    def search(reader: Any) -> Numbers:
+    def search(reader: Any) -> Numbers | None:
+        """Return the position; None if the messages before the end, if there are any, were not read."""
+        position: Numbers = ()
         retry_while_cursor_moves(partial(reader.seek, max(0, milliseconds - MAX_DISORDER_MS)), deadline)
-        while retry_while_cursor_moves(reader.has_message_available, deadline):
+        while position < high and retry_while_cursor_moves(reader.has_message_available, deadline):
             message = _next(reader, deadline.remaining())
             place = message_ids.coordinates(message.message_id())
             if place >= high:
                 break
             if message.publish_timestamp() >= milliseconds:
                 return message_ids.position_before(place)
-        return high
+            position = message_ids.position_after(place, message_ids.detail(message.message_id()))
+        return high if position >= high else None
 
-    return connection.reading(connection.native_topic(log), message_ids.LOG_BEGIN, search, queue=1000)
+    for _ in range(2):  # a reader that seeks while its topic is reloaded continues at the end
+        found = connection.reading(connection.native_topic(log), message_ids.LOG_BEGIN, search, queue=1000)
+        if found is not None:
+            return found
+    return high
 
 
 def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, timeout: float) -> Numbers:
