@@ -9,7 +9,7 @@ import attrs
 from mutants.base import Mutant, Proxy
 from mutants.members import TakingAgain
 
-from mqplug import memory
+from mqplug.memory import _hooks
 from mqplug.memory._numbering import Dense, Entries
 from mqplug.memory._personality import FULL
 from mqplug.spi import DescribeGroupMembers, ListGroups, unsupported
@@ -24,7 +24,7 @@ def _leave_gaps(numbering, count):
 
 def _like(**peculiarities):
     """Return a patch: memory stores as usual, with these peculiarities."""
-    return (memory, "PERSONALITIES", {"full": attrs.evolve(FULL, **peculiarities)})
+    return (_hooks, "PERSONALITIES", {"full": attrs.evolve(FULL, **peculiarities)})
 
 
 class SparseIds(Mutant):

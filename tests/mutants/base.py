@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 
 import attrs
@@ -46,6 +47,9 @@ class Mutant:
     Connection = Consumer = Producer = Proxy
 
     def __init_subclass__(cls):
+        for place, name, _ in cls.patches:
+            if not hasattr(place, name) and f"self.{name} = " not in inspect.getsource(place):
+                raise AttributeError(f"{cls.__name__} patches {name}, which {place} does not have")
         if KINDS.setdefault(cls.__name__, cls) is not cls:
             raise TypeError(f"there are two mutants {cls.__name__}")
 
