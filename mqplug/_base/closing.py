@@ -7,7 +7,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakMethod
 
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
@@ -15,6 +16,22 @@ from mqplug._model.errors import CloseIncomplete, Error, PluginError
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+
+def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls a method while its object lives, and afterwards does nothing and returns None.
+
+    It is for callbacks that a driver gives to its own client. With the method itself, each would keep the other, and
+    the client's threads and sockets, until garbage is collected; or forever, if the client is written in C.
+    """
+    found = WeakMethod(method)
+
+    def call(*arguments: Any) -> Any:
+        alive = found()
+        return None if alive is None else alive(*arguments)
+
+    return call
+
 
 CLOSE_DEFAULT_S = 30.0  # how long a close without a timeout waits
 CLOSE_GRACE_S = 0.5  # how long a driver's close may overrun its timeout

@@ -112,8 +112,8 @@ class Fetcher:
                 lock.enter_to_poll(me)
                 self._driver_session.check_open()
                 self._assignment.check()
-                if self.before_poll is not None:
-                    self.before_poll()
+                if (before_poll := self.before_poll) is not None:
+                    before_poll()
                 if (self._ready or self._touched or self._with_nacked) and (delivery := self._take(most)):
                     return delivery
                 if self._assignment.finished:
@@ -206,7 +206,11 @@ class Fetcher:
                 self._count([])
 
     def forget(self) -> None:
-        """Drop fetched messages, so that a reference to a closed consumer does not keep them."""
+        """Drop fetched messages, so that a reference to a closed consumer does not keep them.
+
+        The callbacks refer to the owners of this object: without them, all are freed at once.
+        """
+        self.before_poll = self.filter_batch = self.look_for_topics = self.leave_group = None
         self.current = None
         self._count([])
         self._ready.clear()
@@ -340,8 +344,8 @@ class Fetcher:
         for batch in batches:
             held = self._assignment.accept(batch)
             if held is not None:
-                if self.filter_batch is not None:
-                    held.waiting.append(self.filter_batch(held, held.waiting.pop()))
+                if (filter_batch := self.filter_batch) is not None:
+                    held.waiting.append(filter_batch(held, held.waiting.pop()))
                 self._ready.append(held)
 
     def _polled(self, driver: ConsumerDriver, wanted: int, timeout: float) -> Sequence[Batch]:
@@ -383,8 +387,8 @@ class Fetcher:
             except NotAssigned:
                 if self.leave_group is None:
                     raise
-        if not back and self.leave_group is not None:
-            self.leave_group()
+        if not back and (leave_group := self.leave_group) is not None:
+            leave_group()
         self._interrupted = False
         return back
 

@@ -12,9 +12,9 @@ Read in this order:
    ``Batch`` of ``Columns`` (``ListColumns`` makes them from lists; ``ColumnsWithArrow`` also give Arrow arrays), and
    calls its ``Listener``.
 4. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
-5. ``Deadline`` and ``Bell`` are tools; so are ``mqplug.spi.groups``, for backends that keep groups themselves,
-   ``mqplug.spi.tokens``, for settings that name a provider of tokens, ``mqplug.spi.compiled``, for compiled parts, and
-   ``mqplug.spi.proxies``, for extensions.
+5. ``Deadline``, ``Bell`` and ``weakly`` are tools; so are ``mqplug.spi.groups``, for backends that keep groups
+   themselves, ``mqplug.spi.tokens``, for settings that name a provider of tokens, ``mqplug.spi.compiled``, for compiled
+   parts, and ``mqplug.spi.proxies``, for extensions.
 
 The driver rules (docs/driver-rules.md) say who may call what, and when. ``mqplug.memory`` is the reference.
 
@@ -44,6 +44,7 @@ Aliases, which have no help of their own:
 from __future__ import annotations
 
 from mqplug._base.bell import Bell
+from mqplug._base.closing import weakly
 from mqplug._base.deadline import Deadline
 from mqplug._model.batch import Batch, Columns, ColumnsWithArrow, ListColumns
 from mqplug._model.group_description import GroupDescription, GroupMember
@@ -167,4 +168,5 @@ __all__ = [
     "hookspecs",
     "retention_seconds",
     "unsupported",
+    "weakly",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -141,6 +142,18 @@ class LeavesAThread(Mutant):
     def open(self, connection, options, listener):
         threading.Thread(target=time.sleep, args=(4,), daemon=True).start()
         return super().open(connection, options, listener)
+
+
+class KeepsAFileUntilCollected(Mutant):
+    case = "LIF-02"
+
+    class Consumer(Proxy):
+        def __init__(self, inner, mutant):
+            super().__init__(inner, mutant)
+            self.itself, self.file = self, os.open(os.devnull, os.O_RDONLY)
+
+        def __del__(self):
+            os.close(self.file)
 
 
 class LiesAboutTrim(Mutant):

@@ -342,14 +342,21 @@ class Bench:
         else:
             raise PromiseBroken(expected=expected, seen="no error")
 
-    def wait(self, condition: Callable[[], object], what: str, *, within: float | None = None) -> None:
-        """Check that a condition becomes true in time."""
+    def wait(
+        self,
+        condition: Callable[[], object],
+        what: str,
+        *,
+        within: float | None = None,
+        seen: Callable[[], str] = lambda: "it did not happen",
+    ) -> None:
+        """Check that a condition becomes true in time. ``seen`` describes what there is instead."""
         self.comparisons += 1
         seconds = self.patience if within is None else within * self.scale
         deadline = Deadline(seconds)
         while not condition():
             if deadline.expired:
-                raise PromiseBroken(expected=f"within {seconds:g} s: {what}", seen="it did not happen")
+                raise PromiseBroken(expected=f"within {seconds:g} s: {what}", seen=seen())
             time.sleep(self.waiting.poll)
 
 

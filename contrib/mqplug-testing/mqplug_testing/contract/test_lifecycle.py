@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 import warnings
-from contextlib import ExitStack, closing
+from collections import Counter
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import attrs
@@ -34,22 +36,49 @@ def test_name(bench: Bench) -> None:
 
 @case("LIF-02")
 def test_leaves_nothing(bench: Bench) -> None:
-    """Opening and closing leaves no thread, open file or socket."""
+    """Opening and closing leaves no thread, open file or socket, not even until garbage is collected."""
     topic, ids = bench.filled(3)
-    before = None
-    for _ in range(4):
-        with bench.harness.connect() as client:
-            producer, reader = client.producer(topic), client.consumer(topic, start=EARLIEST)
-            ids.append(producer.send(b"x", partition=0))
-            bench.delivers(reader, ids)
-        before = before or _in_use()  # the first round may set up resources of the process
-    bench.wait(lambda: all(now <= then for now, then in zip(_in_use(), before or (), strict=True)), "all is released")
+    before: dict[str, list[str]] = {}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(4):
+            with bench.harness.connect() as client:
+                producer, reader = client.producer(topic), client.consumer(topic, start=EARLIEST)
+                ids.append(producer.send(b"x", partition=0))
+                bench.delivers(reader, ids)
+                for mode in ("ordered", "shared") if client.capabilities.shared else ("ordered",):
+                    member = client.consumer(topic, group=bench.name(), start=EARLIEST, mode=mode)
+                    bench.that(member.receive(bench.patience) is not None, "a member receives")
+            before = before or _in_use()  # the first round may set up resources of the process
+        bench.wait(lambda: not _more(before), "all is released", seen=lambda: _more(before))
+    finally:
+        gc.enable()
 
 
-def _in_use() -> tuple[int, ...]:
-    """Return the number of Python's threads, and on Linux those of all threads and of open files and sockets."""
-    folders = [Path("/proc/self/task"), Path("/proc/self/fd")]
-    return threading.active_count(), *[len(list(each.iterdir())) for each in folders if each.exists()]
+def _in_use() -> dict[str, list[str]]:
+    """Return the names of Python's threads, and on Linux those of all threads and of open files and sockets."""
+    used = {"threads of Python": [each.name for each in threading.enumerate()]}
+    for what, folder in (("threads", Path("/proc/self/task")), ("open files and sockets", Path("/proc/self/fd"))):
+        if folder.exists():
+            used[what] = [_name(each) for each in folder.iterdir()]
+    return used
+
+
+def _name(entry: Path) -> str:
+    with suppress(OSError):  # it has just ended
+        return str(entry.readlink()) if entry.is_symlink() else (entry / "comm").read_text().strip()
+    return ""
+
+
+def _more(before: dict[str, list[str]]) -> str:
+    """Return what is in use now in addition; an empty text if nothing is."""
+    more = []
+    for what, now in _in_use().items():
+        if len(now) > len(before[what]):
+            names = ", ".join(sorted((Counter(now) - Counter(before[what])).elements()))
+            more.append(f"{len(before[what])} {what} after the first round, now {len(now)}, with {names}")
+    return "; ".join(more)
 
 
 @case("LIF-03")

@@ -217,7 +217,7 @@ class Committer:
                 if stored is None:
                     self._settled_at = math.inf
                 elif self._settled_at == math.inf:
-                    # The client repeats a commit that was refused for a time, and says nothing meanwhile.
+                    # The client repeats a commit that was refused for a time, and reports it only then.
                     self._settled_at = time.monotonic() + (pause_s if sending and stored else SETTLE_S)
             first = {each.partition: each.offset for each in offsets[:3]}
             logger.debug("commit of %s: sent %s, stored %s, unreported %d", first, sending, stored, self._unreported)

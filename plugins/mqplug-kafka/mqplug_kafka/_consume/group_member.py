@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
 
 from mqplug import Batch, CloseIncomplete, ConfigError, Error, Log, NotAssigned, Position, Timeout
-from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Listener
+from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Listener, weakly
 from mqplug_kafka._admin.group_positions import as_committed, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
 from mqplug_kafka._cluster.client_options import consuming, membership, rebalances_eagerly
@@ -42,7 +42,7 @@ class KafkaGroupMember(ConsumerDriver):
         self._instance = connection.instances.take(group)
         self._is_classic = settings.group_protocol == "classic"
         client_options = consuming(settings, group, options.prefetch_bytes) | membership(settings, self._instance)
-        client_options["on_commit"] = self._on_commit
+        client_options["on_commit"] = weakly(self._on_commit)
         eager = rebalances_eagerly(settings)
         self._fetcher = PartitionFetcher(
             connection, lambda: ClientSource.opened(connection, client_options, eager=eager), options.logs
@@ -155,7 +155,10 @@ class KafkaGroupMember(ConsumerDriver):
 
     def _subscribe(self) -> None:
         self._consumer.subscribe(
-            self._subscribed, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            self._subscribed,
+            on_assign=weakly(self._on_assign),
+            on_revoke=weakly(self._on_revoke),
+            on_lost=weakly(self._on_lost),
         )
 
     @property

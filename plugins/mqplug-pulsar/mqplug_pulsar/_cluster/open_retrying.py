@@ -33,7 +33,6 @@ class RetryingOpener:
     """The part of a client that ``pulsar.Client.subscribe`` and ``create_reader`` use, with retries."""
 
     def __init__(self, client: pulsar.Client, closed: Event) -> None:
-        self._client: Any = self
         self._native = client._client
         self._consumers = client._consumers
         self._closed = closed
@@ -46,7 +45,11 @@ class RetryingOpener:
         """Open a client's consumer."""
         return pulsar.Client.subscribe(self._client, topic, group, **options)
 
-    # called by pulsar.Client --------------------------------------------------------------------------------
+    # used by pulsar.Client --------------------------------------------------------------------------------
+
+    @property
+    def _client(self) -> Any:
+        return self
 
     def create_reader(self, *arguments: Any) -> Any:
         """Open the inner part of a reader."""

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Latest, Listener
+from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Latest, Listener, weakly
 from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.connection import PulsarConnection
@@ -53,7 +53,7 @@ class PulsarGroupMember(ConsumerDriver):
         deadline = Deadline(timeout)
         subscriptions.prepare_group(connection, options, timeout)
         self._join(options.logs, deadline)
-        self._growth = AddedPartitions(connection, options.logs, self._subscribe)
+        self._growth = AddedPartitions(connection, options.logs, weakly(self._subscribe))
 
     def _join(self, logs: Sequence[Log], deadline: Deadline) -> None:
         """Join the group on these additional logs: on all of them, or on none if one fails."""

@@ -22,7 +22,7 @@ import _pulsar
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, Numbers
+from mqplug.spi import ConsumerOptions, Numbers, weakly
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.received_messages import Received
 from mqplug_pulsar._consume.topic_checks import TopicChecks
@@ -175,7 +175,7 @@ class PartitionFeeds(Generic[R]):
         self._connection = connection
         self._take_now = take_now
         self._filter = message_filter
-        self._reopen = reopen
+        self._reopen = weakly(reopen)
         self._reopening = Lock()
         self._feeds: dict[Log, PartitionFeed[R]] = {}
         self._ready: SimpleQueue[PartitionFeed[R] | None] = SimpleQueue()
@@ -325,6 +325,9 @@ class PartitionFeeds(Generic[R]):
         """Close and remove all feeds."""
         feeds, self._feeds = self._feeds, {}
         self.close(feeds.values(), timeout)
+        with suppress(Empty):  # the queue and the feeds in it refer to each other
+            while True:
+                self._ready.get_nowait()
 
 
 def _close_native(native: Any) -> None:

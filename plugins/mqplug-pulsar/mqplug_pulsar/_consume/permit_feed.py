@@ -15,6 +15,7 @@ from typing import Any
 import _pulsar
 
 from mqplug import Log
+from mqplug.spi import weakly
 from mqplug_pulsar._format import message_ids
 
 Subscribe = Callable[[Callable[[Any, Any], None]], Any]
@@ -33,7 +34,7 @@ class PermitFeed:
         self.log = log
         self._subscribed: Any = None
         self._listened: Any = None  # the same consumer: the listener may be called before ``subscribe`` returns
-        self._arrived = arrived
+        self._arrived = weakly(arrived)
         self._wanted = 0
         self._closed = False
         self._paused_at: float | None = None
@@ -42,7 +43,7 @@ class PermitFeed:
 
     def open(self, subscribe: Subscribe) -> None:
         """Subscribe. The broker sends one entry at once."""
-        self._subscribed = subscribe(self._on_message)
+        self._subscribed = subscribe(weakly(self._on_message))
 
     @property
     def native(self) -> Any:

@@ -35,8 +35,8 @@ class PartitionProducer:
         self._native: Any = None
         self._waiting: list[tuple[Any, HandOver[Any]]] = []
         self._unsettled: set[Pending] = set()
-        self._last: Pending | None = None  # handed over last
-        self._flushed: Pending | None = None  # the last one at the last flush
+        self._last: Pending | None = None  # handed over last, until it is settled
+        self._flushed: Pending | None = None  # the last one at the last flush, until it is settled
         self._late: list[Pending] = []  # the last record was reported, but others were not yet
         self._closed = False
         self._ending = False
@@ -81,17 +81,19 @@ class PartitionProducer:
         So records of several threads that wait share batches.
         """
         last = self._last
-        if last is self._flushed or last not in self._unsettled or self._flushed in self._unsettled:
+        if last is None or self._flushed is not None:
             return
         with self._lock:
             if self._native is None or self.failed or self._closed:
                 return
             self._flushed = last
+        if last not in self._unsettled:  # settled by another thread
+            self._forget(last)
         flush(self._native)
 
     def withdraw(self, pending: Pending) -> None:
         """Forget these records: they were not handed over."""
-        self._unsettled.discard(pending)
+        self._forget(pending)
 
     # reports -----------------------------------------------------------------------------------------------
 
@@ -127,7 +129,14 @@ class PartitionProducer:
 
     def _settle(self, pending: Pending) -> None:
         pending.settle()
+        self._forget(pending)
+
+    def _forget(self, pending: Pending) -> None:
         self._unsettled.discard(pending)
+        if pending is self._last:
+            self._last = None
+        if pending is self._flushed:
+            self._flushed = None
 
     # ending ------------------------------------------------------------------------------------------------
 
@@ -167,6 +176,7 @@ class PartitionProducer:
             self._closed = True
         if self._native is not None and not self.failed:
             self._native.close()
+        self._last = self._flushed = None  # they refer to this object
 
 
 def close_quietly(native: Any) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
+from weakref import proxy
 
 import attrs
 
@@ -55,7 +56,8 @@ class FollowingConsumer(ConsumerDriver):
         if options.group is None:
             options = attrs.evolve(options, start=dict(self._positions))
         context = JoinContext({log: sorted(held) for log, held in list(self._in_hand.items()) if held})
-        return self._locator.open_consumer_there(options, self, timeout, context)
+        listener = proxy(self)  # the consumer there would otherwise outlive its close until a collection of garbage
+        return self._locator.open_consumer_there(options, listener, timeout, context)
 
     @property
     def still_holds(self) -> Callable[[], bool] | None:
