@@ -72,11 +72,12 @@ class StepAcks:
         try:
             self._check_held()
             changed = self._changed()
+            unstored = [tracker for tracker in changed.values() if tracker.dirty]  # with acks from before the step
             try:
                 yield self._moves({log: tracker.take_step() for log, tracker in changed.items()})
             except BaseException:
-                for tracker in changed.values():
-                    tracker.dirty = True
+                for tracker in unstored:
+                    tracker.put_back()
                 raise
             self._committed = True
             for tracker in changed.values():

@@ -173,6 +173,9 @@ class Losing(ConsumerProxy):
     def tend(self, timeout: float) -> None:
         self.poll(0, 0)
 
+    def membership(self) -> bytes:
+        raise mqplug.Timeout("the group does not answer")
+
 
 class Losses:
     """An extension that lets members lose their logs."""
@@ -239,3 +242,21 @@ def test_a_partition_is_lost_with_all_acks_stored(losing: mqplug.Client, losses:
         while losses.due:
             orders.receive_many(9, 0.1)
         orders.commit()
+
+
+def ack_in_a_step(mq: mqplug.Client, orders: mqplug.Consumer) -> None:
+    """Ack a message in a transaction."""
+    with mq.transaction("biller", consumer=orders):
+        message = orders.receive(5)
+        assert message is not None
+        orders.ack(message)
+
+
+def test_acks_of_a_failed_step_are_not_missed(losing: mqplug.Client, losses: Losses) -> None:
+    """A close raises nothing if a partition is lost after a step that acked its messages has failed."""
+    with losing.consumer("orders", group="g") as orders:
+        with pytest.raises(mqplug.Timeout, match="does not answer"):
+            ack_in_a_step(losing, orders)
+        losses.due = True
+        while losses.due:
+            orders.receive_many(9, 0.1)
