@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import resource
 import statistics
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import attrs
+
+from benchmarks._time_limit import rounds_of_each
 
 
 @attrs.frozen
@@ -77,6 +80,12 @@ class Contest:
         """Our side, then the rivals."""
         return [self.ours, *self.rivals]
 
+    @property
+    def judged(self) -> bool:
+        """Whether it has an aim."""
+        limits = self.max_added_cpu_us, self.max_p50_us
+        return bool(self.min_speed_ratios or self.min_cpu_ratios) or any(each is not None for each in limits)
+
 
 @attrs.frozen
 class TurnSample:
@@ -122,12 +131,17 @@ class ContestResult:
         return list(zip(self.samples[self.contest.ours.name], self.samples[rival.name], strict=True))
 
 
-def measure(contests: Sequence[Contest], rounds: int, report: Callable[[ContestResult], None]) -> list[ContestResult]:
-    """Run each contest for `rounds` rounds after a warm-up. The order of the sides is reversed in every other round."""
+def measure(
+    contests: Sequence[Contest], rounds: int, report: Callable[[ContestResult], None], end: float = math.inf
+) -> list[ContestResult]:
+    """Run each contest for `rounds` rounds after a warm-up. The order of the sides is reversed in every other round.
+
+    After `end`, a moment of ``time.monotonic``, each contest has only one round.
+    """
     results = []
-    for contest in contests:
+    for contest, numbers in rounds_of_each(contests, rounds, end):
         samples: dict[str, list[TurnSample]] = {side.name: [] for side in contest.sides}
-        for number in range(-1, rounds):
+        for number in numbers:
             for side in contest.sides if number % 2 else reversed(contest.sides):
                 sample = _take(side, contest.cpu_time)
                 if number >= 0:

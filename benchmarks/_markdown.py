@@ -2,62 +2,43 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 
 from benchmarks._contests import ContestResult, Side
 from benchmarks._findings import BenchmarkFinding
+from benchmarks._machine import installed_versions, machine_as_data
 from benchmarks._report import judge_aims
+from benchmarks._suites import Suite
 
 _CONTEST_HEAD = "| contest | ours, k/s | p50 / p99 µs | rival | k/s | p50 / p99 µs | of its speed | by CPU | aim |"
-_PACKAGES = (
-    "mqplug",
-    "mqplug-rocksmq",
-    "mqplug-kafka",
-    "mqplug-pulsar",
-    "mqplug-spark",
-    "pyspark",
-    "confluent-kafka",
-    "pulsar-client",
-    "rocksdict",
-    "pyarrow",
-    "persist-queue",
-    "litequeue",
-    "diskcache",
-)
 
 
-def contests_as_markdown(suite: str, results: Sequence[ContestResult], rounds: int) -> str:
+def contests_as_markdown(name: str, packages: Sequence[str], results: Sequence[ContestResult], rounds: int) -> str:
     """Return a page with a row for each rival of each contest."""
     rows = [_row(result, rival) for result in results for rival in result.contest.rivals]
     rule = "|".join(["---"] * (_CONTEST_HEAD.count("|") - 1))
-    return "\n".join([*_heading(suite, f"{rounds} rounds"), _CONTEST_HEAD, f"|{rule}|", *rows, ""])
+    return "\n".join([*_heading(name, packages, f"{rounds} rounds"), _CONTEST_HEAD, f"|{rule}|", *rows, ""])
 
 
-def findings_as_markdown(suite: str, findings: Sequence[BenchmarkFinding]) -> str:
+def findings_as_markdown(suite: Suite, findings: Sequence[BenchmarkFinding]) -> str:
     """Return a page with a row for each finding."""
     rows = [f"| {each.name} | {each.value:,.2f} {each.unit} | {each.verdict} |" for each in findings]
-    return "\n".join([*_heading(suite, "once"), "| finding | | limit |", "|---|---|---|", *rows, ""])
+    return "\n".join(
+        [*_heading(suite.name, suite.packages, "once"), "| finding | | limit |", "|---|---|---|", *rows, ""]
+    )
 
 
-def _heading(suite: str, how_often: str) -> Iterator[str]:
-    now, load = datetime.now(UTC), os.getloadavg()[0]
-    system = f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} processors"
-    yield f"# `python -m benchmarks {suite}`\n"
-    yield f"{now:%Y-%m-%d %H:%M} UTC, {how_often}. {system}, load {load:.1f} at the end."
-    yield f"Python {platform.python_version()}, {', '.join(_versions())}.\n"
-
-
-def _versions() -> Iterator[str]:
-    for package in _PACKAGES:
-        try:
-            yield f"{package} {metadata.version(package)}"
-        except metadata.PackageNotFoundError:
-            yield f"{package} not installed"
+def _heading(name: str, packages: Sequence[str], how_often: str) -> Iterator[str]:
+    machine = machine_as_data()
+    versions = (f"{package} {version}" for package, version in installed_versions(packages).items())
+    yield f"# `python -m benchmarks {name}`\n"
+    yield (
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {how_often}. {machine['system']}, {machine['processors']} processors,"
+        f" load {machine['load_at_end']} at the end."
+    )
+    yield f"{', '.join(versions)}.\n"
 
 
 def _row(result: ContestResult, rival: Side) -> str:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
-import mqplug
 from benchmarks._contests import ContestResult, Side
-
-
-def describe_machine() -> str:
-    """Return the versions, the processors and the load, in one line."""
-    versions = f"mqplug {mqplug.__version__}, Python {platform.python_version()}"
-    return f"{versions}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
-
 
 UNITS = "Times in microseconds: median of the rounds (best round). CPU time covers all threads of the process."
 
@@ -55,9 +45,10 @@ def _times(result: ContestResult, side: Side) -> str:
 
 @attrs.frozen
 class JudgedAim:
-    """An aim in words, whether it was reached, and the rival it is measured against."""
+    """An aim in words, what was measured, whether it was reached, and the rival it is measured against."""
 
     words: str
+    measured: float
     reached: bool
     rival: str
 
@@ -69,29 +60,20 @@ def judge_aims(result: ContestResult) -> list[JudgedAim]:
     """Return each aim of a contest, judged by the median of the rounds."""
     contest = result.contest
     rivals, first = {rival.name: rival for rival in contest.rivals}, contest.rivals[0]
-    aims = [
-        JudgedAim(f"at least {least:.2f} of the speed of {name}", result.speed_ratio(rivals[name]) >= least, name)
-        for name, least in contest.min_speed_ratios.items()
-    ]
-    aims += [
-        JudgedAim(f"at least {least:.2f} of {name} by CPU", result.processor_ratio(rivals[name]) >= least, name)
-        for name, least in contest.min_cpu_ratios.items()
-    ]
+    aims = []
+    for name, least in contest.min_speed_ratios.items():
+        ratio = result.speed_ratio(rivals[name])
+        aims.append(JudgedAim(f"at least {least:.2f} of the speed of {name}", ratio, ratio >= least, name))
+    for name, least in contest.min_cpu_ratios.items():
+        ratio = result.processor_ratio(rivals[name])
+        aims.append(JudgedAim(f"at least {least:.2f} of {name} by CPU", ratio, ratio >= least, name))
     if (most := contest.max_added_cpu_us) is not None:
-        aims.append(JudgedAim(f"at most {most:+.2f} us of CPU", result.added(first)[0] <= most, first.name))
+        added, _ = result.added(first)
+        aims.append(JudgedAim(f"at most {most:+.2f} us of CPU", added, added <= most, first.name))
     if (most := contest.max_p50_us) is not None:
         half = result.percentiles(contest.ours)["p50"]
-        aims.append(JudgedAim(f"half of the messages within {most:.0f} us", half <= most, first.name))
+        aims.append(JudgedAim(f"half of the messages within {most:.0f} us", half, half <= most, first.name))
     return aims
-
-
-def machine_as_data() -> dict[str, str]:
-    """Return the versions and the machine, for JSON."""
-    return {
-        "mqplug": mqplug.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-    }
 
 
 def contests_as_data(results: Sequence[ContestResult]) -> list[dict[str, Any]]:

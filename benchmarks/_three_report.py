@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from benchmarks._machine import broker_versions, installed_versions, machine_as_data
+from benchmarks._suites import Suite
 from benchmarks._three_workload import BackendResult
 from mqplug_cli._measuring.bar_chart import Bar, Chart, Panel
 
@@ -23,16 +22,16 @@ _HEAD = (
     "| messages | backend | produce: msg/s | MB/s | CPU µs | consume: msg/s | MB/s | CPU µs"
     " | latency ms: p50 | p95 | p99 |"
 )
-_PACKAGES = ("mqplug", "rocksdict", "confluent-kafka", "pulsar-client")
 
 
-def describe_run(rounds: int, brokers: str) -> str:
+def describe_run(suite: Suite, rounds: int) -> str:
     """Return the time, the machine and the versions of a run."""
-    machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} processors"
-    versions = ", ".join(f"{package} {metadata.version(package)}" for package in _PACKAGES)
+    machine = machine_as_data()
+    versions = {**installed_versions(suite.packages), **broker_versions(suite.brokers)}
     return (
-        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {rounds} rounds, {machine}, load {os.getloadavg()[0]:.1f} at the end."
-        f" Python {platform.python_version()}, {versions}, {brokers}."
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {rounds} rounds, {machine['system']}, {machine['processors']}"
+        f" processors, load {machine['load_at_end']} at the end."
+        f" {', '.join(f'{name} {version}' for name, version in versions.items())}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import product
@@ -9,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import mqplug
 from benchmarks._three_workload import BackendResult, Effort, Workload, take_turn
+from benchmarks._time_limit import rounds_of_each
 from mqplug_devbrokers import KafkaServer, PulsarServer
 
 WORKLOADS = [Workload(*each) for each in product((128, 1024, 100 * 1024), (1, 8))]
@@ -16,23 +18,21 @@ EFFORT, QUICK_EFFORT = Effort(produce_s=0.7, timed_messages=150), Effort(produce
 ROUNDS = 3
 
 
-def results(*, rounds: int, quick: bool) -> Iterator[list[BackendResult]]:
-    """Yield the results of each workload: one for each backend. The first round of each is a warm-up."""
+def results(*, rounds: int, quick: bool, end: float = math.inf) -> Iterator[list[BackendResult]]:
+    """Yield the results of each workload: one for each backend. The first round of each is a warm-up.
+
+    After `end`, a moment of ``time.monotonic``, each workload has only one round more.
+    """
     effort = QUICK_EFFORT if quick else EFFORT
     with _connections() as connections:
-        for workload in WORKLOADS:
+        for workload, numbers in rounds_of_each(WORKLOADS, rounds, end):
             found = [BackendResult(backend, workload, []) for backend in connections]
-            for number in range(-1, rounds):
+            for number in numbers:
                 for result in found if number % 2 else reversed(found):
                     turn = take_turn(connections[result.backend], workload, effort if number >= 0 else QUICK_EFFORT)
                     if number >= 0:
                         result.turns.append(turn)
             yield found
-
-
-def brokers() -> str:
-    """Return the versions of the brokers."""
-    return f"Kafka {KafkaServer().version}, Pulsar {PulsarServer().version}"
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import re
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from module_map import sections
+import benchmark_figures
+import module_map
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -37,13 +38,16 @@ def add_anchors(app: object, docname: str, source: list[str]) -> None:
         source[0] = rule.sub(lambda found: f"({found[1].lower()})=\n{found[0]}", source[0])
 
 
-def add_map(app: object, docname: str, source: list[str]) -> None:
-    """End the page of the architecture with the map of all modules."""
-    if docname == "architecture":
-        source[0] += "\n" + "\n".join(sections()) + "\n"
+GENERATED = {"architecture": module_map.sections, "benchmarks": benchmark_figures.sections}
+
+
+def add_generated(app: object, docname: str, source: list[str]) -> None:
+    """End the page of the architecture with the map of all modules, that of the benchmarks with their figures."""
+    if docname in GENERATED:
+        source[0] += "\n" + "\n".join(GENERATED[docname]()) + "\n"
 
 
 def setup(app: Sphinx) -> None:
     """Register the functions that change pages."""
     app.connect("source-read", add_anchors)
-    app.connect("source-read", add_map)
+    app.connect("source-read", add_generated)
