@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from uuid import uuid4
@@ -10,11 +10,9 @@ from uuid import uuid4
 import attrs
 
 import mqplug
-from benchmarks._contests import Side, TimedMessages, Work
+from benchmarks._contests import Contest, Side, Work
+from benchmarks._measured_loops import ReceivingLoop, SendingLoop
 from mqplug._client.diagnosis import diagnose
-
-ReceivingLoop = Callable[[mqplug.Consumer, int], int]
-SendingLoop = Callable[[mqplug.Producer, bytes, int], int | TimedMessages]
 
 
 @attrs.frozen
@@ -24,31 +22,39 @@ class MeasuredClients:
     installed: mqplug.Client
     without_part: mqplug.Client | None
 
-    def aim(self, rival: str, plain: float, part: float) -> Mapping[str, float]:
-        """Return the least share of a rival's speed: ``part`` with a compiled part, ``plain`` without."""
-        return {rival: part if self.without_part else plain}
+    def contest(
+        self, name: str, ours: Sequence[Side], rivals: Sequence[Side], plain: float, part: float, *, by_cpu: bool = True
+    ) -> Contest:
+        """Return a contest. It must reach a share of the first rival: ``part`` with a compiled part, else ``plain``."""
+        first, *others = ours
+        aims = {rivals[0].name: part if self.without_part else plain}
+        return Contest(
+            name=name,
+            ours=first,
+            rivals=[*rivals, *others],
+            min_speed_ratios=aims,
+            min_cpu_ratios=aims if by_cpu else {},
+        )
 
-    def receiving(
-        self, topic: str, messages: int, words: str, loop: ReceivingLoop, *, grouped: bool = False
-    ) -> list[Side]:
+    def receiving(self, topic: str, messages: int, loop: ReceivingLoop) -> list[Side]:
         """Return the sides that read the messages of a topic. The first message is not timed."""
 
         def side(name: str, words: str, client: mqplug.Client) -> Side:
             @contextmanager
             def prepare() -> Iterator[Work]:
-                group = f"ours-{uuid4().hex}" if grouped else None
+                group = f"ours-{uuid4().hex}" if loop.grouped else None
                 with client.consumer(topic, group=group, start=mqplug.EARLIEST) as consumer:
                     first = consumer.receive(30)
                     assert first is not None
-                    if grouped:
+                    if loop.grouped:
                         consumer.ack(first)
-                    yield lambda: loop(consumer, messages - 1)
+                    yield lambda: loop.run(consumer, messages - 1)
 
             return Side(name, words, prepare)
 
-        return self._sides(words, side)
+        return self._sides(loop.words, side)
 
-    def sending(self, topic: str, value: bytes, messages: int, words: str, loop: SendingLoop) -> list[Side]:
+    def sending(self, topic: str, value: bytes, messages: int, loop: SendingLoop) -> list[Side]:
         """Return the sides that send a value to a topic repeatedly."""
 
         def side(name: str, words: str, client: mqplug.Client) -> Side:
@@ -56,11 +62,11 @@ class MeasuredClients:
             def prepare() -> Iterator[Work]:
                 with client.producer(topic) as out:
                     out.send(value)
-                    yield lambda: loop(out, value, messages)
+                    yield lambda: loop.run(out, value, messages)
 
             return Side(name, words, prepare)
 
-        return self._sides(words, side)
+        return self._sides(loop.words, side)
 
     def _sides(self, words: str, side: Callable[[str, str, mqplug.Client], Side]) -> list[Side]:
         sides = [side("mqplug", words, self.installed)]

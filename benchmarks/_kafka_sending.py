@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import attrs
 from confluent_kafka import KafkaError, Message, Producer
 
-from benchmarks._compiled_parts import MeasuredClients, SendingLoop
+from benchmarks._compiled_parts import MeasuredClients
 from benchmarks._contests import Contest, Side, TimedMessages, Work
 from benchmarks._kafka_java import JavaTools
 from benchmarks._load import BATCH_MESSAGES, Load
-from benchmarks._measured_loops import send_batches, send_each, submit_all, submit_and_keep, time_each
+from benchmarks._measured_loops import KEPT, MANY, ONE_BY_ONE, UNWATCHED, SendingLoop, time_each
 
 USUAL_OPTIONS = {"enable.idempotence": True}
 """What a user of confluent-kafka sets for the same promise. It implies ``acks=all``."""
@@ -48,53 +49,56 @@ class SendLoad:
         """The topic that receives the messages."""
         return f"sink-{self.partitions}"
 
+    @property
+    def value(self) -> bytes:
+        """The value of each message."""
+        return b"x" * self.size
+
+    @property
+    def name(self) -> str:
+        """The size and the number of partitions, for names of contests."""
+        return f"{self.size} B, {self.partitions} partition{'s' * (self.partitions > 1)}"
+
 
 def sending_contests(clients: MeasuredClients, bootstrap: str, load: SendLoad, java: JavaTools) -> list[Contest]:
     """Return the contests: results ignored, results read, many at once, and one by one. Each waits for all."""
-    value = b"x" * load.size
-    each = f"{load.size} B, {load.partitions} partition{'s' * (load.partitions > 1)}"
-
-    def raw(name: str, words: str, loop: RawLoop, options: Mapping[str, Any], messages: int) -> Side:
-        @contextmanager
-        def prepare() -> Iterator[Work]:
-            producer = Producer({**options, "bootstrap.servers": bootstrap})
-            producer.produce(load.topic, value)
-            producer.flush()
-            yield lambda: loop(producer, load.topic, value, messages)
-
-        return Side(name, words, prepare)
-
-    def contest(
-        kind: str, loop: SendingLoop, words: str, raw_loop: RawLoop, raw_words: str, plain: float, part: float,
-        tools: Sequence[Side] = (), messages: int = load.messages,
-    ) -> Contest:  # fmt: skip
-        ours, *without = clients.sending(load.topic, value, messages, words, loop)
-        usual = raw("produce", f"confluent-kafka, idempotent: {raw_words}", raw_loop, USUAL_OPTIONS, messages)
-        own = raw("own options", f"the same with mqplug's options: {raw_words}", raw_loop, OWN_OPTIONS, messages)
-        aims = clients.aim("produce", plain, part)
-        return Contest(
-            name=f"kafka: {kind}; {each}", ours=ours, rivals=[usual, *without, own, *tools],
-            min_speed_ratios=aims, min_cpu_ratios=aims,
-        )  # fmt: skip
-
+    contest = partial(_contest, clients, bootstrap)
+    fewer = attrs.evolve(load, messages=max(100, load.messages // SENT_ONE_BY_ONE))
+    tools = java.producing(load.topic, load.size, load.messages)
+    kept, batch = "produce() with a callback that keeps the offset", "1000 produce() with that callback, flush()"
+    each = "produce() with that callback, flush()"
     return [
-        contest(
-            "submit, unwatched", submit_all, "submit(value), flush()", _raw_submit, "produce(topic, value), flush()",
-            0.38, 0.95, java.producing(load.topic, load.size, load.messages),
-        ),
-        contest(
-            "submit, results kept", submit_and_keep, "submit(value), then result() of each",
-            _raw_kept, "produce() with a callback that keeps the offset", 0.38, 1.0,
-        ),
-        contest(
-            "send many", send_batches, "send_many([value] * 1000)",
-            _raw_many, "1000 produce() with that callback, flush()", 0.6, 1.2,
-        ),
-        contest(
-            "send one by one", send_each, "send(value)", _raw_each, "produce() with that callback, flush()",
-            0.6, 0.95, messages=max(100, load.messages // SENT_ONE_BY_ONE),
-        ),
-    ]  # fmt: skip
+        contest(load, UNWATCHED, _raw_submit, "produce(topic, value), flush()", plain=0.38, part=0.95, tools=tools),
+        contest(load, KEPT, _raw_kept, kept, plain=0.38, part=1.0),
+        contest(load, MANY, _raw_many, batch, plain=0.6, part=1.2),
+        contest(fewer, ONE_BY_ONE, _raw_each, each, plain=0.6, part=0.95),
+    ]
+
+
+def _contest(
+    clients: MeasuredClients, bootstrap: str, load: SendLoad, ours: SendingLoop, loop: RawLoop, words: str,
+    plain: float, part: float, tools: Sequence[Side] = (),
+) -> Contest:  # fmt: skip
+    rivals = [
+        _raw_side(bootstrap, load, "produce", f"confluent-kafka, idempotent: {words}", loop, USUAL_OPTIONS),
+        _raw_side(bootstrap, load, "own options", f"the same with mqplug's options: {words}", loop, OWN_OPTIONS),
+        *tools,
+    ]
+    sides = clients.sending(load.topic, load.value, load.messages, ours)
+    return clients.contest(f"kafka: {ours.kind}; {load.name}", sides, rivals, plain, part)
+
+
+def _raw_side(bootstrap: str, load: SendLoad, name: str, words: str, loop: RawLoop, options: Mapping[str, Any]) -> Side:
+    """Return a side of confluent-kafka."""
+
+    @contextmanager
+    def prepare() -> Iterator[Work]:
+        producer = Producer({**options, "bootstrap.servers": bootstrap})
+        producer.produce(load.topic, load.value)
+        producer.flush()
+        yield lambda: loop(producer, load.topic, load.value, load.messages)
+
+    return Side(name, words, prepare)
 
 
 def _raw_submit(producer: Producer, topic: str, value: bytes, messages: int) -> int:

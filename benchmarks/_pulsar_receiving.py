@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pulsar
 import pyarrow as pa
 
-import mqplug
-from benchmarks._compiled_parts import MeasuredClients, ReceivingLoop
+from benchmarks._compiled_parts import MeasuredClients
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._load import BATCH_MESSAGES, Load
-from benchmarks._measured_loops import receive_and_ack_each, receive_and_ack_through, receive_each, receive_values
+from benchmarks._measured_loops import ACK_EACH, ACK_THROUGH, EACH, FIELDS, VALUES, ReceivingLoop, to_arrow
 from benchmarks._pulsar_java import JavaTools
 from benchmarks._pulsar_sending import partition_name
 
@@ -25,7 +25,9 @@ MEMBER_OPTIONS = {
     "batch_index_ack_enabled": True,
 }
 """The options that mqplug passes for the member of a group."""
-
+BATCH_OPTIONS = {"batch_receive_policy": pulsar.ConsumerBatchReceivePolicy(BATCH_MESSAGES, -1, 100)}
+RawLoop = Callable[[Any, int], int]
+BatchWork = Callable[[Iterator[list[Any]]], int]
 ARROW_COLUMNS = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -44,101 +46,71 @@ def topic_of(load: Load) -> str:
 def receiving_contests(clients: MeasuredClients, client: pulsar.Client, load: Load, java: JavaTools) -> list[Contest]:
     """Return the contests: message by message, with acks, and in batches. The first message is not timed."""
     topic, messages = topic_of(load), load.messages
+    reader, member = partial(_reader, client, load), partial(_member, client, load)
 
-    def reader(words: str, loop: Callable[[Any, int], int]) -> Side:
-        @contextmanager
-        def prepare() -> Iterator[Work]:
-            start = pulsar.MessageId.earliest
-            consumer = client.create_reader(partition_name(topic), start, start_message_id_inclusive=True)
-            consumer.read_next(TIMEOUT_MS)
-            yield lambda: loop(consumer, messages - 1)
-            consumer.close()
+    def contest(ours: ReceivingLoop, rivals: Sequence[Side], plain: float, part: float) -> Contest:
+        sides = clients.receiving(topic, messages, ours)
+        return clients.contest(f"pulsar: consume {ours.kind}; {load.size} B", sides, rivals, plain, part)
 
-        return Side("read_next", f"pulsar-client: {words}", prepare)
-
-    def member(name: str, words: str, loop: Callable[[Any, int], int], **options: Any) -> Side:
-        @contextmanager
-        def prepare() -> Iterator[Work]:
-            start = pulsar.InitialPosition.Earliest
-            consumer = client.subscribe(partition_name(topic), f"raw-{uuid4().hex}", initial_position=start, **options)
-            consumer.acknowledge(consumer.receive(TIMEOUT_MS))
-            yield lambda: loop(consumer, messages - 1)
-            consumer.unsubscribe()
-
-        return Side(name, f"pulsar-client: {words}", prepare)
-
-    def in_batches(words: str, work: Callable[[Iterator[list[Any]]], int]) -> list[Side]:
-        policy = pulsar.ConsumerBatchReceivePolicy(BATCH_MESSAGES, -1, 100)
+    def in_batches(words: str, work: BatchWork) -> list[Side]:
         return [
-            reader(f"1000 read_next(), {words}", lambda client_reader, most: work(_read(client_reader, most))),
-            member("batch_receive", f"batch_receive() of 1000, {words}",
-                   lambda consumer, most: work(_received(consumer, most)), batch_receive_policy=policy),
-        ]  # fmt: skip
+            member("batch_receive", f"batch_receive() of 1000, {words}", _over(_received, work), **BATCH_OPTIONS),
+            reader(f"1000 read_next(), {words}", _over(_read, work)),
+        ]
 
-    def contest(
-        kind: str, words: str, loop: ReceivingLoop, rivals: list[Side], plain: float, part: float, grouped: bool = False
-    ) -> Contest:
-        ours, *without = clients.receiving(topic, messages, words, loop, grouped=grouped)
-        judged = rivals[-1].name if rivals[-1].name == "batch_receive" else rivals[0].name
-        aims = clients.aim(judged, plain, part)
-        return Contest(
-            name=f"pulsar: consume {kind}; {load.size} B", ours=ours, rivals=[*rivals, *without],
-            min_speed_ratios=aims, min_cpu_ratios=aims,
-        )  # fmt: skip
-
-    policy = pulsar.ConsumerBatchReceivePolicy(BATCH_MESSAGES, -1, 100)
-    acked_together = [
-        member("batch_receive", "a member of a group: batch_receive() of 1000, data() of each, acknowledge() each",
-               _raw_ack_batches, batch_receive_policy=policy, consumer_type=pulsar.ConsumerType.Failover),
-    ]  # fmt: skip
+    each = [reader("read_next(), data() and partition_key()", _raw_loop)]
     acked = [
         member("receive", "mqplug's options: receive(), both read, acknowledge()", _raw_ack, **MEMBER_OPTIONS),
         member("as it comes", "its own options: receive(), both read, acknowledge()", _raw_ack),
         *java.consuming(partition_name(topic), messages),
     ]
-    fields = "receive_many(1000): ids, keys, values, headers, times, attempts"
+    words = "a member of a group: batch_receive() of 1000, data() of each, acknowledge() each"
+    options = {**BATCH_OPTIONS, "consumer_type": pulsar.ConsumerType.Failover}
+    acked_together = [member("batch_receive", words, _raw_ack_batches, **options)]
     return [
+        contest(EACH, each, plain=0.6, part=0.8),
+        contest(ACK_EACH, acked, plain=0.6, part=0.9),
+        contest(ACK_THROUGH, acked_together, plain=0.6, part=0.9),
+        contest(VALUES, in_batches("data() of each", _raw_values), plain=0.8, part=1.5),
+        contest(FIELDS, in_batches("the getters of the same", _raw_fields), plain=0.8, part=1.5),
         contest(
-            "message by message", "for message in consumer: message.value, message.key", receive_each,
-            [reader("read_next(), data() and partition_key()", _raw_loop)], plain=0.6, part=0.8,
-        ),
-        contest(
-            "message by message, and ack", "value and key read, consumer.ack(message)", receive_and_ack_each,
-            acked, plain=0.6, part=0.9, grouped=True,
-        ),
-        contest(
-            "in batches, and ack", "receive_many(1000).values, ack_through(the last)", receive_and_ack_through,
-            acked_together, plain=0.6, part=0.9, grouped=True,
-        ),
-        contest(
-            "in batches, values", "receive_many(1000).values", receive_values,
-            in_batches("data() of each", _raw_values), plain=0.8, part=1.5,
-        ),
-        contest(
-            "in batches, all fields", fields, _fields,
-            in_batches("the getters of the same", _raw_fields), plain=0.8, part=1.5,
-        ),
-        contest(
-            "to Arrow", "receive_many(1000).to_arrow() of six columns", _arrow,
-            in_batches("the getters of six columns, Arrow", _raw_arrow), plain=0.7, part=2.5,
+            to_arrow(list(ARROW_COLUMNS)), in_batches("the getters of six columns, Arrow", _raw_arrow),
+            plain=0.7, part=2.5,
         ),
     ]  # fmt: skip
 
 
-def _fields(consumer: mqplug.Consumer, messages: int) -> int:
-    count = 0
-    while count < messages:
-        batch = consumer.receive_many(BATCH_MESSAGES, 30)
-        _ = batch.ids, batch.keys, batch.headers, batch.timestamps, batch.log_times, batch.attempts
-        count += len(batch.values)
-    return count
+def _reader(client: pulsar.Client, load: Load, words: str, loop: RawLoop) -> Side:
+    """Return a side of pulsar-client's readers."""
+
+    @contextmanager
+    def prepare() -> Iterator[Work]:
+        start = pulsar.MessageId.earliest
+        reader = client.create_reader(partition_name(topic_of(load)), start, start_message_id_inclusive=True)
+        reader.read_next(TIMEOUT_MS)
+        yield lambda: loop(reader, load.messages - 1)
+        reader.close()
+
+    return Side("read_next", f"pulsar-client: {words}", prepare)
 
 
-def _arrow(consumer: mqplug.Consumer, messages: int) -> int:
-    count = 0
-    while count < messages:
-        count += consumer.receive_many(BATCH_MESSAGES, 30).to_arrow(list(ARROW_COLUMNS)).num_rows
-    return count
+def _member(client: pulsar.Client, load: Load, name: str, words: str, loop: RawLoop, **options: Any) -> Side:
+    """Return a side of pulsar-client's consumers, with a new subscription."""
+
+    @contextmanager
+    def prepare() -> Iterator[Work]:
+        topic, start = partition_name(topic_of(load)), pulsar.InitialPosition.Earliest
+        consumer = client.subscribe(topic, f"raw-{uuid4().hex}", initial_position=start, **options)
+        consumer.acknowledge(consumer.receive(TIMEOUT_MS))
+        yield lambda: loop(consumer, load.messages - 1)
+        consumer.unsubscribe()
+
+    return Side(name, f"pulsar-client: {words}", prepare)
+
+
+def _over(batches: Callable[[Any, int], Iterator[list[Any]]], work: BatchWork) -> RawLoop:
+    """Return a loop that does this work over the batches of a reader or consumer."""
+    return lambda source, messages: work(batches(source, messages))
 
 
 def _raw_loop(reader: Any, messages: int) -> int:
@@ -197,10 +169,10 @@ def _raw_fields(batches: Iterator[list[Any]]) -> int:
 
 
 def _raw_arrow(batches: Iterator[list[Any]]) -> int:
-    return sum(map(_to_arrow, batches))
+    return sum(map(_arrow_rows, batches))
 
 
-def _to_arrow(found: list[Any]) -> int:
+def _arrow_rows(found: list[Any]) -> int:
     times = [each.publish_timestamp() for each in found]
     columns: list[list[Any]] = [
         [each.partition_key().encode() for each in found], [each.data() for each in found],

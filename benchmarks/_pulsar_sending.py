@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Semaphore
 from typing import Any
 
@@ -11,10 +12,10 @@ import _pulsar
 import attrs
 import pulsar
 
-from benchmarks._compiled_parts import MeasuredClients, SendingLoop
+from benchmarks._compiled_parts import MeasuredClients
 from benchmarks._contests import Contest, Side, TimedMessages, Work
 from benchmarks._load import BATCH_MESSAGES, Load
-from benchmarks._measured_loops import send_batches, send_each, submit_all, submit_and_keep, time_each
+from benchmarks._measured_loops import KEPT, MANY, ONE_BY_ONE, UNWATCHED, SendingLoop, time_each
 from benchmarks._pulsar_java import JavaTools
 
 USUAL_OPTIONS = {"block_if_queue_full": True}
@@ -55,66 +56,63 @@ class SendLoad:
         """The topic that receives the messages."""
         return f"sink-{self.size}"
 
+    @property
+    def value(self) -> bytes:
+        """The value of each message."""
+        return b"x" * self.size
+
 
 def sending_contests(clients: MeasuredClients, client: pulsar.Client, load: SendLoad, java: JavaTools) -> list[Contest]:
     """Return the contests: results ignored, results read, many at once, and one by one. Each waits for all."""
-    value = b"x" * load.size
-
-    def raw(name: str, words: str, loop: RawLoop, options: Mapping[str, Any], messages: int) -> Side:
-        @contextmanager
-        def prepare() -> Iterator[Work]:
-            producer = client.create_producer(partition_name(load.topic), **options)
-            producer.send(value)
-            yield lambda: loop(producer, value, messages)
-            producer.close()
-
-        return Side(name, words, prepare)
-
-    def contest(
-        kind: str, loop: SendingLoop, words: str, raw_loop: RawLoop, raw_words: str, plain: float, part: float,
-        tools: Sequence[Side] = (),
-    ) -> Contest:  # fmt: skip
-        ours, *without = clients.sending(load.topic, value, load.messages, words, loop)
-        fewer = load.messages // UNBATCHED_SHARE
-        aims = clients.aim("send_async", plain, part)
-        return Contest(
-            name=f"pulsar: {kind}; {load.size} B", ours=ours,
-            rivals=[
-                raw("send_async", f"pulsar-client, in batches: {raw_words}", raw_loop, BATCHED_OPTIONS, load.messages),
-                raw("as it comes", f"pulsar-client, without batches: {raw_words}", raw_loop, USUAL_OPTIONS, fewer),
-                *without,
-                raw("own options", f"pulsar-client, mqplug's options: {raw_words}", raw_loop, OWN_OPTIONS,
-                    load.messages),
-                *tools,
-            ],
-            min_speed_ratios=aims, min_cpu_ratios=aims,
-        )  # fmt: skip
-
-    def one_by_one() -> Contest:
-        messages = max(100, load.messages // SENT_ONE_BY_ONE)
-        ours, *without = clients.sending(load.topic, value, messages, "send(value)", send_each)
-        rival = raw("send", "pulsar-client: send(value)", _raw_each, USUAL_OPTIONS, messages)
-        return Contest(
-            name=f"pulsar: send one by one; {load.size} B", ours=ours, rivals=[rival, *without],
-            min_speed_ratios=clients.aim("send", 0.3, 0.95),
-        )  # fmt: skip
-
+    contest = partial(_contest, clients, client, load)
+    tools = java.producing(partition_name(load.topic), load.size)
+    unwatched, kept = "send_async(value, None), flush()", "send_async() with a callback that keeps the id"
+    batch = "1000 send_async() with that callback, then wait for the last report"
     return [
-        contest(
-            "submit, unwatched", submit_all, "submit(value), flush()",
-            _raw_submit, "send_async(value, None), flush()", 0.4, 0.95,
-            java.producing(partition_name(load.topic), load.size),
-        ),
-        contest(
-            "submit, results kept", submit_and_keep, "submit(value), then result() of each",
-            _raw_kept, "send_async() with a callback that keeps the id", 0.65, 2.0,
-        ),
-        contest(
-            "send many", send_batches, "send_many([value] * 1000)",
-            _raw_many, "1000 send_async() with that callback, then wait for the last report", 0.8, 2.0,
-        ),
-        one_by_one(),
-    ]  # fmt: skip
+        contest(UNWATCHED, _raw_submit, unwatched, plain=0.4, part=0.95, tools=tools),
+        contest(KEPT, _raw_kept, kept, plain=0.65, part=2.0),
+        contest(MANY, _raw_many, batch, plain=0.8, part=2.0),
+        _one_by_one(clients, client, load),
+    ]
+
+
+def _contest(
+    clients: MeasuredClients, client: pulsar.Client, load: SendLoad, ours: SendingLoop, loop: RawLoop, words: str,
+    plain: float, part: float, tools: Sequence[Side] = (),
+) -> Contest:  # fmt: skip
+    fewer = attrs.evolve(load, messages=load.messages // UNBATCHED_SHARE)
+    rivals = [
+        _raw_side(client, load, "send_async", f"pulsar-client, in batches: {words}", loop, BATCHED_OPTIONS),
+        _raw_side(client, fewer, "as it comes", f"pulsar-client, without batches: {words}", loop, USUAL_OPTIONS),
+        _raw_side(client, load, "own options", f"pulsar-client, mqplug's options: {words}", loop, OWN_OPTIONS),
+        *tools,
+    ]
+    sides = clients.sending(load.topic, load.value, load.messages, ours)
+    return clients.contest(f"pulsar: {ours.kind}; {load.size} B", sides, rivals, plain, part)
+
+
+def _one_by_one(clients: MeasuredClients, client: pulsar.Client, load: SendLoad) -> Contest:
+    """Return the contest of waiting sends, which are judged only by wall time."""
+    fewer = attrs.evolve(load, messages=max(100, load.messages // SENT_ONE_BY_ONE))
+    rival = _raw_side(client, fewer, "send", "pulsar-client: send(value)", _raw_each, USUAL_OPTIONS)
+    sides = clients.sending(fewer.topic, fewer.value, fewer.messages, ONE_BY_ONE)
+    name = f"pulsar: {ONE_BY_ONE.kind}; {load.size} B"
+    return clients.contest(name, sides, [rival], plain=0.3, part=0.95, by_cpu=False)
+
+
+def _raw_side(
+    client: pulsar.Client, load: SendLoad, name: str, words: str, loop: RawLoop, options: Mapping[str, Any]
+) -> Side:
+    """Return a side of pulsar-client."""
+
+    @contextmanager
+    def prepare() -> Iterator[Work]:
+        producer = client.create_producer(partition_name(load.topic), **options)
+        producer.send(load.value)
+        yield lambda: loop(producer, load.value, load.messages)
+        producer.close()
+
+    return Side(name, words, prepare)
 
 
 def _raw_each(producer: Any, value: bytes, messages: int) -> TimedMessages:
