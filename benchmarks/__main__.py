@@ -55,7 +55,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="use few messages and rounds, just to check that it runs")
     rounds = f"most rounds of a contest (default 7, {ROUNDS} of {THREE} and {ALL}; 2 with --quick)"
     parser.add_argument("--rounds", type=int, help=rounds)
-    minutes = f"after this time, contests have one round (default {MINUTES:g} of {ALL}, else no limit)"
+    minutes = f"leave out rounds, but no contest, that do not fit into this time (default {MINUTES:g} of {ALL})"
     parser.add_argument("--minutes", type=float, help=minutes)
     parser.add_argument("--only", default="", metavar="TEXT", help="run only contests whose name contains this text")
     parser.add_argument("--judged", action="store_true", help="run only contests that have an aim")

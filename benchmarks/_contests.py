@@ -136,7 +136,7 @@ def measure(
 ) -> list[ContestResult]:
     """Run each contest for `rounds` rounds after a warm-up. The order of the sides is reversed in every other round.
 
-    After `end`, a moment of ``time.monotonic``, each contest has only one round.
+    Rounds that would end after `end`, a moment of ``time.monotonic``, are left out, except the first of each contest.
     """
     results = []
     for contest, numbers in rounds_of_each(contests, rounds, end):

@@ -80,7 +80,7 @@ _DECLARED = (
             "mqplug sent": "nothing: it is mqplug with `send_many`",
         },
         packages=_ROCKSMQ_PACKAGES,
-        minutes=1,
+        minutes=0.75,
     ),
     Suite(
         name="rocksmq_sends",
@@ -88,7 +88,7 @@ _DECLARED = (
         compares="Sends that wait, from 1, 16 and 64 threads, and `submit` with a thousand outstanding.",
         rivals={"rocksdict": _ROCKSDICT, "sqlite": _SQLITE},
         packages=_ROCKSMQ_PACKAGES,
-        minutes=1,
+        minutes=0.75,
     ),
     Suite(
         name="rocksmq_wakeup",
@@ -136,7 +136,7 @@ _DECLARED = (
         kind="three",
         packages=("rocksdict", "confluent-kafka", "pulsar-client"),
         brokers=("Kafka", "Pulsar"),
-        minutes=2.75,
+        minutes=2.5,
     ),
     Suite(
         name="kafka",
@@ -223,7 +223,7 @@ _DECLARED = (
         },
         packages=("mqplug-spark", "pyspark", "mqplug-rocksmq", *_KAFKA_PACKAGES),
         brokers=("Kafka",),
-        minutes=6,
+        minutes=7,
         judged=True,
     ),
 )

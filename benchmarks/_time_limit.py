@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 def rounds_of_each(contests: Sequence[T], rounds: int, end: float = math.inf) -> Iterator[tuple[T, Iterator[int]]]:
-    """Yield each contest with the numbers of its rounds: -1 for the warm-up, then those that begin in its part of time.
+    """Yield each contest with the numbers of its rounds: -1 for the warm-up, 0, and those that fit into its part.
 
-    The parts are equal; a contest that takes longer shortens the later ones. ``end`` is a moment of ``time.monotonic``.
+    The parts of the time until ``end``, a moment of ``time.monotonic``, are equal. A contest that takes longer shortens
+    those of the later ones.
     """
     for position, contest in enumerate(contests):
         begin = time.monotonic()
@@ -21,6 +22,9 @@ def rounds_of_each(contests: Sequence[T], rounds: int, end: float = math.inf) ->
 
 
 def _numbers(rounds: int, end: float) -> Iterator[int]:
+    begin = time.monotonic()
     for number in range(-1, rounds):
-        if number <= 0 or time.monotonic() < end:
-            yield number
+        now = time.monotonic()
+        if number > 0 and now + (now - begin) / (number + 1) > end:
+            return  # another round would take longer
+        yield number

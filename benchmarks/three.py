@@ -21,7 +21,7 @@ ROUNDS = 3
 def results(*, rounds: int, quick: bool, end: float = math.inf) -> Iterator[list[BackendResult]]:
     """Yield the results of each workload: one for each backend. The first round of each is a warm-up.
 
-    After `end`, a moment of ``time.monotonic``, each workload has only one round more.
+    Rounds that would end after `end`, a moment of ``time.monotonic``, are left out, except the first of each workload.
     """
     effort = QUICK_EFFORT if quick else EFFORT
     with _connections() as connections:

@@ -131,7 +131,7 @@ def test_all_leaves_out_what_takes_long():
 
 
 def test_time_limit_leaves_one_round():
-    """After the end of the time, each contest has one round; without a limit, all of them."""
+    """Where no time is left, each contest has one round; without a limit, all of them."""
     contests = [contest("first", 1), contest("second", 1)]
     assert [len(each.samples["mqplug"]) for each in measure(contests, 3, lambda _: None, end=0.0)] == [1, 1]
     assert [len(each.samples["mqplug"]) for each in measure(contests, 3, lambda _: None)] == [3, 3]
