@@ -121,7 +121,10 @@ def contest_rows(contest: Mapping[str, Any]) -> Iterator[str]:
         ratios = [number(side[name]) if name in side else "" for name in ("speed_ratio", "cpu_ratio")]
         times = [f"{number(side[name])} ({number(side[f'best_{name}'])})" for name in ("wall_us", "cpu_us")]
         name = "" if place else f"**{plain(contest['name'])}**, per {contest['unit']}"
-        yield row(name, plain(f"{side['name']}: {side['words']}"), *times, *ratios, "; ".join(aims))
+        words = plain(f"{side['name']}: {side['words']}")
+        if "p50_us" in side:
+            words += f"; p50 {number(side['p50_us'])}, p99 {number(side['p99_us'])}"
+        yield row(name, words, *times, *ratios, "; ".join(aims))
 
 
 def verdict(aim: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+import attrs
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -16,10 +17,17 @@ sys.path += [str(ROOT), str(ROOT / "docs")]  # appended, so that an installed mq
 import benchmark_figures  # noqa: E402
 
 from benchmarks._all import run_all, suites_of_all  # noqa: E402
-from benchmarks._contests import Contest, Side, measure  # noqa: E402
-from benchmarks._figures import FOLDER, contests_as_figures, findings_as_figures, write_figures  # noqa: E402
+from benchmarks._contests import Contest, Side, TimedMessages, measure  # noqa: E402
+from benchmarks._figures import (  # noqa: E402
+    FOLDER,
+    contests_as_figures,
+    findings_as_figures,
+    three_as_figures,
+    write_figures,
+)
 from benchmarks._findings import BenchmarkFinding  # noqa: E402
 from benchmarks._suites import SUITES, Suite  # noqa: E402
+from benchmarks._three_workload import BackendResult, Throughput, Turn, Workload  # noqa: E402
 
 TITLE = SUITES["rocksmq_sends"].title
 
@@ -75,6 +83,21 @@ def test_page_shows_missed_aims(folder: Path):
     assert section(page, TITLE).count("**missed**") == 1
     assert "| memory | 300.0 MiB | at most 256 MiB: **missed** |" in page
     assert "**A trial with few messages, not for comparison**" in section(page, "A large RocksMQ store")
+
+
+def test_page_shows_latencies(tmp_path: Path):
+    """Sides whose messages are timed one by one have percentiles, in contests and with the three backends."""
+    ours, rival = (
+        Side(name, "words", lambda: nullcontext(lambda: TimedMessages([0.25] * 10))) for name in ("mqplug", "sqlite")
+    )
+    results = measure([Contest(name="timed", ours=ours, rivals=[rival])], 1, lambda _: None)
+    write_figures(tmp_path, SUITES["rocksmq_sends"], contests_as_figures(results, []), quick=False)
+    turn = Turn(Throughput(8000, 2.0, 1.0), Throughput(16000, 2.0, 1.0), [0.25])
+    three = three_as_figures([BackendResult("RocksMQ", Workload(128, 1), [turn])])
+    write_figures(tmp_path, attrs.evolve(SUITES["three"], brokers=()), three, quick=False)
+    page = "\n".join(benchmark_figures.sections(tmp_path))
+    assert page.count("words; p50 250,000, p99 250,000 |") == 2
+    assert "| 128 B, 1 partition | RocksMQ | 4,000 | 125 | 8,000 | 62.5 | 250 | 250 |" in page
 
 
 def test_page_says_what_was_not_taken(tmp_path: Path):
