@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from threading import Lock
 
 
@@ -21,8 +20,10 @@ class Bell:
     def ring(self) -> None:
         """End the wait. Several rings before a wait count as one."""
         if self._quiet.locked():
-            with suppress(RuntimeError):  # another thread rang at the same time
+            try:  # noqa: SIM105 - each message rings, and ``suppress`` takes ten times as long
                 self._quiet.release()
+            except RuntimeError:  # another thread rang at the same time
+                pass
 
     def wait(self, timeout: float | None) -> bool:
         """Wait up to ``timeout`` seconds (None: forever). Return whether it rang."""

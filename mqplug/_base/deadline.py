@@ -17,9 +17,11 @@ class Deadline:
     __slots__ = ("_end", "timeout")
 
     def __init__(self, timeout: float | None) -> None:
-        check_timeout(timeout)
-        if timeout is not None and timeout > FOREVER_S:
-            timeout = None
+        if timeout is not None:
+            if type(timeout) not in _NUMBERS or not timeout >= 0:  # saves the call for nearly all timeouts
+                check_timeout(timeout)
+            if timeout > FOREVER_S:
+                timeout = None
         self.timeout = timeout
         self._end = None if timeout is None else time.monotonic() + timeout
 

@@ -338,12 +338,16 @@ class Acknowledgements:
 
     def commit_for_caller(self, deadline: Deadline) -> None:
         """Store all acks. Raise ``NotAssigned`` if some can no longer be stored, because their logs were lost."""
+        self._driver_session.check_open()
+        if self._driver_session.group is None:
+            self._driver_session.require_group("commit")
         if self._raised:
             self._assignment.unstored.clear()
         try:
             self.commit(deadline)
             self._raised = False
-            self._report(list(self._assignment.unstored), "commit")
+            if self._assignment.unstored:
+                self._report(list(self._assignment.unstored), "commit")
         except NotAssigned:
             self._raised = True
             raise
@@ -369,7 +373,7 @@ class Acknowledgements:
     def commit(self, deadline: Deadline) -> None:
         """Store all acks."""
         committing = self._assignment.committing
-        if not committing.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
+        if not committing.acquire(blocking=False) and not committing.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
             raise Timeout("another commit is running and did not end in time", **self._driver_session.where("commit"))
         try:
             changes = self._assignment.take_changes()
@@ -384,7 +388,8 @@ class Acknowledgements:
             self.commits += 1
         finally:
             committing.release()
-        self._return_nacked()
+        if self._assignment.has_returned:
+            self._return_nacked()
 
     def _store(self, changes: Changes, deadline: Deadline) -> None:
         try:

@@ -111,7 +111,8 @@ class Assignment:
         mine = [log for log in logs if log in self._held]
         self._call_back(self._on_revoked, mine)
         with self.committing:
-            self._prepare()
+            if self.before_state is not None:
+                self.before_state()
             trackers = {log: self._held[log].tracker for log in mine}
             states = {log: each.state() for log, each in trackers.items() if isinstance(each, Tracker) and each.dirty}
             self._drop(mine)
@@ -239,14 +240,17 @@ class Assignment:
 
     def take_changes(self) -> list[tuple[HeldPartition, GroupPosition | Settlement]]:
         """Return the changes of the logs with new acks. ``committing`` is held."""
-        self._prepare()
-        return [(held, held.tracker.take_change()) for held in self.all if held.tracker.dirty]
+        if self.before_state is not None:
+            self.before_state()
+        return [(held, held.tracker.take_change()) for held in list(self._held.values()) if held.tracker.dirty]
 
     @property
     def has_returned(self) -> bool:
         """Whether there are nacks of shared logs to store."""
-        trackers = (held.tracker for held in self.all)
-        return any(isinstance(tracker, SharedTracker) and tracker.has_returned for tracker in trackers)
+        for held in list(self._held.values()) if self._shares else ():
+            if isinstance(held.tracker, SharedTracker) and held.tracker.has_returned:
+                return True
+        return False
 
     def take_returned(self) -> list[tuple[HeldPartition, Settlement]]:
         """Return the nacks of shared logs. ``committing`` is held."""
@@ -260,10 +264,6 @@ class Assignment:
     def drop_all(self) -> None:
         """Release all partitions."""
         self._drop(list(self._held))
-
-    def _prepare(self) -> None:
-        if self.before_state is not None:
-            self.before_state()
 
     def _begin(self, start: GroupPosition, *, lenient: bool) -> HeldPartition:
         log = start.position.log

@@ -183,7 +183,7 @@ class Consumer(Closable):
 
         Raises ``NotAssigned`` if a partition was lost before its acks were stored: those messages are delivered again.
         """
-        self._session.commit(Deadline(timeout))
+        self._session.acks.commit_for_caller(Deadline(timeout))
 
     # positions ---------------------------------------------------------------------------------------------
 

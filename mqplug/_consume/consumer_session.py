@@ -121,12 +121,6 @@ class ConsumerSession(Session):
 
     # acks and positions ------------------------------------------------------------------------------------
 
-    def commit(self, deadline: Deadline) -> None:
-        """Store all acks durably."""
-        self.driver_session.check_open()
-        self.driver_session.require_group("commit")
-        self.acks.commit_for_caller(deadline)
-
     def commit_after_run(self, deadline: Deadline) -> None:
         """Store the acks of the handlers."""
         self.driver_session.check_open()

@@ -205,7 +205,7 @@ class DriverSession:
 
     def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> int:
         """Store acks durably. Return how many are late."""
-        driver: Any = self.open(deadline)
+        driver: Any = self.driver or self.open(deadline)
         store = driver.settle if self.shares else driver.commit
         try:
             late: int | None = store(changes, deadline.remaining(NO_TIMEOUT_S))
@@ -213,7 +213,8 @@ class DriverSession:
             self.outage.note(error)
             with self.context("commit"):  # entered only for errors, as it costs time
                 raise
-        self.outage.end()
+        if self.outage.ongoing:
+            self.outage.end()
         return late or 0
 
     def tend(self, timeout: float) -> None:

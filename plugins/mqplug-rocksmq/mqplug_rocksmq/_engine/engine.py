@@ -60,22 +60,6 @@ class WriteReceipt:
         return self.offset
 
 
-class _MemoryRollback:
-    """Resets memory to the stored state if Ctrl-C interrupts a change between memory and the database."""
-
-    __slots__ = ("_engine",)
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def __enter__(self) -> None:
-        """Enter; there is nothing to prepare."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is not None and not issubclass(kind, Error):  # our own errors leave memory consistent
-            self._engine.reload_memory()
-
-
 class Engine:
     """Owns RocksDB's objects of an open store. All but ``pages.sync`` and ``pages.compact`` runs under ``lock``."""
 
@@ -97,7 +81,6 @@ class Engine:
         self._looked = 0.0
         self.maintaining = threading.Lock()  # held during a flush or a compaction, which needs no other lock
         self.reload_memory: Callable[[], None] = lambda: None
-        self.rollback = _MemoryRollback(self)  # around a change in memory and its write, under ``lock``
         self._closed = False
         try:
             self._known = recorded.changes if recorded else 0
@@ -149,8 +132,9 @@ class Engine:
         Raises ``StorageFull`` while the disk is full. With space again, the store resumes from its stored state.
         With *frees*, for changes that free space or are small but necessary, the space of the ballast may be used.
         """
-        self.check()
-        if self.durability.full:
+        if self._refusal is not None or self.durability.failure is not None:
+            self.check()
+        if self.durability.full is not None:
             self._resume(frees=frees)
         elif not frees:
             self.disk_space.expect()
@@ -190,8 +174,6 @@ class Engine:
 
     def _wait_until_usable(self, timeout: float | None) -> None:
         """If RocksDB must be reopened, wait until no sync or compaction prevents that."""
-        if self.durability.full is None:
-            return
         deadline = Deadline(_MAX_BUSY_S if timeout is None else min(timeout, _MAX_BUSY_S))
         while self.durability.full is not None:
             try:
@@ -298,7 +280,10 @@ class Engine:
         the first to find the disk full, *plan* is called again.
         """
         receipt = WriteReceipt() if self.durability.waits else None
-        result = self.retried(lambda: self._change_again(plan, receipt, timeout), timeout)
+        try:
+            result = self._change(plan, receipt, timeout)
+        except StorageFull:
+            result = self.retried(lambda: self._change_again(plan, receipt, timeout), timeout)
         if receipt:
             receipt.wait(timeout)
         return result
@@ -335,12 +320,31 @@ class Engine:
             return self._change(plan, receipt, timeout)
 
     def _change(self, plan: Callable[[Changes], T], receipt: WriteReceipt | None, timeout: float | None) -> T:
-        self._wait_until_usable(timeout)
-        with self.lock, self.rollback:
-            changes = self.changes(frees=True)
-            result = plan(changes)
-            self.write(changes, done=receipt)
+        if self.durability.full is not None:
+            self._wait_until_usable(timeout)
+        with self.lock:
+            try:
+                changes = self.changes(frees=True)
+                result = plan(changes)
+                self.write(changes, done=receipt)
+            except BaseException as error:
+                self.undo(error)
+                raise
         return result
+
+    @contextmanager
+    def rollback(self) -> Iterator[None]:
+        """Call ``undo`` for any error of the block."""
+        try:
+            yield
+        except BaseException as error:
+            self.undo(error)
+            raise
+
+    def undo(self, error: BaseException) -> None:
+        """Reset memory to the stored state, under the lock, if Ctrl-C came between a change in memory and its write."""
+        if not isinstance(error, Error):  # our own errors leave memory consistent
+            self.reload_memory()
 
     def abandon(self) -> None:
         """Refuse all use in the child of a fork, where the database would accept writes and lose them."""

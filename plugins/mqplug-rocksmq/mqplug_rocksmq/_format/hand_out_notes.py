@@ -19,7 +19,8 @@ _LENGTH: Final = Struct(">H")
 _ONE_SPAN: Final = Struct("<IQIIQ")
 TOKEN_BYTES: Final = 8
 _HEAD: Final = Struct(f"<III{TOKEN_BYTES}s")  # the token comes last, so an unfinished record has none
-_AFTER_CRC_AT: Final = 4
+_CRC: Final = Struct("<I")  # the first field of the head, of all that follows
+_HEAD_TAIL: Final = Struct(f"<II{TOKEN_BYTES}s")
 
 
 class HandOutSpan(NamedTuple):
@@ -89,8 +90,8 @@ class JournalContent(NamedTuple):
 def encode_record(token: bytes, key: bytes, value: bytes) -> tuple[bytes, bytes]:
     """Encode a note as the head of a record, which must be written last, and the body after it."""
     body = key + value
-    checksum = crc32c(body, crc32c(_HEAD.pack(0, len(key), len(value), token)[_AFTER_CRC_AT:]))
-    return _HEAD.pack(checksum, len(key), len(value), token), body
+    tail = _HEAD_TAIL.pack(len(key), len(value), token)
+    return _CRC.pack(crc32c(tail + body)) + tail, body
 
 
 def read_journal(raw: bytes, token: bytes) -> JournalContent:

@@ -7,6 +7,7 @@ Keys are big-endian, so that they sort. Values are little-endian, or JSON where 
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from itertools import chain
 from struct import Struct, error, pack
 from typing import Any, Final, NamedTuple
@@ -158,6 +159,7 @@ def read_ingested_run(key: bytes, value: bytes) -> IngestedRun:
     return IngestedRun(base, *_INGESTED_RUN.unpack(value))
 
 
+@lru_cache(maxsize=1024)  # each commit needs one
 def group_key(log: int, group: str) -> bytes:
     """Return the key of a group's position in a log."""
     return log_key(log, GROUP) + group.encode()

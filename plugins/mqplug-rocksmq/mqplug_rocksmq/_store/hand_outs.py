@@ -105,14 +105,19 @@ class HandOuts:
 
     def take(self, leases: Sequence[Lease], *, elsewhere: bool) -> None:
         """Record that these messages go to a member, which may be in another process."""
-        offsets = [at[0] for at, _ in leases]
-        first, count, attempts = offsets[0], len(offsets), leases[0].attempt
-        if count == 1 or (offsets[-1] - first == count - 1 and all(each == attempts for _, each in leases)):
-            value = span_value(first, count, attempts, elsewhere=elsewhere)
-        else:
-            value = note_value(HandOutNote(spans_of((at[0], attempt, 0) for at, attempt in leases), elsewhere))
-        key, replaced = self._next_key(offsets)
+        (first,), attempts = leases[0]
+        count = len(leases)
+        if leases[-1].coordinates[0] - first == count - 1 and {each for _, each in leases} == {attempts}:
+            self.take_run(first, count, attempts, elsewhere=elsewhere)
+            return
+        value = note_value(HandOutNote(spans_of((at[0], attempt, 0) for at, attempt in leases), elsewhere))
+        key, replaced = self._next_key([at[0] for at, _ in leases])
         self._journal.note(key, value, replaced)
+
+    def take_run(self, first: int, count: int, attempts: int, *, elsewhere: bool) -> None:
+        """Record that consecutive messages with the same delivery count go to a member."""
+        key, replaced = self._next_key(range(first, first + count))
+        self._journal.note(key, span_value(first, count, attempts, elsewhere=elsewhere), replaced)
 
     def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
         """Record returned messages, each as (offset, delivery count, seconds until the next delivery)."""
@@ -128,16 +133,15 @@ class HandOuts:
             for note in self._taken_out(offsets):
                 (self._over if note.acked else replaced).append(note.key)
         key, self._next = numbered_key(self._keys, self._next), self._next + 1
-        note = _StoredNote(key, len(offsets))
-        for offset in offsets:
-            self._last[offset] = note
+        self._last.update(zip(offsets, repeat(_StoredNote(key, len(offsets)))))
         return key, replaced
 
     # notes that no longer count ------------------------------------------------------------------------------
 
     def acked(self, offsets: Iterable[int]) -> None:
         """Forget messages that were acked. Their notes count until the acks are stored."""
-        self._over += [note.key for note in self._taken_out(offsets, acked=True)]
+        for note in self._taken_out(offsets, acked=True):
+            self._over.append(note.key)
 
     def take_over(self) -> list[bytes]:
         """Return the keys of the notes that no longer count once the current acks are stored."""
@@ -192,13 +196,14 @@ class HandOutJournal:
                 self._unfolded = read_journal(raw, token).notes
         self.fold()
 
-    def note(self, key: bytes, value: bytes, replaced: Iterable[bytes] = ()) -> None:
+    def note(self, key: bytes, value: bytes, replaced: Sequence[bytes] = ()) -> None:
         """Store a note so that it outlives the process, and forget the notes that it replaces.
 
         While the disk is full, the note stays in memory.
         """
         with self._lock:  # a fold sees both or neither
-            self._drop(replaced)
+            if replaced:
+                self._drop(replaced)
             self._unfolded[key] = value
             head, body = encode_record(self._token, key, value)
             start = self._end + len(head)
@@ -216,7 +221,9 @@ class HandOutJournal:
             self._drop(keys)
 
     def _drop(self, keys: Iterable[bytes]) -> None:
-        self._over += [key for key in keys if self._unfolded.pop(key, None) is None]
+        for key in keys:
+            if self._unfolded.pop(key, None) is None:
+                self._over.append(key)
 
     def notes(self, prefix: bytes) -> list[bytes]:
         """Return the notes under a prefix in the order of their keys. Afterwards, new notes go to the file."""

@@ -289,7 +289,7 @@ class Ingestion:
 
     def _apply(self, plan: Callable[[Changes], T], deadline: Deadline, grown: Iterable[LogState], *, frees: bool) -> T:
         engine, receipt = self._engine, WriteReceipt()
-        with engine.lock, engine.rollback:
+        with engine.lock, engine.rollback():
             changes = engine.changes(frees=frees)
             result = plan(changes)
             waits = not engine.write(changes, done=receipt)

@@ -133,15 +133,20 @@ class Store:
         Raise ``WritesStopped`` instead of waiting until RocksDB accepts writes.
         """
         receipt = done or (WriteReceipt() if self.engine.durability.waits else None)
-        with self.engine.lock, self.engine.rollback:
-            changes = self.engine.changes()
-            log = self.topics.log(number)
-            size = log.size
-            first, leasing = self._fill(changes, log, bodies, origin)
-            safe = self.engine.write(changes, log, first, receipt)
-            self.engine.disk_space.took(log.size - size)
-            if leasing and safe:
-                self.engine.durability.sync_locked()
+        engine = self.engine
+        with engine.lock:
+            try:
+                changes = engine.changes()
+                log = self.topics.log(number)
+                size = log.size
+                first, leasing = self._fill(changes, log, bodies, origin)
+                safe = engine.write(changes, log, first, receipt)
+                engine.disk_space.took(log.size - size)
+                if leasing and safe:
+                    engine.durability.sync_locked()
+            except BaseException as error:
+                engine.undo(error)
+                raise
         self._retention.grew(log.size - size, log)
         if receipt and safe:
             receipt(first, None)

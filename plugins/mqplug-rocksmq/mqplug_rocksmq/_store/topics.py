@@ -161,7 +161,8 @@ class TopicTable:
 
     def log(self, number: int) -> LogState:
         """Return a log, or raise ``TopicNotFound`` if it was deleted."""
-        if log := self.find(number):
+        log = self._logs.get(number)
+        if log is not None and not log.deleted:
             return log
         raise TopicNotFound("the topic was deleted", fix="Create it again", backend="rocksmq")
 

@@ -175,7 +175,7 @@ class Transactions:
         receipt = WriteReceipt() if engine.durability.waits else None
         filled = _Filled(())
         try:
-            with engine.lock, engine.rollback:
+            with engine.lock, engine.rollback():
                 filled = plan(changes := engine.changes())
                 safe = engine.write(changes, done=receipt)
                 self._show(filled.logs)
