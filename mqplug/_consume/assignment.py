@@ -55,7 +55,7 @@ class HeldPartition:
         """Put the rest of the last delivery back in front of the waiting batches."""
         latest = self.tracker.latest
         if latest is not None and latest.live and latest.left:
-            self.waiting.appendleft(latest.split())
+            self.waiting.appendleft(latest.split_taken())
 
     def fetch_again(self) -> Position | None:
         """Drop the fetched messages that were not handed out. Return where to continue, or None if there is a fault."""

@@ -40,8 +40,7 @@ class Consumer(Closable):
     def __init__(self, session: ConsumerSession) -> None:
         self.group = session.group
         self._session = session
-        self._fetcher = session.fetcher  # these two save each call an attribute lookup
-        self._fetch_messages = session.fetch_messages
+        self._fetcher = session.fetcher  # saves each call an attribute lookup
         self._messages: Iterator[Message] = iter(())
         self.ack = session.acks.ack  # type: ignore[method-assign]  # one call less for each message
 
@@ -110,7 +109,8 @@ class Consumer(Closable):
             yield delivery.messages
 
     def _next_delivery(self, deadline: Deadline) -> Delivery | None:
-        delivery = self._fetcher.next_delivery(deadline, self._fetch_messages, anew=True)
+        session = self._session
+        delivery = self._fetcher.next_delivery(deadline, session.fetch_messages, anew=True, offered=session.shares)
         if delivery is not None:
             self._messages = delivery.messages
         return delivery

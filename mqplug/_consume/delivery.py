@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +19,7 @@ from mqplug._model.position import Position
 if TYPE_CHECKING:
     from mqplug._model.ids import MessageId
     from mqplug._model.text import Numbers
+    from mqplug.spi._drivers import Offer
 
 OPEN, ACKED, RETURNED, STORED, PENDING = range(5)
 """The states of a message. ``PENDING`` is an ack in an uncommitted transaction."""
@@ -47,12 +49,12 @@ class Delivery:
 
     ``messages`` iterates without Python code. To end it early, any thread exhausts ``_left``. ``again`` is the nacked
     message that this delivers again, if any. ``still_holds`` is called before each message is handed out, and returns
-    whether the log still belongs to this member.
+    whether the log still belongs to this member. The messages of an ``offer`` are taken as they are handed out.
     """
 
     __slots__ = (
         "_end", "_held_back", "_left", "_messages", "_taken", "_untaken", "again", "batch", "flags", "folded", "live",
-        "still_holds", "tracker", "whole",
+        "offer", "still_holds", "tracker", "whole",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +63,7 @@ class Delivery:
         tracker: DeliveryTracker,
         again: NackedMessage | None = None,
         still_holds: StillHolds | None = None,
+        offer: Offer | None = None,
     ) -> None:
         size = len(batch)
         self.batch = batch
@@ -77,6 +80,7 @@ class Delivery:
         self._untaken = iter((batch,) if size else ())
         self._taken: list[Batch] = []  # the batch, if it is handed out as a whole
         self.still_holds = still_holds
+        self.offer = offer
         self._messages: Iterator[Message] | None = None
         batch.delivery = self
 
@@ -85,6 +89,8 @@ class Delivery:
         """The remaining messages. Values are decoded on first use, not for a batch that is handed out as a whole."""
         if self._messages is None:
             batch, holds = self.batch, self.still_holds
+            if self.offer is not None:
+                holds = partial(_take_next, self._left, self.offer)
             # The check comes before the row: if it fails, no row is consumed or counts as handed out.
             checked = repeat(batch) if holds is None else map((None, batch).__getitem__, iter(holds, False))
             self._messages = messages_of(batch, checked, self._left)  # type: ignore[arg-type]
@@ -164,6 +170,16 @@ class Delivery:
         del self.flags[cut:]
         return rest
 
+    def split_taken(self) -> Batch:
+        """Split as ``split`` does. Of an offer, return only what was taken for an interrupted caller."""
+        row = first = self.handed_out
+        rest = self.split()
+        if self.offer is None:
+            return rest
+        while row - first < len(rest) and self.offer.has_taken(row):
+            row += 1
+        return rest[: row - first]
+
     def hand_out_all(self) -> Batch | None:
         """Return the whole batch as handed out; None if another thread took it back, or its log is lost."""
         if self.still_holds is not None and not self.still_holds():
@@ -182,6 +198,11 @@ class Delivery:
         if seen > 0 and self.flags.find(OPEN, 0, seen) >= 0:
             self.flags[:seen] = self.flags[:seen].replace(b"\0", b"\1")
             self.tracker.dirty = True
+
+
+def _take_next(left: Iterator[int], offer: Offer) -> bool:
+    """Take the next offered message, unless the hand-out has ended. Return whether this member has it."""
+    return length_hint(left) > 0 and offer.take()
 
 
 class PassedTracker:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import Delivery
+from mqplug._consume.shared_tracker import SharedTracker
 from mqplug._model.batch import empty_batch
 from mqplug._model.errors import NotAssigned, Timeout, TopicNotFound
 from mqplug._model.position import PositionLost
@@ -31,6 +32,7 @@ logger = logging.getLogger("mqplug")
 
 POLL_SLICE_S = 0.1  # the longest poll, which limits how long Ctrl-C and close wait
 POLL_MESSAGES = 1000
+OFFERED_MESSAGES = 100  # at a time, to a caller that receives one at a time
 MAX_POLL_MESSAGES = 10_000  # even if the caller asks for more, because all of them are in memory
 DRIVER_CALL_S = 5.0
 UNCOUNTED_RANGES = 1_000_000  # a backend that stores this many acked ranges counts as unlimited
@@ -55,6 +57,7 @@ class Fetcher:
         self.look_for_topics: Callable[[], bool] | None = None  # for a pattern, whose topics may be gone
         self.leave_group: Callable[[], None] | None = None  # the next fetch joins again
         self.stopping = False
+        self._flowing = False  # whether the last poll found messages, so that the driver may offer more
         self._interrupted = False  # whether Ctrl-C ended a fetch, so that polled messages may be lost
         self.in_order = True  # whether a nacked message holds back all that follow in its partition
         self.last_poll = self.last_handled = time.monotonic()
@@ -83,17 +86,19 @@ class Fetcher:
             if lock.receiver is call:
                 lock.receiver = None
 
-    def next_delivery(self, deadline: Deadline, most: int, *, anew: bool = False) -> Delivery | None:
+    def next_delivery(
+        self, deadline: Deadline, most: int, *, anew: bool = False, offered: bool = False
+    ) -> Delivery | None:
         """Return the next delivery as soon as there is one; None at the deadline, after stop, and at the end.
 
-        With ``anew``, first put the rest of the last one back.
+        With ``anew``, first put the rest of the last one back. With ``offered``, it may be an offer of the driver.
         """
         lock, call = self._driver_session.lock, object()
         try:
             lock.begin_receive(call)
             if anew:
                 self.return_rest()
-            return self._fetch(deadline, most)
+            return self._fetch(deadline, most, offered=offered)
         except Exception:
             raise
         except BaseException:
@@ -103,7 +108,7 @@ class Fetcher:
             if lock.receiver is call:
                 lock.receiver = None
 
-    def _fetch(self, deadline: Deadline, most: int) -> Delivery | None:
+    def _fetch(self, deadline: Deadline, most: int, *, offered: bool = False) -> Delivery | None:
         if self.before_fetch is not None:
             self.before_fetch()
         lock, me = self._driver_session.lock, get_ident()
@@ -118,9 +123,13 @@ class Fetcher:
                     return delivery
                 if self._assignment.finished:
                     return None
+                if offered and self._flowing and (delivery := self._offered()):
+                    return delivery
                 self._release_settled()
                 self._poll(most, deadline.remaining(min(POLL_SLICE_S, self._until_due())))
-                if delivery := self._take(most):
+                delivery = self._take(most)
+                self._flowing = delivery is not None
+                if delivery:
                     return delivery
             finally:
                 if lock.holder == me:
@@ -157,6 +166,21 @@ class Fetcher:
             if held.waiting:
                 self._ready.rotate(-1)
         return None
+
+    def _offered(self) -> Delivery | None:
+        """Begin to hand out messages that the driver offers: each is taken when it is handed out. The lock is held."""
+        driver = self._driver_session.driver
+        if driver is None or self._interrupted or (wanted := self._poll_limit(driver, OFFERED_MESSAGES)) <= 0:
+            return None
+        offer = driver.offer(wanted)
+        if offer is None:
+            return None
+        self.polls += 1
+        self.last_poll = time.monotonic()
+        held = self._assignment.get(offer.batch.log)
+        if held is None or not isinstance(held.tracker, SharedTracker) or self._room(held) <= 0:
+            return None
+        return self._hand_out(held.tracker.deliver(offer.batch, offer=offer))
 
     def _take_from(self, held: HeldPartition, most: int) -> Delivery | None:
         while held.waiting:
@@ -304,6 +328,7 @@ class Fetcher:
         """Put the remaining messages of an iteration back."""
         delivery = self.current
         if delivery is not None and delivery.live and delivery.left:
+            self._flowing = self._flowing and delivery.offer is None  # a refused offer is followed by a poll
             held = self._assignment.get(delivery.batch.log)
             if held is not None and held.tracker is delivery.tracker:
                 if delivery.again is not None:

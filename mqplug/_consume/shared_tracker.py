@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from mqplug._consume.delivery import ACKED, RETURNED, STORED, Decide, Delivery, PassedTracker, StillHolds, nothing
 from mqplug._model.batch import Batch
@@ -11,6 +12,9 @@ from mqplug._model.ids import MessageId
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
+
+if TYPE_CHECKING:
+    from mqplug.spi._drivers import Offer
 
 REMEMBERED_MESSAGES = 10_000  # ids of settled messages, so that a repeated ack is late instead of an error
 
@@ -36,9 +40,9 @@ class SharedTracker:
         """Return the batch itself: the driver hands out no acked messages."""
         return batch
 
-    def deliver(self, batch: Batch, still_holds: StillHolds | None = None) -> Delivery:
-        """Begin to hand out a batch."""
-        delivery = Delivery(batch, self, still_holds=still_holds)
+    def deliver(self, batch: Batch, still_holds: StillHolds | None = None, *, offer: Offer | None = None) -> Delivery:
+        """Begin to hand out a batch, which may be offered."""
+        delivery = Delivery(batch, self, None, still_holds, offer)
         if len(batch):
             self._deliveries[id(delivery)] = delivery
         return delivery
@@ -113,17 +117,20 @@ class SharedTracker:
 
     def take_returned(self) -> Settlement:
         """Return the nacks to store now; acks wait for ``take_change``."""
+        self._taken = Settlement((), self._pop_returned())
+        return self._taken
+
+    def _pop_returned(self) -> tuple[tuple[Numbers, float], ...]:
         returned = []
         while self._returned:
             returned.append(self._returned.popleft())
         self._settled.extend([coordinates for coordinates, _ in returned])
-        self._taken = Settlement((), tuple(returned))
-        return self._taken
+        return tuple(returned)
 
     def take_change(self) -> Settlement:
         """Return the acks and nacks to store now."""
         self.dirty = False
-        returned = self.take_returned().returned
+        returned = self._pop_returned() if self._returned else ()
         acked, self._owed = self._owed, []
         for key, delivery in list(self._deliveries.items()):
             acked += _take_acked(delivery)
@@ -143,11 +150,15 @@ class SharedTracker:
 
 def _take_acked(delivery: Delivery) -> list[Numbers]:
     """Mark acked messages as stored, and return them. The batch may have more than the delivery, which was split."""
-    flags, coordinates, taken = delivery.flags, delivery.batch.coordinates, []
-    if (size := len(flags)) and flags.count(ACKED) == size:
+    flags = delivery.flags
+    taken: list[Numbers] = []
+    row = flags.find(ACKED)
+    if row < 0:
+        return taken
+    coordinates = delivery.batch.coordinates
+    if (size := len(flags)) == flags.count(ACKED):
         flags[:] = bytes([STORED]) * size
         return list(coordinates[:size])
-    row = flags.find(ACKED)
     while row >= 0:
         flags[row] = STORED
         taken.append(coordinates[row])

@@ -282,6 +282,25 @@ class TransactionDriver(ProducerDriver):
         """
 
 
+class Offer(ABC):
+    """Messages that a member of a shared group may take one by one, in their order, as long as no other member does."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    @abstractmethod
+    def take(self) -> bool:
+        """Take the next message for this member, as a ``poll`` would. Return False if the next ``poll`` must decide.
+
+        Any thread, at any time, even after ``close``. It returns at once, and never fails. After False the core takes
+        nothing more of this offer, and polls.
+        """
+
+    @abstractmethod
+    def has_taken(self, row: int) -> bool:
+        """Return whether the member has this message, because an interrupted ``take`` took it."""
+
+
 class ConsumerDriver(ABC):
     """A consumer: reads the logs that it holds.
 
@@ -312,6 +331,15 @@ class ConsumerDriver(ABC):
         An empty batch may be returned to report a next position that passed no message. ``PositionLost`` names its log
         (``error.log``) and where it begins now (``error.low``).
         """
+
+    def offer(self, most: int) -> Offer | None:
+        """Return up to ``most`` messages that ``poll`` would take next, without taking them; None if there are none.
+
+        For callers in the shared modes that receive one message at a time. The core calls it in place of ``poll`` while
+        messages come. It returns at once, and never fails: if something is wrong, the next ``poll`` raises it. The
+        default offers nothing.
+        """
+        return None
 
     def wake(self) -> None:
         """Make a running poll return early. Any thread, at any time. By default, it runs to its end: 0.1 s at most."""

@@ -165,7 +165,7 @@ class SendingProxy:
 
 
 class ConsumerProxy(ConsumerDriver):
-    """A consumer's driver, in any mode."""
+    """A consumer's driver, in any mode. It offers nothing, so that every message goes through ``poll``."""
 
     def __init__(self, inner: ConsumerDriver) -> None:
         self.inner = inner

@@ -51,15 +51,16 @@ class Turns:
         self._keys: dict[bytes, _Key] = {}
         self._ready: dict[Hashable | None, list[Numbers]] = {None: []}  # for any member (None), or only one
         self._put_off: list[tuple[float, Numbers]] = []
-        self._waiting: list[Numbers] = []
+        self.waiting: list[Numbers] = []
+        """A heap of the waiting messages, with outdated entries."""
 
     def wait(self, each: Open, due: float = -inf) -> None:
         """Let a message wait, without a member, until it is due."""
         each.idle, each.due = True, due
-        heappush(self._waiting, each.coordinates)
-        if len(self._waiting) > 2 * len(self._messages) + 1000:
-            self._waiting = [at for at, other in self._messages.items() if other.idle]
-            heapify(self._waiting)
+        heappush(self.waiting, each.coordinates)
+        if len(self.waiting) > 2 * len(self._messages) + 1000:
+            self.waiting = [at for at, other in self._messages.items() if other.idle]
+            heapify(self.waiting)
         if key := self._key_of(each):
             heappush(key.waiting, each.coordinates)
         if due > -inf:
@@ -69,7 +70,7 @@ class Turns:
 
     def next(self, member: Hashable, now: float) -> Open | None:
         """Return the first due message that this member may have."""
-        if not self._waiting:
+        if not self.waiting:
             return None
         self._ripen(now)
         first = self._top(None)
@@ -117,7 +118,7 @@ class Turns:
     @property
     def first(self) -> Numbers | None:
         """Return the first waiting message, due or not."""
-        return self._clean(self._waiting)
+        return self._clean(self.waiting)
 
     def next_due(self, now: float) -> float:
         """Return when the next of the messages that are not due yet becomes due."""

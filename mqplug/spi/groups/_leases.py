@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
+from itertools import repeat
 from math import inf
 from typing import Final, NamedTuple
 
@@ -55,6 +57,10 @@ class Lease(NamedTuple):
     attempt: int
 
 
+_as_lease: Callable[[tuple[Numbers, int]], Lease] = partial(tuple.__new__, Lease)
+"""Makes a lease of a pair without a Python call, because there may be thousands."""
+
+
 class Recalled(NamedTuple):
     """A message's history: how often it was handed out, and in how many seconds it may be handed out again."""
 
@@ -62,8 +68,17 @@ class Recalled(NamedTuple):
     delay: float = 0.0
 
 
-ReadUpcoming = Callable[[Numbers, int], Iterable[Upcoming]]
-"""The function that a backend passes to ``take``. It returns up to that many messages from a position on, in order."""
+ReadUpcoming = Callable[[Numbers, int], Iterable[tuple[Numbers, bytes | None, Numbers]]]
+"""The function that a backend passes to ``take``. It returns up to that many messages from a position on, in order, as
+``Upcoming`` or as plain tuples.
+"""
+
+
+class _Run(NamedTuple):
+    """New messages that went to a member together. None of them was settled since."""
+
+    member: Hashable
+    coordinates: list[Numbers]
 
 
 class Leases:
@@ -78,6 +93,9 @@ class Leases:
     bytes per message. When that many are open (with members, delayed, or blocked by their keys), no new ones are handed
     out until some are acked. The cost of a call grows with the messages that it hands out or takes back, not with the
     open ones.
+
+    New messages that a member takes together are kept as a run, which its member usually acks as a whole. Any other
+    call opens the messages of the runs one by one first.
     """
 
     def __init__(
@@ -101,6 +119,7 @@ class Leases:
         self._open: dict[Numbers, Open] = {}
         self._first: Open | None = None
         self._last: Open | None = None
+        self._runs: deque[_Run] = deque()  # the messages between the last open one and the cursor
         self._acked: dict[Numbers, AckedRange] = {}  # by open message: the acked range between it and the next one
         self._turns = Turns(self._open, by_key=self.by_key)
         self._ends: list[tuple[float, Numbers]] = []  # a heap, with outdated entries
@@ -123,6 +142,7 @@ class Leases:
 
         Settled and unknown messages are skipped.
         """
+        self._open_runs()
         ends = inf if max_processing is None else self._now() + max_processing
         for each in filter(None, map(self._open.get, coordinates)):
             if each.member is not None or not self._turns.may_keep(member, each):
@@ -138,15 +158,20 @@ class Leases:
         now = self._now()
         self._expire(now)
         ends = inf if max_processing is None else now + max_processing
+        if most > 1 and ends == inf and not (self.by_key or self._turns.waiting or self._acked_ahead):
+            return self._take_run(member, most, read)
+        self._open_runs()
         leases: list[Lease] = []
         while len(leases) < most and (each := self._turns.next(member, now)):
-            leases.append(self._give(each, member, ends))
+            self._give(each, member, ends)
+            leases.append(Lease(each.coordinates, each.attempt))
         try:
             for each in self._new(read, most - len(leases)):
                 if self.by_key and not self._turns.may_have(member, each):
                     self._turns.wait(each)
                     continue
-                leases.append(self._give(each, member, ends))
+                self._give(each, member, ends)
+                leases.append(Lease(each.coordinates, each.attempt))
                 if len(leases) == most:
                     break
         except Exception:
@@ -154,6 +179,48 @@ class Leases:
             if not leases:
                 raise
         return leases
+
+    def _take_run(self, member: Hashable, most: int, read: ReadUpcoming) -> list[Lease]:
+        came = list(read(self._cursor, min(most, self._most_open - self.open_messages)))
+        if not came:
+            return []
+        coordinates = [at for at, _, _ in came]
+        self._cursor = came[-1][2]
+        self._runs.append(_Run(member, coordinates))
+        if self._lost and (lost := self._lost.get(member)):
+            lost.difference_update(coordinates)
+        return list(map(_as_lease, zip(coordinates, repeat(1))))
+
+    def _open_runs(self) -> None:
+        """Open the messages of all runs one by one."""
+        while self._runs:
+            member, coordinates = self._runs.popleft()
+            for at in coordinates:
+                self._append(at, None).member = member
+
+    def upcoming(self, read: ReadUpcoming, most: int) -> list[Upcoming]:
+        """Return new messages that may be handed out next by ``take_new``; none if others come first."""
+        if self.by_key or self._acked_ahead or self.has_waiting:
+            return []
+        return [Upcoming(*each) for each in read(self._cursor, min(most, self._most_open - self.open_messages))]
+
+    def take_new(self, member: Hashable, upcoming: Upcoming, max_processing: float | None = None) -> bool:
+        """Hand out this message if it is still the one to hand out next. Return whether it was."""
+        if self._runs:
+            self._open_runs()
+        timed = max_processing is not None and max_processing < inf
+        now = self._now() if timed or self._ends else 0.0
+        if self._ends:
+            self._expire(now)
+        if upcoming.coordinates != self._cursor or self._turns.waiting or len(self._open) >= self._most_open:
+            return False
+        self._cursor = upcoming.behind
+        self._give(
+            self._append(upcoming.coordinates, upcoming.key),
+            member,
+            now + max_processing if timed and max_processing is not None else inf,
+        )
+        return True
 
     def _new(self, read: ReadUpcoming, most: int) -> Iterator[Open]:
         """Read and open the next messages of the log that were not acked before, as long as there is room."""
@@ -166,13 +233,17 @@ class Leases:
                     self._pass_over(read, *self._acked_ahead.popleft())
                     break
                 self._cursor = behind
-                self._open[coordinates] = each = Open(coordinates, key, self._last)
-                if self._last is None:
-                    self._first = each
-                else:
-                    self._last.following = each
-                self._last = each
-                yield each
+                yield self._append(coordinates, key)
+
+    def _append(self, coordinates: Numbers, key: bytes | None) -> Open:
+        """Open the message after the last open one."""
+        self._open[coordinates] = each = Open(coordinates, key, self._last)
+        if self._last is None:
+            self._first = each
+        else:
+            self._last.following = each
+        self._last = each
+        return each
 
     def _pass_over(self, read: ReadUpcoming, first: Numbers, last: Numbers) -> None:
         """Continue after a range that was acked before, whose last message may have been removed since."""
@@ -183,7 +254,7 @@ class Leases:
         if self._last is not None:
             self._add_acked(self._last, first, last)
 
-    def _give(self, each: Open, member: Hashable, ends: float) -> Lease:
+    def _give(self, each: Open, member: Hashable, ends: float) -> None:
         if self.by_key or each.idle:
             self._turns.taken(each, member)
         if each.lapsed is not None and each.lapsed != member:
@@ -196,7 +267,6 @@ class Leases:
             if len(self._ends) > 2 * len(self._open) + 1000:
                 self._ends = [(other.ends, at) for at, other in self._open.items() if other.ends < inf]
                 heapify(self._ends)
-        return Lease(each.coordinates, each.attempt)
 
     # taking back -------------------------------------------------------------------------------------------
 
@@ -216,12 +286,17 @@ class Leases:
 
         Return how many were acked too late, because another member has taken them or the group was moved.
         """
+        acked = self._settle_runs(member, settled.acked) if self._runs else settled.acked
+        if not acked and not settled.returned:
+            return 0
+        self._open_runs()
         now, late = self._now(), 0
-        self._expire(now)
-        lost = self._lost.get(member, set())
-        for coordinates in settled.acked:
-            each = self._open.get(coordinates)
-            if each is not None and member in (each.member, each.lapsed):
+        if self._ends:
+            self._expire(now)
+        lost, find = self._lost.get(member, set()), self._open.get
+        for coordinates in acked:
+            each = find(coordinates)
+            if each is not None and (each.member == member or each.lapsed == member):
                 if self.by_key and each.member is not None:
                     self._turns.freed(each)
                 self._close(each)
@@ -238,8 +313,22 @@ class Leases:
                     self._return(each, due)
         return late
 
+    def _settle_runs(self, member: Hashable, acked: Sequence[Numbers]) -> Sequence[Numbers]:
+        """Ack the first runs if they are acked as a whole. Return the other acked messages."""
+        while self._runs and acked:
+            run = self._runs[0]
+            size = len(run.coordinates)
+            if run.member != member or list(acked[:size]) != run.coordinates:
+                return acked
+            self._runs.popleft()
+            if self._last is not None:
+                self._add_acked(self._last, run.coordinates[0], run.coordinates[-1])
+            acked = acked[size:]
+        return acked
+
     def settle_late(self, settled: Settlement) -> None:
         """Apply outcomes of messages that an earlier table had handed out, regardless of their current member."""
+        self._open_runs()
         unread: list[AckedRange] = []
         for coordinates in settled.acked:
             if each := self._open.get(coordinates):
@@ -258,6 +347,7 @@ class Leases:
 
     def leave(self, member: Hashable) -> None:
         """Remove a member. Its messages go to others at once."""
+        self._open_runs()
         for each in list(self._open.values()):
             if each.member == member:
                 self._return(each)
@@ -268,6 +358,7 @@ class Leases:
 
     def seek(self, position: Position) -> None:
         """Continue at this position. All leases end, and acks after the position are forgotten."""
+        self._open_runs()
         lost = self._lost
         for each in self._open.values():
             if (member := each.member or each.lapsed) is not None:
@@ -277,6 +368,7 @@ class Leases:
 
     def trim(self, low: Position) -> None:
         """Count all messages before the position as acked, even leased ones, because they were removed."""
+        self._open_runs()
         while (each := self._first) is not None and each.coordinates < low.coordinates:
             if each.member is not None:
                 self._free(each)
@@ -287,6 +379,7 @@ class Leases:
 
     def _held(self, member: Hashable, coordinates: Numbers) -> Open | None:
         """Return a message that this member has, or had for too long and no other member has taken."""
+        self._open_runs()
         each = self._open.get(coordinates)
         return each if each is not None and member in (each.member, each.lapsed) else None
 
@@ -340,22 +433,37 @@ class Leases:
 
     def state(self) -> GroupPosition:
         """Return the group's position. The cost grows with the number of acked ranges."""
-        at = self._first.coordinates if self._first is not None else self._cursor
+        return GroupPosition(Position(self._log, self.first_unacked), self.acked_ranges)
+
+    @property
+    def first_unacked(self) -> Numbers:
+        """The coordinates of the group's position."""
+        if self._first is not None:
+            return self._first.coordinates
+        return self._runs[0].coordinates[0] if self._runs else self._cursor
+
+    @property
+    def acked_ranges(self) -> tuple[AckedRange, ...]:
+        """The acked ranges of the group's position. The cost grows with their number."""
+        if not self._acked and not self._acked_ahead:
+            return ()
         if self._acked:  # kept in order, so that the next sort is cheap
             self._acked = {before: self._acked[before] for before in sorted(self._acked)}
-        return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
+        return (*self._acked.values(), *self._acked_ahead)
 
     @property
     def open_messages(self) -> int:
         """The number of messages that were read and are not acked."""
-        return len(self._open)
+        return len(self._open) + (sum([len(run.coordinates) for run in self._runs]) if self._runs else 0)
 
     def is_open(self, coordinates: Numbers) -> bool:
         """Return whether a message was read and is not acked."""
+        self._open_runs()
         return coordinates in self._open
 
     def is_idle(self, coordinates: Numbers) -> bool:
         """Return whether a message is open and no member has it."""
+        self._open_runs()
         each = self._open.get(coordinates)
         return each is not None and each.member is None
 
@@ -365,6 +473,7 @@ class Leases:
 
     def attempts(self, coordinates: Numbers) -> int:
         """Return how often an open message was handed out."""
+        self._open_runs()
         each = self._open.get(coordinates)
         return 0 if each is None else each.attempt - (each.member is None)
 
@@ -382,7 +491,7 @@ class Leases:
     @property
     def is_full(self) -> bool:
         """Whether no new messages are handed out until some are acked."""
-        return len(self._open) >= self._most_open
+        return self.open_messages >= self._most_open
 
     def next_due(self) -> float | None:
         """Return when, by the table's clock, the next message becomes free by passing time; None if none does."""

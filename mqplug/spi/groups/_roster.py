@@ -170,6 +170,11 @@ class Seat:
         """Read these logs from now on, in place of those that this member wanted so far."""
         self._roster._want(self, logs)  # noqa: SLF001
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether there are logs to give up or to take."""
+        return self.held != self.planned
+
     def changes(self) -> tuple[list[Log], list[Log]]:
         """Return the logs to give up (then call ``release``), and the logs that this member now holds."""
         if self.held == self.planned:

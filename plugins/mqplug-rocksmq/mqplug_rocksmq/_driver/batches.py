@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from mqplug import Batch, Corrupt, Log
 from mqplug.spi import Headers, Numbers
-from mqplug.spi.groups import Lease, Upcoming
+from mqplug.spi.groups import Lease
 from mqplug_rocksmq._driver.translation import position_at
 from mqplug_rocksmq._format.page import Page
 from mqplug_rocksmq._format.slices import SinglePages, Slice
@@ -144,17 +144,17 @@ class PageCache:
         self._bases: list[int] = []  # ascending
         self._size = 0
 
-    def upcoming(self, position: Numbers, most: int) -> list[Upcoming]:
+    def upcoming(self, position: Numbers, most: int) -> list[tuple[Numbers, bytes | None, Numbers]]:
         """Return the messages at and after a position, as lease tables need them."""
         offset = position[0]
-        found: list[Upcoming] = []
+        found: list[tuple[Numbers, bytes | None, Numbers]] = []
         while most > 0 and (page := self._page_at(offset)):
             start = max(offset, page.base)
             offset = min(page.end, start + most)
             most -= offset - start
             keys = page.keys[start - page.base : offset - page.base] if self._with_keys else repeat(None)
             places = [(each,) for each in range(start, offset + 1)]
-            found += map(Upcoming, places[:-1], keys, places[1:])
+            found += zip(places, keys, places[1:], strict=False)
         return found
 
     def batch(self, log: Log, leases: Sequence[Lease]) -> Batch:
@@ -164,14 +164,14 @@ class PageCache:
 
     def _rows(self, leases: Iterable[Lease]) -> list[PageRows]:
         rows: list[PageRows] = []
-        page: CachedPage | None = None
-        for (offset,), _ in leases:
-            if page is None or offset >= page.end:
-                page = self._page_at(offset)
-                if page is None or offset < page.base:
-                    raise Corrupt(f"the message {offset} was in the store, but is now missing")
-                rows.append((page, []))
-            rows[-1][1].append(offset - page.base)
+        offsets, start = [offset for (offset,), _ in leases], 0
+        while start < len(offsets):
+            page = self._page_at(offsets[start])
+            if page is None or offsets[start] < page.base:
+                raise Corrupt(f"the message {offsets[start]} was in the store, but is now missing")
+            base, stop = page.base, bisect_left(offsets, page.end, start)
+            rows.append((page, [offset - base for offset in offsets[start:stop]]))
+            start = stop
         return rows
 
     def _page_at(self, offset: int) -> CachedPage | None:
@@ -217,7 +217,7 @@ class LeasedColumns:
         return picked
 
     def coordinates(self) -> Sequence[Numbers]:
-        return [each.coordinates for each in self._leases]
+        return [coordinates for coordinates, _ in self._leases]
 
     def details(self) -> None:
         return None
@@ -238,4 +238,4 @@ class LeasedColumns:
         return self.timestamps()
 
     def attempts(self) -> Sequence[int]:
-        return [each.attempt for each in self._leases]
+        return [attempt for _, attempt in self._leases]

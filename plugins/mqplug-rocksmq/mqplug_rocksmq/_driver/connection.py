@@ -135,7 +135,7 @@ class StoreConnection(OffsetArithmetic):
         with present.still(timeout), present.changing:
             if len(present.roster) and present.roster.mode != mode:
                 raise NotAssigned(f"the group {group!r} now has members in mode {present.roster.mode!r}, not {mode!r}")
-            present.sharing(self.store, mode).settle_late(settled, timeout)
+            present.sharing(self.store, mode).settle(None, settled, timeout)
             present.left()
 
     def open_transactions(self, options: TransactionOptions, timeout: float) -> TransactionalProducer:

@@ -11,7 +11,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from mqplug import Batch, ConsumerBusy, Log, Position, Timeout
-from mqplug.spi import ConsumerOptions, Listener, Mode, Numbers, Settlement
+from mqplug.spi import ConsumerOptions, Listener, Mode, Numbers, Offer, Settlement
 from mqplug.spi.groups import Roster
 from mqplug_rocksmq._driver.consumer import GroupConsumer, JoinContext
 from mqplug_rocksmq._driver.shared_group import SharedGroup
@@ -111,6 +111,16 @@ class SharedMember(GroupConsumer):
 
     def _next(self, log: Log, most: int) -> Batch | None:
         return self._sharing.take(self, log, most)
+
+    def offer(self, most: int) -> Offer | None:
+        """Offer the next messages of one log. They are no member's before they are handed out."""
+        if self._seat.has_changes:
+            return None
+        for log in self._active():
+            if offer := self._sharing.offer(self, log, most):
+                self._offsets[log] = self._offsets.pop(log)  # to the end: every log gets its turn
+                return offer
+        return None
 
     def _max_wait(self, timeout: float) -> float:
         return min(timeout, self._sharing.seconds_to_next_free(self._active()))

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from math import inf
 from threading import Lock
 from time import monotonic
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from mqplug import Batch, Log, Position, Timeout
-from mqplug.spi import Deadline, GroupPosition, Numbers, Settlement
-from mqplug.spi.groups import Lease, Leases
+from mqplug import Batch, Error, Log, Position, Timeout
+from mqplug.spi import Deadline, GroupPosition, Numbers, Offer, Settlement
+from mqplug.spi.groups import Lease, Leases, Upcoming
 from mqplug_rocksmq._driver.batches import PageCache
 from mqplug_rocksmq._driver.consumer import position_lost
-from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
+from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_ranges
+from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._settings import MAX_ACKED_RANGES
 from mqplug_rocksmq._store.hand_outs import HandOuts
 from mqplug_rocksmq._store.logs import BelowRetained
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import AddChanges
+
+OFFER_S: Final = 0.05
 
 
 class _SharedLog:
@@ -33,6 +35,7 @@ class _SharedLog:
     def __init__(self, store: Store, group: str, start: GroupPosition, *, by_key: bool) -> None:
         log = start.position.log
         self.number = log_number(store.id, log)
+        self.log_id = log
         self.log = store.topics.log(self.number)
         self.leases = Leases(start, by_key=by_key, most_open=MAX_ACKED_RANGES)
         self.cache = PageCache(store, self.number, with_keys=by_key)
@@ -43,18 +46,25 @@ class _SharedLog:
             self.hand_outs.renew({at: each for at, each in known.items() if self.leases.is_open(at)})
 
     @property
+    def place(self) -> StoredPosition:
+        """The group's position, as it is stored."""
+        acked = self.leases.acked_ranges
+        return StoredPosition(self.leases.first_unacked[0], stored_ranges(acked) if acked else ())
+
+    @property
     def waits(self) -> bool:
         """Whether a settlement may free something for other members: room, or a key."""
         return self.leases.is_full or (self.leases.by_key and self.leases.has_waiting)
 
     def settle(self, member: Hashable, settled: Settlement) -> int:
         """Settle messages that a member has. Return how many acks are late."""
-        later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.holds(member, at)]
-        before = self.leases.open_messages
-        late = self.leases.settle(member, settled)
-        acked = settled.acked
-        if before - self.leases.open_messages < len(acked):  # the member no longer had some of them
-            acked = [at for at in acked if not self.leases.is_open(at)]
+        leases, acked, later = self.leases, settled.acked, []
+        if settled.returned:
+            later = [(at, delay) for at, delay in settled.returned if delay > 0 and leases.holds(member, at)]
+        before = leases.open_messages
+        late = leases.settle(member, settled)
+        if before - leases.open_messages < len(acked):  # the member no longer had some of them
+            acked = [at for at in acked if not leases.is_open(at)]
         self._note(acked, later)
         return late
 
@@ -80,6 +90,36 @@ class _MemberEntry(NamedTuple):
     wake: Callable[[], None]
     max_processing: float
     elsewhere: bool
+
+
+class MemberOffer(Offer):
+    """New messages of a shared log, which a member takes one by one unless another member is faster.
+
+    It ends after a moment, so that a slow member gets messages of other logs, and its share of new logs.
+    """
+
+    def __init__(self, group: SharedGroup, member: Hashable, shared: _SharedLog, upcoming: list[Upcoming]) -> None:
+        super().__init__(shared.cache.batch(shared.log_id, [Lease(each.coordinates, 1) for each in upcoming]))
+        self._group = group
+        self._member = member
+        self._shared = shared
+        self._upcoming = upcoming
+        self._next = 0
+        self._end = monotonic() + OFFER_S
+
+    def take(self) -> bool:
+        """Take the next message."""
+        row = self._next
+        if row == len(self._upcoming) or monotonic() > self._end:
+            return False
+        if not self._group.take_offered(self._member, self._shared, self._upcoming[row]):
+            return False
+        self._next = row + 1
+        return True
+
+    def has_taken(self, row: int) -> bool:
+        """Return whether the member has this message."""
+        return self._group.holds(self._member, self._shared, self._upcoming[row].coordinates)
 
 
 class SharedGroup:
@@ -150,6 +190,36 @@ class SharedGroup:
             shared.hand_outs.take(leases, elsewhere=entry.elsewhere)
             return batch
 
+    def offer(self, member: Hashable, log: Log, most: int) -> Offer | None:
+        """Return new messages of a log that the member may take one by one, if it comes to that."""
+        with self._lock, suppress(Error, BelowRetained):  # the next take raises it
+            shared = self._shared(log)
+            self._store.check()
+            if upcoming := shared.leases.upcoming(shared.cache.upcoming, most):
+                return MemberOffer(self, member, shared, upcoming)
+        return None
+
+    def take_offered(self, member: Hashable, shared: _SharedLog, upcoming: Upcoming) -> bool:
+        """Hand out a message that was offered, if it is still the next one. Return whether it was."""
+        (offset,), log = upcoming.coordinates, shared.log
+        with self._lock:
+            entry = self._members.get(member)
+            if entry is None or log.deleted or offset < log.low:
+                return False
+            try:
+                self._store.engine.check()
+                if shared.leases.take_new(member, upcoming, entry.max_processing):
+                    shared.hand_outs.take_run(offset, 1, 1, elsewhere=entry.elsewhere)
+                    return True
+            except Error:  # the next take raises it
+                pass
+        return False
+
+    def holds(self, member: Hashable, shared: _SharedLog, coordinates: Numbers) -> bool:
+        """Return whether a member has a message."""
+        with self._lock:
+            return shared.leases.holds(member, coordinates)
+
     def _read(self, shared: _SharedLog, member: Hashable, log: Log, leases: Sequence[Lease]) -> Batch:
         try:
             return shared.cache.batch(log, leases)
@@ -177,35 +247,27 @@ class SharedGroup:
             if shared := self._logs.get(log):
                 shared.leases.stop_clock(member, coordinates)
 
-    def settle(self, member: Hashable, settled: Mapping[Log, Settlement], timeout: float) -> int:
-        """Settle messages, and store the group's new positions. Return how many acks are late."""
-        return self._settle(settled, timeout, lambda shared, each: shared.settle(member, each))
+    def settle(self, member: Hashable | None, settled: Mapping[Log, Settlement], timeout: float) -> int:
+        """Settle messages, and store the group's new positions. Return how many acks are late.
 
-    def settle_late(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Settle messages that a previous owner handed out, whichever member has them by now."""
-        self._settle(settled, timeout, _SharedLog.settle_late)
-
-    def _settle(
-        self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_SharedLog, Settlement], int]
-    ) -> int:
-        deadline = Deadline(timeout)
+        Without a *member*, settle messages that a previous owner handed out, whichever member has them by now.
+        """
         frees, late, acked = False, 0, []
         with self._lock:
             for log, each in settled.items():
                 shared = self._shared(log)
                 frees |= bool(each.returned) or shared.waits
-                late += settle(shared, each)
+                late += shared.settle_late(each) if member is None else shared.settle(member, each)
                 if each.acked:
                     acked.append(log)
             change = self._changed(acked)
         if frees:
             self._wake()
-        self._write(change, deadline)
+        self._write(change, timeout)
         return late
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Move the group. No member keeps a message of these logs."""
-        deadline = Deadline(timeout)
         with self._lock:
             for log, position in positions.items():
                 shared = self._shared(log)
@@ -213,16 +275,15 @@ class SharedGroup:
                 self._also.append(shared.hand_outs.forgotten())
             change = self._changed(positions)
         self._wake()
-        self._write(change, deadline)
+        self._write(change, timeout)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Count removed messages before these positions as acked, whichever member has them."""
-        deadline = Deadline(timeout)
         with self._lock:
             for log, position in positions.items():
                 self._shared(log).leases.trim(position)
             change = self._changed(positions)
-        self._write(change, deadline)
+        self._write(change, timeout)
 
     def _shared(self, log: Log) -> _SharedLog:
         """Return the state of a log. It begins at the group's position."""
@@ -251,35 +312,42 @@ class SharedGroup:
         self._changes += 1
         return self._changes
 
-    def _write(self, change: int, deadline: Deadline) -> None:
+    def _write(self, change: int, timeout: float) -> None:
         """Wait until this many changes are stored. Another thread's write may have included them."""
         if change <= self._stored:
             return
-        if not self._storing.acquire(timeout=deadline.remaining()):
-            raise Timeout(f"the settlements of the group {self._group!r} were not stored within {deadline.timeout:g} s")
+        if not self._storing.acquire(blocking=False):
+            deadline = Deadline(timeout)
+            if not self._storing.acquire(timeout=timeout):
+                raise Timeout(f"the settlements of the group {self._group!r} were not stored within {timeout:g} s")
+            timeout = deadline.remaining()
         try:
             if change > self._stored:
-                self._write_all(deadline)
+                self._write_all(timeout)
         finally:
             self._storing.release()
 
-    def _write_all(self, deadline: Deadline) -> None:
+    def _write_all(self, timeout: float) -> None:
         """Store all changes made until now. Only one thread may call at a time."""
+        places: dict[int, StoredPosition] = {}
+        over: list[tuple[HandOuts, list[bytes]]] = []
         with self._lock:
             change, logs, self._unstored = self._changes, self._unstored, set()
             also, self._also = self._also, []
-            kept = [each for each in map(self._logs.__getitem__, logs) if not each.log.deleted]
-            positions = {each.number: each.leases.state() for each in kept}
-            over = {each: each.hand_outs.take_over() for each in kept}
-        places = {number: stored_position(each) for number, each in positions.items()}
+            for shared in map(self._logs.__getitem__, logs):
+                if not shared.log.deleted:
+                    places[shared.number] = shared.place
+                    if keys := shared.hand_outs.take_over():
+                        over.append((shared.hand_outs, keys))
         try:
-            self._store.groups.store(self._group, places, deadline.remaining(), also)
+            self._store.groups.store(self._group, places, timeout, also)
         except BaseException:
             with self._lock:
                 self._unstored |= logs
                 self._also[:0] = also
-                for each, keys in over.items():
-                    each.hand_outs.give_back(keys)
+                for hand_outs, keys in over:
+                    hand_outs.give_back(keys)
             raise
-        self._store.journal.drop(chain.from_iterable(over.values()))
+        for _, keys in over:
+            self._store.journal.drop(keys)
         self._stored = change

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -54,8 +55,12 @@ def position_at(log: Log, offset: int) -> Position:
 
 def stored_position(position: GroupPosition) -> StoredPosition:
     """Return a group's position as it is stored."""
-    acked = [(first[0], last[0] + 1) for first, last in position.acked]
-    return StoredPosition(offset_of(position.position), tuple(acked))
+    return StoredPosition(offset_of(position.position), stored_ranges(position.acked))
+
+
+def stored_ranges(acked: Iterable[tuple[Numbers, Numbers]]) -> tuple[tuple[int, int], ...]:
+    """Return acked ranges as they are stored."""
+    return tuple([(first[0], last[0] + 1) for first, last in acked])
 
 
 def group_position(log: Log, place: StoredPosition) -> GroupPosition:
