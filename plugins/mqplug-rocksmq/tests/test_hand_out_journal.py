@@ -134,6 +134,25 @@ def test_what_no_longer_counts_is_not_folded(hand_outs: HandOuts, store: Store) 
     assert recalled(store) == {9: 2}
 
 
+@pytest.mark.usefixtures("mapped")
+@pytest.mark.parametrize("folds", [False, True])
+def test_new_messages_share_a_note(hand_outs: HandOuts, store: Store, *, folds: bool) -> None:
+    """Messages that go out one at a time share a note, which goes once all are acked and another note is needed."""
+    for offset in range(6):
+        hand_outs.take_new(offset, elsewhere=False)
+        if folds and offset == 2:
+            store.journal.fold()
+    assert len(store.journal.notes(HANDED_OUT)) == 1 + folds
+    assert recalled(store) == dict.fromkeys(range(6), 1)
+    hand_outs.take_new(6, elsewhere=False)
+    stored(store, hand_outs, range(7))
+    take(hand_outs, 6, attempt=2)
+    assert recalled(store)[6] == 2
+    stored(store, hand_outs, [6])
+    store.journal.fold()
+    assert store.engine.pages.scan(HANDED_OUT) == []
+
+
 def test_a_fold_before_acks_are_stored(hand_outs: HandOuts, store: Store) -> None:
     """A note counts until the ack is stored, even if other groups fold before; a kill in between loses nothing."""
     take(hand_outs, 5)

@@ -17,7 +17,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, Protocol, overload
+from functools import partial
+from typing import Any, Final, Protocol, overload
 
 from mqplug import Error, Log, OutcomeUnknown, PluginError
 from mqplug.spi import Bell, Deadline, Numbers, ProducerDriver, Run, Sending
@@ -215,16 +216,16 @@ class StoppedSends:
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], None]] = deque()
 
-    def do(self, send: Callable[[], None]) -> None:
+    def do(self, send: Callable[..., None], *args: Any) -> None:
         """Send now, or after the sends that wait. Only one thread may call at a time."""
         with self._lock:
             if self._waiting:
-                self._waiting.append(send)
+                self._waiting.append(partial(send, *args))
                 return
         try:
-            send()
+            send(*args)
         except WritesStopped:
-            self._waiting.append(send)
+            self._waiting.append(partial(send, *args))
             threading.Thread(target=self._send_waiting, name="mqplug-rocksmq-sends", daemon=True).start()
 
     def _send_waiting(self) -> None:
@@ -348,7 +349,7 @@ class UnsyncedProducer(ProducerDriver):
             self._append(run.topic, run.partition, RunSend(run))
 
     def _append(self, topic: str, partition: int, sends: SingleSends | RunSend) -> None:
-        self._stopped.do(lambda: self._store_sends(topic, partition, sends))
+        self._stopped.do(self._store_sends, topic, partition, sends)
 
     def _store_sends(self, topic: str, partition: int, sends: SingleSends | RunSend) -> None:
         try:

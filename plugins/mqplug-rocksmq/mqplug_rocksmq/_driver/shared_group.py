@@ -51,11 +51,6 @@ class _SharedLog:
         acked = self.leases.acked_ranges
         return StoredPosition(self.leases.first_unacked[0], stored_ranges(acked) if acked else ())
 
-    @property
-    def waits(self) -> bool:
-        """Whether a settlement may free something for other members: room, or a key."""
-        return self.leases.is_full or (self.leases.by_key and self.leases.has_waiting)
-
     def settle(self, member: Hashable, settled: Settlement) -> int:
         """Settle messages that a member has. Return how many acks are late."""
         leases, acked, later = self.leases, settled.acked, []
@@ -65,20 +60,23 @@ class _SharedLog:
         late = leases.settle(member, settled)
         if before - leases.open_messages < len(acked):  # the member no longer had some of them
             acked = [at for at in acked if not leases.is_open(at)]
-        self._note(acked, later)
+        if acked:
+            self.hand_outs.acked([at[0] for at in acked])
+        if later:
+            self._put_off(later)
         return late
 
     def settle_late(self, settled: Settlement) -> int:
         """Settle messages that a previous owner handed out, whichever member has them: no ack is late."""
         later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.is_idle(at)]
         self.leases.settle_late(settled)
-        self._note([at for at in settled.acked if not self.leases.is_open(at)], later)
+        self.hand_outs.acked([at[0] for at in settled.acked if not self.leases.is_open(at)])
+        if later:
+            self._put_off(later)
         return 0
 
-    def _note(self, acked: Sequence[Numbers], later: Sequence[tuple[Numbers, float]]) -> None:
-        self.hand_outs.acked([at[0] for at in acked])
-        if later:
-            self.hand_outs.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
+    def _put_off(self, later: Sequence[tuple[Numbers, float]]) -> None:
+        self.hand_outs.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
 
 
 class _MemberEntry(NamedTuple):
@@ -110,9 +108,11 @@ class MemberOffer(Offer):
     def take(self) -> bool:
         """Take the next message."""
         row = self._next
-        if row == len(self._upcoming) or monotonic() > self._end:
-            return False
-        if not self._group.take_offered(self._member, self._shared, self._upcoming[row]):
+        if (
+            row == len(self._upcoming)
+            or monotonic() > self._end
+            or not self._group.take_offered(self._member, self._shared, self._upcoming[row])
+        ):
             return False
         self._next = row + 1
         return True
@@ -209,7 +209,7 @@ class SharedGroup:
             try:
                 self._store.engine.check()
                 if shared.leases.take_new(member, upcoming, entry.max_processing):
-                    shared.hand_outs.take_run(offset, 1, 1, elsewhere=entry.elsewhere)
+                    shared.hand_outs.take_new(offset, elsewhere=entry.elsewhere)
                     return True
             except Error:  # the next take raises it
                 pass
@@ -256,7 +256,8 @@ class SharedGroup:
         with self._lock:
             for log, each in settled.items():
                 shared = self._shared(log)
-                frees |= bool(each.returned) or shared.waits
+                # Whether this may free something for other members: a message, room, or a key.
+                frees |= bool(each.returned) or shared.leases.is_full or (self.by_key and shared.leases.has_waiting)
                 late += shared.settle_late(each) if member is None else shared.settle(member, each)
                 if each.acked:
                     acked.append(log)

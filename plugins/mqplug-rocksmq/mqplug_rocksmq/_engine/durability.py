@@ -70,14 +70,15 @@ class Durability:
     def written(self, log: LogState | None, offset: int, done: WriteCallback | None) -> bool:
         """Record a write. Return whether it is already safe; if so, the caller must call *done*."""
         self.changes += 1
-        if self._thread and self._unsafe_since is None:
+        if self._unsafe_since is None and self._thread is not None:
             self._unsafe_since = time.perf_counter()
-        if log:
+        if log is not None:
             self.grew(log)
+        if self._thread is None:
+            return True
         if self.waits and done:
             self._waiting.append((done, offset))
-        if self._thread:
-            self._dirty.ring()
+        self._dirty.ring()
         return not self.waits
 
     def grew(self, log: LogState) -> None:

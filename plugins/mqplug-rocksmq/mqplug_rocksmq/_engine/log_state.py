@@ -102,7 +102,8 @@ class LogState:
         """Show readers the messages below *end*, and wake the watchers."""
         if end > self.visible:
             self.visible = end
-            self.wake()
+            for callback in self._watchers:
+                callback()
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call *callback*, in any thread, when messages become visible or the log is deleted."""

@@ -7,6 +7,7 @@ Keys are big-endian, so that they sort. Values are little-endian, or JSON where 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 from struct import Struct, error, pack
@@ -88,14 +89,11 @@ class StoredPosition(NamedTuple):
     acked: tuple[tuple[int, int], ...] = ()
 
 
-def page_key(segment: int, offset: int) -> bytes:
-    """Return the key of a page; *segment* is the number of its log."""
-    return _PAGE_KEY.pack(segment, offset)
+page_key: Final[Callable[[int, int], bytes]] = _PAGE_KEY.pack
+"""Returns the key of a page, from its segment, which is the number of its log, and its offset."""
 
-
-def read_page_key(key: bytes) -> tuple[int, int]:
-    """Return the segment and offset of a page key."""
-    return _PAGE_KEY.unpack(key)
+read_page_key: Final[Callable[[bytes], tuple[int, int]]] = _PAGE_KEY.unpack
+"""Returns the segment and offset of a page key."""
 
 
 def log_key(log: int, kind: bytes = LOG) -> bytes:
@@ -193,9 +191,8 @@ def read_range(value: bytes) -> tuple[int, int]:
     return start, stop
 
 
-def count_value(count: int) -> bytes:
-    """Encode a count."""
-    return _COUNT.pack(count)
+count_value: Final[Callable[[int], bytes]] = _COUNT.pack
+"""Encodes a count."""
 
 
 def read_count(value: bytes | None) -> int:

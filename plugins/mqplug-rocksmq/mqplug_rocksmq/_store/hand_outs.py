@@ -1,8 +1,8 @@
 """Hand-outs of a shared log on disk, so that delivery counts survive the death of all processes.
 
 Each hand-out is a note. It goes to the store's journal before its messages go to the member. It is dropped once they
-are handed out again or the acks of all of them are stored. Notes are not synced: the operating system holds them, so
-they outlive their process.
+are handed out again or the acks of all of them are stored. Messages that are handed out one at a time share a note
+that is extended. Notes are not synced: the operating system holds them, so they outlive their process.
 
 The journal is a small mapped file for new notes, which are folded into RocksDB together. A note in it outlives its
 process just as one in RocksDB does, at a fraction of the cost. Most notes no longer count when the file is full, and
@@ -50,6 +50,7 @@ from mqplug_rocksmq._format.hand_out_notes import (
 from mqplug_rocksmq._format.keys import JOURNAL, after_prefix, log_of
 from mqplug_rocksmq._store.topics import AddChanges, TopicTable
 
+RUN_MESSAGES: Final = 1000  # with one note
 JOURNAL_BYTES: Final = 64 << 10
 RECLAIM_GRACE_S: Final = 1.0  # for members in other processes to find a new owner and report their messages
 _IN_PLACE_TYPES: Final = frozenset({0xEF53, 0x58465342, 0x01021994})  # ext2 to ext4, XFS, tmpfs
@@ -66,6 +67,24 @@ class _StoredNote:
         self.acked = False
 
 
+class _Run:
+    """New messages, one after the other, that were handed out one at a time, and their common note.
+
+    The note stays until another one is needed, even if all of its messages were acked.
+    """
+
+    __slots__ = ("elsewhere", "end", "first", "note")
+
+    def __init__(self, note: _StoredNote, first: int, *, elsewhere: bool) -> None:
+        self.note = note
+        self.first, self.end = first, first + 1
+        self.elsewhere = elsewhere
+
+    def follows(self, offset: int, *, elsewhere: bool) -> bool:
+        """Return whether a message can be added."""
+        return offset == self.end and elsewhere == self.elsewhere and offset - self.first < RUN_MESSAGES
+
+
 class HandOuts:
     """The hand-out notes of one log and group. Not thread-safe."""
 
@@ -77,6 +96,7 @@ class HandOuts:
         self._next = 0
         self._last: dict[int, _StoredNote] = {}  # the latest note of each message, by offset
         self._over: list[bytes] = []  # the keys of notes that no longer count once the acks are stored
+        self._run: _Run | None = None  # of the latest note, if it can be extended
 
     def recall(self) -> dict[Numbers, Recalled]:
         """Return the messages that were handed out or put off, according to the stored notes."""
@@ -108,16 +128,32 @@ class HandOuts:
         (first,), attempts = leases[0]
         count = len(leases)
         if leases[-1].coordinates[0] - first == count - 1 and {each for _, each in leases} == {attempts}:
-            self.take_run(first, count, attempts, elsewhere=elsewhere)
-            return
-        value = note_value(HandOutNote(spans_of((at[0], attempt, 0) for at, attempt in leases), elsewhere))
-        key, replaced = self._next_key([at[0] for at, _ in leases])
+            offsets: Sequence[int] = range(first, first + count)
+            value = span_value(first, count, attempts, elsewhere=elsewhere)
+        else:
+            offsets = [at[0] for at, _ in leases]
+            value = note_value(HandOutNote(spans_of((at[0], attempt, 0) for at, attempt in leases), elsewhere))
+        key, replaced = self._next_key(offsets)
         self._journal.note(key, value, replaced)
 
-    def take_run(self, first: int, count: int, attempts: int, *, elsewhere: bool) -> None:
-        """Record that consecutive messages with the same delivery count go to a member."""
-        key, replaced = self._next_key(range(first, first + count))
-        self._journal.note(key, span_value(first, count, attempts, elsewhere=elsewhere), replaced)
+    def take_new(self, offset: int, *, elsewhere: bool) -> None:
+        """Record that a new message goes to a member. If it follows the latest such message, their note is extended."""
+        run = self._run
+        if (
+            run is not None
+            and run.follows(offset, elsewhere=elsewhere)
+            and offset not in self._last
+            and self._journal.extend(
+                run.note.key, span_value(run.first, offset - run.first + 1, 1, elsewhere=elsewhere)
+            )
+        ):
+            run.note.left += 1
+            run.end = offset + 1
+            self._last[offset] = run.note
+        else:
+            key, replaced = self._next_key((offset,))
+            self._journal.note(key, span_value(offset, 1, 1, elsewhere=elsewhere), replaced)
+            self._run = _Run(self._last[offset], offset, elsewhere=elsewhere)
 
     def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
         """Record returned messages, each as (offset, delivery count, seconds until the next delivery)."""
@@ -129,6 +165,10 @@ class HandOuts:
     def _next_key(self, offsets: Sequence[int]) -> tuple[bytes, list[bytes]]:
         """Return the key of the next note, from now the latest of these messages, and the keys of those it replaces."""
         replaced: list[bytes] = []
+        if self._run is not None:
+            if not self._run.note.left:
+                self._over.append(self._run.note.key)
+            self._run = None
         if not self._last.keys().isdisjoint(offsets):
             for note in self._taken_out(offsets):
                 (self._over if note.acked else replaced).append(note.key)
@@ -154,18 +194,18 @@ class HandOuts:
 
     def _taken_out(self, offsets: Iterable[int], *, acked: bool = False) -> list[_StoredNote]:
         """Remove messages from their notes. Return the notes that have none left."""
-        empty = []
+        empty, extended = [], self._run and self._run.note
         for note in map(self._last.pop, offsets, repeat(None)):
             if note is not None:
                 note.left -= 1
                 note.acked |= acked
-                if not note.left:
+                if not note.left and note is not extended:
                     empty.append(note)
         return empty
 
     def forgotten(self) -> AddChanges:
         """Return the change that removes all notes, for the next write."""
-        self._last, self._over = {}, []
+        self._last, self._over, self._run = {}, [], None
         return self._journal.forget(self._keys)
 
 
@@ -204,16 +244,27 @@ class HandOutJournal:
         with self._lock:  # a fold sees both or neither
             if replaced:
                 self._drop(replaced)
-            self._unfolded[key] = value
-            head, body = encode_record(self._token, key, value)
-            start = self._end + len(head)
-            end = start + len(body)
-            if self._file is None or not self._token or end > JOURNAL_BYTES:
-                self._fold()
-            else:
-                self._file[start:end] = body
-                self._file[self._end : start] = head
-                self._end = end
+            self._store(key, value)
+
+    def extend(self, key: bytes, value: bytes) -> bool:
+        """Replace a note as ``note`` stores one. Return False if it may be in RocksDB, where the old one would stay."""
+        with self._lock:
+            if key not in self._unfolded:
+                return False
+            self._store(key, value)
+            return True
+
+    def _store(self, key: bytes, value: bytes) -> None:
+        self._unfolded[key] = value
+        head, body = encode_record(self._token, key, value)
+        start = self._end + len(head)
+        end = start + len(body)
+        if self._file is None or not self._token or end > JOURNAL_BYTES:
+            self._fold()
+        else:
+            self._file[start:end] = body
+            self._file[self._end : start] = head
+            self._end = end
 
     def drop(self, keys: Iterable[bytes]) -> None:
         """Forget notes that no longer count."""
