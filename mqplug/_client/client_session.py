@@ -128,7 +128,7 @@ class ClientSession(Session):
             if consumer is not None and session_of(consumer).driver_session.connection is not self.connection:
                 raise ValueError("consumer= was opened by a different client")
             router = Router(self.topics, partitioner, ())
-            holder = self._hold_transaction(name, router, limits, deadline)
+            holder = self._hold_transaction(name, topic, router, limits, deadline)
             holder.choose_by(router)
             mark = None
             if topic is not None:
@@ -144,7 +144,7 @@ class ClientSession(Session):
         return Transaction(holder, topic, acks, timeout, numbered=number is not None, known=known)
 
     def _hold_transaction(
-        self, name: str, router: Router, limits: tuple[int, int], deadline: Deadline
+        self, name: str, topic: str | None, router: Router, limits: tuple[int, int], deadline: Deadline
     ) -> TransactionSession:
         """Return the session of a transaction name. The first call for a name takes it over from other clients."""
         from mqplug._produce.transaction_session import TransactionSession
@@ -155,7 +155,7 @@ class ClientSession(Session):
             if (held := self._transactions.get(name)) is not None:
                 held.check_usable()
                 return held
-            options = TransactionOptions(name=name, queue_bytes=limits[1])
+            options = TransactionOptions(name=name, topic=topic, queue_bytes=limits[1])
             driver = self.backend.open_transactions(self.connection, options, deadline)
             forget = self.open_objects.forget
             opened = TransactionSession(self.backend, driver, name, router, limits, self.capabilities, forget)

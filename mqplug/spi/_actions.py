@@ -328,9 +328,13 @@ class ConsumerOptions:
 
 @attrs.frozen(kw_only=True)
 class TransactionOptions:
-    """The options with which a transaction name is taken over."""
+    """The options with which a transaction name is taken over.
+
+    ``topic`` is the default topic of the first step, if it has one.
+    """
 
     name: str
+    topic: str | None = None
     queue_bytes: int = 64 * 1024 * 1024
 
 

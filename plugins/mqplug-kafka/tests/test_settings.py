@@ -170,13 +170,13 @@ def test_importing_the_plugin_imports_no_client():
 
 
 def test_native_timeouts_stay_within_a_transaction():
-    """In a transaction, librdkafka's timeouts are capped at the transaction's, and batches are small by default."""
+    """In a transaction, librdkafka's timeouts are capped at the transaction's; batches and requests have defaults."""
     native = {"message.timeout.ms": "0", "socket.timeout.ms": "90000"}
     options = transacting(KafkaSettings(servers=["broker:9092"], transaction_timeout=5, librdkafka=native), "biller")
     assert (options["message.timeout.ms"], options["socket.timeout.ms"]) == (5000, 5000)
     assert (options["transactional.id"], options["transaction.timeout.ms"]) == ("biller", 5000)
-    assert options["batch.size"] == 131_072
-    chosen = {"batch.size": "50000", "connections.max.idle.ms": "20000"}
+    assert (options["batch.size"], options["max.in.flight"]) == (131_072, 2)
+    chosen = {"batch.size": "50000", "connections.max.idle.ms": "20000", "max.in.flight": "5"}
     assert chosen.items() <= transacting(KafkaSettings(servers=["broker:9092"], librdkafka=chosen), "biller").items()
 
 

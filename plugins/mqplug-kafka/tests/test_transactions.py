@@ -200,19 +200,35 @@ def test_a_refused_record_dooms_the_transaction(mq, name):
     assert values(mq, narrow) == [b"next"]
 
 
-def test_a_step_fits_small_topics_when_it_is_repeated(mq, name):
-    """A step whose batches are too large for its topic fails with a retryable error and succeeds when repeated."""
-    small = new_name()
-    mq.create_topic(small, options={"max.message.bytes": 20_000})
-    records = [b"%0128d" % number for number in range(2000)]
-    with pytest.raises(mqplug.Error) as caught, mq.transaction(name, small) as first:
+@pytest.fixture
+def small(mq):
+    """A topic that accepts only small batches."""
+    topic = new_name()
+    mq.create_topic(topic, options={"max.message.bytes": 20_000})
+    return topic
+
+
+SMALL_RECORDS = [b"%0128d" % number for number in range(2000)]
+
+
+def test_a_step_fits_small_topics_when_it_is_repeated(mq, name, small):
+    """A step whose batches are too large for a topic fails with a retryable error and succeeds when repeated."""
+    records = [mqplug.Record(value, topic=small) for value in SMALL_RECORDS]
+    with pytest.raises(mqplug.Error) as caught, mq.transaction(name) as first:
         first.send_many(records)
     refusals = getattr(caught.value, "results", [caught.value])  # raised for the records or by the commit
     assert {each.retryable for each in refusals if isinstance(each, mqplug.MessageTooLarge)} == {True}
-    with mq.transaction(name, small) as again:
+    with mq.transaction(name) as again:
         sent = again.send_many(records)
     assert [each.coordinates[0] for each in sent.result()] == sorted(each.coordinates[0] for each in sent.result())
-    assert values(mq, small) == records
+    assert values(mq, small) == SMALL_RECORDS
+
+
+def test_the_first_step_of_a_name_fits_its_default_topic(mq, name, small):
+    """A name whose first step has a default topic makes batches that this topic accepts."""
+    with mq.transaction(name, small) as first:
+        first.send_many(SMALL_RECORDS)
+    assert values(mq, small) == SMALL_RECORDS
 
 
 def step(holder, topic, value):

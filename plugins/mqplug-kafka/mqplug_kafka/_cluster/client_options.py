@@ -10,7 +10,10 @@ from mqplug_kafka._settings import KafkaSettings
 MESSAGE_OVERHEAD_BYTES = 48_576
 
 TRANSACTION_BATCH_BYTES = 131_072
-"""The batch size in a transaction: a batch that is too large for its topic would fail the whole transaction."""
+"""The batch size in a transaction without a known topic: one that is too large for its topic fails the transaction."""
+
+TRANSACTION_IN_FLIGHT = 2
+"""With more, librdkafka 2.16 polls without a pause, for a core's time, while all are in flight and records wait."""
 
 DEFAULT_SESSION_TIMEOUT_S = 10.0
 DEFAULT_ASSIGNOR = "cooperative-sticky"
@@ -107,7 +110,7 @@ def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = No
         "transaction.timeout.ms": limit,
     }
     if IN_FLIGHT not in settings.librdkafka:
-        del options[IN_FLIGHT]  # a new epoch aborts the transaction, so nothing is stored twice
+        options[IN_FLIGHT] = TRANSACTION_IN_FLIGHT  # a new epoch aborts the transaction, so nothing is stored twice
     if batch_bytes is not None:
         options |= batching(batch_bytes)
     elif "batch.size" not in settings.librdkafka:

@@ -38,9 +38,12 @@ FLUSH_SLICE_S = 0.05  # Ctrl-C waits this long for the delivery of records
 
 
 class TransactionalClient:
-    """A client's producer that holds a transaction name."""
+    """A client's producer that holds a transaction name.
 
-    def __init__(self, connection: KafkaConnection, name: str) -> None:
+    ``batch_bytes`` is the size of its batches; None: from the settings.
+    """
+
+    def __init__(self, connection: KafkaConnection, name: str, batch_bytes: int | None = None) -> None:
         self.name = name
         self._connection = connection
         self._timeout_s = connection.settings.transaction_timeout
@@ -50,7 +53,7 @@ class TransactionalClient:
         self._closing = Event()
         self._claiming: Future[None] | None = None
         self._strangers: dict[str, bytes] = {}
-        self._batch_bytes: int | None = None  # None: from the settings
+        self._batch_bytes = batch_bytes
         self._create()
 
     def _create(self) -> None:

@@ -31,6 +31,7 @@ FIRST_ANSWER_S = 0.05  # the client repeats a request after 0.08 s at the earlie
 READABLE_TIMEOUT_S = 1.0  # until readers can reach committed records
 READERS_BLOCKED_S = 10.0  # after a failed wait for readers, commits do not wait for them for this long
 TOPICS_TIMEOUT_S = 2.0  # for a check whether all topics still exist
+LIMITS_TIMEOUT_S = 2.0  # to read the batch size that a topic accepts
 IDS_TIMEOUT_S = 5.0  # to learn to which incarnations of the topics the records were sent
 
 
@@ -41,7 +42,9 @@ class KafkaTransactions(TransactionDriver):
 
     def __init__(self, connection: KafkaConnection, options: TransactionOptions, timeout: float) -> None:
         self._connection = connection
-        self._client = TransactionalClient(connection, options.name)
+        deadline = Deadline(timeout)
+        batch_bytes = _batch_bytes(connection, options.topic, deadline)
+        self._client = TransactionalClient(connection, options.name, batch_bytes)
         self._sends = TransactionalSends(connection, self._client)
         self._records = self._fresh()
         self._mark: TransactionMark | None = None
@@ -51,7 +54,7 @@ class KafkaTransactions(TransactionDriver):
         self._commit: Future[None] | None = None  # of an earlier transaction whose outcome is unknown
         self._abort: Future[None] | None = None
         try:
-            self._client.claim(Deadline(timeout))
+            self._client.claim(deadline)
         except BaseException:
             self._client.close()
             raise
@@ -296,6 +299,18 @@ class KafkaTransactions(TransactionDriver):
 
     def _fresh(self) -> PendingRecords:
         return PendingRecords(lambda: self._client.broken)
+
+
+def _batch_bytes(connection: KafkaConnection, topic: str | None, deadline: Deadline) -> int | None:
+    """Return the size of batches that fit the topic; None without a topic, if it is unknown, or set by the user."""
+    if topic is None or "batch.size" in connection.settings.librdkafka:
+        return None
+    limits = connection.limits
+    if not limits.is_known(topic):
+        limits.ask(topic)
+        limits.await_answer(topic, deadline.remaining(LIMITS_TIMEOUT_S))
+    fits = limits.of(topic).batch_bytes
+    return None if fits is None else min(fits, connection.shared_producers.batch_bytes)
 
 
 def _nothing(why: object) -> Error:
