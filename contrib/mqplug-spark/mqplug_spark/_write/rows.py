@@ -35,7 +35,8 @@ class WrittenRows:
     ) -> None:
         self._batches = batches
         self._task = task
-        self._topic = topic
+        self.topic = topic
+        """The topic of all rows; None if a column names each row's."""
         self._max_bytes = max_bytes
         self._partitions = partitions
         self._known: dict[str, int] = {}
@@ -54,8 +55,8 @@ class WrittenRows:
         """Yield the rows of each topic."""
         there = [name for name in _COLUMNS if name in batch.schema.names]
         columns = pa.record_batch([_sent(name, batch.column(name)) for name in there], names=there)
-        if self._topic is not None:
-            yield TopicRows(self._topic, columns, range(first, first + len(columns)))
+        if self.topic is not None:
+            yield TopicRows(self.topic, columns, range(first, first + len(columns)))
             return
         topics = batch.column("topic")
         if topics.null_count:

@@ -27,9 +27,9 @@ FLUSH_ROWS: Final = 50_000
 
 def send_in_transaction(holder: Client, rows: WrittenRows, task: Task, partitioner: Partitioner) -> None:
     """Send the rows of a task in one transaction without a mark: a repeated task sends them again."""
-    with TaskTransaction(_transaction(holder, task, partitioner)) as step:
+    with TaskTransaction(_transaction(holder, rows, task, partitioner)) as step:
         for each in rows:
-            step.send(_naming_topic(each))
+            step.send(each)
 
 
 def send_marked(client: Client, holder: Client, rows: WrittenRows, task: Task, options: WriteOptions) -> None:
@@ -38,7 +38,7 @@ def send_marked(client: Client, holder: Client, rows: WrittenRows, task: Task, o
     ``holder`` takes the transaction over from earlier attempts of the task, which can then no longer commit. The marks
     are read after that.
     """
-    with TaskTransaction(_transaction(holder, task, options.partitioner)) as step:
+    with TaskTransaction(_transaction(holder, rows, task, options.partitioner)) as step:
         marks = marks_of(options, task.mark.writer)
         marks.read(client)
         mark = marks.by_task.get(task.number)
@@ -57,7 +57,7 @@ def _send(client: Client, step: TaskTransaction, rows: WrittenRows, task: Task, 
             _check_numbers(task, marks)
             _wait_for_looks(client, task, marks)
         sent.add(each.topic, each.columns)
-        step.send(_naming_topic(each))
+        step.send(each)
     if sent.rows:
         step.send_mark(marks.rows_record(task.number, Mark(task.mark.number, task.execution, sent)))
 
@@ -129,15 +129,11 @@ def _refused(task: Task, what: str) -> NotCommitted:
     )  # fmt: skip
 
 
-def _transaction(holder: Client, task: Task, partitioner: Partitioner) -> Transaction:
+def _transaction(holder: Client, rows: WrittenRows, task: Task, partitioner: Partitioner) -> Transaction:
     return holder.transaction(
-        f"{task.mark.writer}-{task.number}", partitioner=partitioner, queue_messages=NO_LIMIT, queue_bytes=NO_LIMIT,
-        timeout=STEP_TIMEOUT_S,
+        f"{task.mark.writer}-{task.number}", rows.topic, partitioner=partitioner, queue_messages=NO_LIMIT,
+        queue_bytes=NO_LIMIT, timeout=STEP_TIMEOUT_S,
     )  # fmt: skip
-
-
-def _naming_topic(rows: TopicRows) -> pa.RecordBatch:
-    return rows.columns.append_column("topic", pa.repeat(pa.scalar(rows.topic), len(rows.columns)))
 
 
 class TaskTransaction:
@@ -147,8 +143,11 @@ class TaskTransaction:
         self._step = step
         self._rows = self._bytes = 0
 
-    def send(self, columns: pa.RecordBatch) -> None:
+    def send(self, rows: TopicRows) -> None:
         """Send rows. Flush after ``FLUSH_ROWS`` or ``FLUSH_BYTES``."""
+        columns = rows.columns
+        if rows.topic != self._step.topic:
+            columns = columns.append_column("topic", pa.repeat(pa.scalar(rows.topic), len(columns)))
         self._step.send_many(columns, timeout=STEP_TIMEOUT_S)
         self._rows += len(columns)
         self._bytes += columns.nbytes

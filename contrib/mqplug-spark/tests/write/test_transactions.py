@@ -202,6 +202,22 @@ def test_all_that_is_sent_makes_rows_others(one: dict[str, list[object]], other:
     assert fingerprint(one) == fingerprint(one) != fingerprint(one, "audit")
 
 
+def test_a_fingerprint_ignores_how_rows_are_ordered_and_batched() -> None:
+    """The same rows in another order, in one batch or many, have the same fingerprint; one changed row another."""
+
+    def fingerprint(values: list[bytes], size: int) -> Fingerprint:
+        made = Fingerprint()
+        for batch in pa.table({"value": pa.array(values)}).to_batches(size):
+            made.add("orders", batch)
+        return made
+
+    values = [b"%d" % number for number in range(2000)]
+    whole = fingerprint(values, 2000)
+    assert whole == fingerprint(values[::-1], 70)
+    assert whole.rows == 2000
+    assert whole != fingerprint([*values[:-1], b"other"], 2000)
+
+
 def _array(name: str, column: list[object], kind: pa.DataType) -> pa.Array:
     if name == "headers":
         column = [each and [dict(zip(("key", "value"), pair, strict=True)) for pair in each] for each in column]  # type: ignore[attr-defined]
