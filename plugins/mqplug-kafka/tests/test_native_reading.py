@@ -235,6 +235,16 @@ def test_a_run_may_be_read_in_a_child_process(kafka_server, mq, topic):
     reader.close()
 
 
+def test_a_caller_that_asks_for_many_gets_large_batches(mq, topic, proven):
+    """Batches of the compiled part have as many of the arrived messages as the caller asks for."""
+    fill(mq, topic, 5000)
+    with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
+        counts = [len(reader.receive_many(10_000, 20))]
+        while sum(counts) < 5000:
+            counts.append(len(reader.receive_many(10_000, 20)))
+    assert max(counts) > 2000
+
+
 def test_a_fetch_stops_at_its_bytes(kafka_server, mq, topic):
     """A poll stops after the first message beyond its byte limit, whatever its limit of messages."""
     fill(mq, topic, 200, prefix="x" * 1000)

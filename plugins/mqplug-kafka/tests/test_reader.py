@@ -7,9 +7,10 @@ import threading
 import time
 
 import pytest
-from kafka_driver import fill, new_name, take
+from kafka_driver import Seam, fill, new_name, take
 
 import mqplug
+from mqplug_kafka._consume.topic_watch import TopicWatch
 
 pytestmark = pytest.mark.python
 
@@ -39,6 +40,21 @@ def test_a_reader_that_retention_overtakes_is_told_where_to_go_on(mq, topic):
             reader.seek(mqplug.Position(high.log, (2,)))
         reader.seek(caught.value.low)
         assert [m.id for m in take(reader, 1)] == last
+
+
+def test_messages_that_had_to_wait_are_no_more_than_asked_for(mq, topic, monkeypatch):
+    """Messages fetched for a large poll, but not confirmed in it, are delivered in the polls after it, all in order."""
+    fill(mq, topic, 500)
+    waits = iter([False] * 20)
+    monkeypatch.setattr(TopicWatch, "silent", lambda self, names: True)
+    monkeypatch.setattr(TopicWatch, "confirm", lambda self, since, timeout: next(waits, True))
+    with Seam(mq, topic) as seam:
+        assert sum(seam.poll(most=500) for _ in range(20)) == 0
+        polls = 0
+        while sum(map(len, seam.got.values())) < 500:
+            assert seam.poll(most=7) <= 7
+            assert (polls := polls + 1) < 1000
+    assert list(seam.got.values()) == [[b"m%d" % number for number in range(500)]]
 
 
 def test_ctrl_c_ends_a_receive_promptly(mq, topic):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+FETCH_MESSAGES = 1000  # at most at a time, because each is an object of its own
+
 _SECOND: Callable[[tuple[int, int]], int] = itemgetter(1)
 
 
@@ -173,7 +175,7 @@ class ClientSource:
         first = self.consumer.poll(timeout)
         if first is None:
             return NOTHING
-        rest = self.consumer.consume(most - 1, 0) if most > 1 else []
+        rest = self.consumer.consume(min(most, FETCH_MESSAGES) - 1, 0) if most > 1 else []
         return _sorted([first, *rest], only())
 
     def serve(self) -> Fetched:

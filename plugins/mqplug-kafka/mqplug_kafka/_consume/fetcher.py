@@ -22,7 +22,6 @@ S = TypeVar("S", bound=MessageSource)
 
 END_CHECK_S = 0.5  # between two checks whether the log has reached a position beyond its end
 LOOKUP_TIMEOUT_S = 5.0
-FETCH_MESSAGES = 1000  # at most at a time: if they must wait for the next poll, it may not ask for more
 
 _IGNORED_CODES = {
     KafkaError._ALL_BROKERS_DOWN,
@@ -179,8 +178,10 @@ class PartitionFetcher(Generic[S]):
         self._pauses.resume_all(self._logs)
         self._look_beyond()
         self.topics.check_in_turn()
+        if self._kept.count > most:
+            self._rewind()
         if not self._kept:
-            self._kept = self.source.fetch(min(most, FETCH_MESSAGES), timeout, self._only_log)
+            self._kept = self.source.fetch(most, timeout, self._only_log)
             self._fetched = time.monotonic()
         if not self._kept or not self._is_sure(end):
             return []

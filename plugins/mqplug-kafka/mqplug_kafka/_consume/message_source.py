@@ -48,6 +48,11 @@ class Fetched:
         return bool(self.runs or self.errors)
 
     @property
+    def count(self) -> int:
+        """The number of its messages."""
+        return sum(len(rows) for _, rows in self.runs)
+
+    @property
     def names(self) -> set[Name]:
         """The partitions of its messages and errors."""
         return {name for name, _ in self.runs} | {each.name for each in self.errors}
@@ -93,7 +98,7 @@ class MessageSource(Protocol):
         ...
 
     def fetch(self, most: int, timeout: float, only: Callable[[], Name | None]) -> Fetched:
-        """Wait for a message, and return it with the others that have arrived.
+        """Wait for a message, and return it with the others that have arrived, at most ``most`` in all.
 
         ``only`` returns the partition of all of them, or None if they may be of several.
         """
