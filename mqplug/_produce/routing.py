@@ -28,12 +28,16 @@ PARTITIONER_NAMES: tuple[str, ...] = get_args(PartitionerName)
 STICKY_RUN_MESSAGES = 100  # single records without a key that go to one partition before the next one
 
 
+MURMUR2_FACTOR = 0x5BD1E995
+MURMUR2_SEED = 0x9747B28C
+
+
 @lru_cache(maxsize=8192)
 def murmur2(key: bytes) -> int:
     """Return murmur2 of the key as Kafka's Java client computes it, as an unsigned 32-bit number."""
-    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    m, mask = MURMUR2_FACTOR, 0xFFFFFFFF
     length = len(key)
-    h = 0x9747B28C ^ length
+    h = MURMUR2_SEED ^ length
     whole = length & ~3
     for i in range(0, whole, 4):
         k = int.from_bytes(key[i : i + 4], "little") * m & mask
@@ -72,6 +76,8 @@ class Chooser:
     batch: Callable[[Sequence[bytes | None] | None, int, bool], int | list[int]]
     """Returns the partition of all records of a batch, or a list with one for each record. Takes the keys or None, the
     number of records, and whether the driver may choose."""
+    by_murmur2: bool = False
+    """Whether the key's murmur2 chooses among several partitions, and not the driver."""
 
 
 def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, native: bool = False) -> Chooser:
@@ -120,7 +126,7 @@ def _by_key(
     if native or partitions == 1:
         only = -1 if native else 0
         return Chooser(single, lambda _: only, batch)
-    return Chooser(single, keyed, batch)
+    return Chooser(single, keyed, batch, name == "murmur2")
 
 
 def _keyed(name: str, partitions: int) -> Callable[[bytes], int]:

@@ -64,10 +64,21 @@ def _by_partition(columns: SendColumns, route: Route) -> dict[int, Rows]:
     given, rows = columns.partitions, range(len(columns))
     if given and given.count(given[0]) == len(given) and given[0] is not None:
         return {route.check(given[0]): rows}
-    chosen = _choose(columns.keys, given, len(rows), route)
+    hashed = _choose_by_hash(columns, route) if given is None and route.chooser.by_murmur2 else None
+    chosen = _choose(columns.keys, given, len(rows), route) if hashed is None else hashed
     if isinstance(chosen, int) or chosen.count(chosen[0]) == len(chosen):
         return {chosen if isinstance(chosen, int) else chosen[0]: rows}
     return rows_by(chosen, rows)
+
+
+def _choose_by_hash(columns: SendColumns, route: Route) -> list[int] | None:
+    """Return the partition of each record if all have a key, in an Arrow array of many; otherwise None."""
+    keys = columns.arrow(("key",)).get("key")
+    if keys is None or keys.null_count:
+        return None
+    from mqplug._produce.arrow_murmur2 import partitions_by_murmur2
+
+    return partitions_by_murmur2(keys, route.partitions)
 
 
 def _choose(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +12,8 @@ from held_backend import HeldRuns, held_client
 
 import mqplug
 from mqplug import aio
+from mqplug._produce.arrow_murmur2 import KEYS_OF_A_LENGTH, partitions_by_murmur2
+from mqplug._produce.routing import murmur2
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIME = pa.timestamp("us", tz="UTC")
@@ -170,6 +174,28 @@ def test_keys_and_partitions_spread(mq: mqplug.Client) -> None:
     for partition in range(4):
         stored = [each.value for each in mq.read("wide", partitions=[partition])]
         assert stored[: len(stored) // 2] == stored[len(stored) // 2 :]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
+def test_a_column_of_keys_is_hashed_as_each_key_is(kind: pa.DataType) -> None:
+    """A whole column of keys of any lengths gets the partitions that murmur2 of each key gives."""
+    keys = [os.urandom(length) for length in range(18) for _ in range(KEYS_OF_A_LENGTH)]
+    random.shuffle(keys)
+    column = pa.array([b"cut off", *keys], kind)[1:]
+    for partitions in (2, 7, 1000):
+        assert partitions_by_murmur2(column, partitions) == [(murmur2(key) & 0x7FFFFFFF) % partitions for key in keys]
+    assert partitions_by_murmur2(column[:500], 7) is None
+
+
+@pytest.mark.parametrize("partitioner", ["murmur2", "round_robin", "crc32"])
+def test_many_keys_go_where_single_ones_go(mq: mqplug.Client, partitioner: Any) -> None:
+    """Many records with keys in Arrow data go to the partitions of single records with these keys."""
+    mq.create_topic("many", partitions=5)
+    keys = [b"key-%d" % number for number in range(1000)]
+    with mq.producer("many", partitioner=partitioner) as out:
+        together = out.send_many(pa.table({"value": pa.array(keys), "key": pa.array(keys)}))
+        single = out.send_many([mqplug.Record(key, key=key) for key in keys])
+    assert [each.log for each in together] == [each.log for each in single]
 
 
 @pytest.mark.parametrize(
