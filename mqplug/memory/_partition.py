@@ -60,6 +60,8 @@ class StoredRows:
         """Remove the first rows."""
         for field in attrs.fields(StoredRows):
             del getattr(self, field.name)[:count]
+        if count:  # the maximum was perhaps a removed one
+            self.latest = list(accumulate(self.log_times, max))
 
 
 class Partition:

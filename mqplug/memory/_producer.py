@@ -42,7 +42,7 @@ class MemoryProducer(ProducerDriver):
 
     def _send_batch(self, topic: str, number: int, sendings: Sequence[Sending]) -> None:
         try:
-            partition = self._store.topic(topic)[number]
+            partition = self._store.numbered(topic, number)
         except Error as error:
             for sending in sendings:
                 sending.failed(error)
@@ -57,7 +57,7 @@ class MemoryProducer(ProducerDriver):
     def send_run(self, run: Run) -> None:
         with self._store.changed:
             try:
-                partition = self._store.topic(run.topic)[run.partition]
+                partition = self._store.numbered(run.topic, run.partition)
             except Error as error:
                 run.failed(error)
                 return
@@ -137,7 +137,7 @@ class MemoryTransactions(TransactionDriver):
 
     def _partition(self, unit: Run | Sequence[Sending]) -> Partition:
         first = unit[0] if isinstance(unit, Sequence) else unit
-        return self._store.topic(first.topic)[first.partition]
+        return self._store.numbered(first.topic, first.partition)
 
     def _store_mark(self) -> None:
         if self._mark is not None:

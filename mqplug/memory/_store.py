@@ -126,6 +126,13 @@ class Store:
         partition.expire()
         return partition
 
+    def numbered(self, topic: str, number: int) -> Partition:
+        """Return a partition of a topic that a producer knows, perhaps from before it was created again."""
+        partitions = self.topic(topic)
+        if number >= len(partitions):
+            raise TopicNotFound(f"the topic {topic!r} was created again, without partition {number}", topic=topic)
+        return partitions[number]
+
     # groups ------------------------------------------------------------------------------------------------
 
     def group(self, name: str) -> Group:

@@ -10,7 +10,7 @@ import pytest
 from memory_drivers import Seam
 
 import mqplug
-from mqplug import EARLIEST, LATEST, Client, ConsumerBusy, GroupNotFound, PositionLost, Record
+from mqplug import EARLIEST, LATEST, Client, ConsumerBusy, GroupNotFound, PositionLost, Record, TopicNotFound
 from mqplug.memory import Clock
 
 
@@ -240,3 +240,23 @@ def test_little_is_fetched_where_little_is_asked_for() -> None:
             mq.trim("orders", {0: mqplug.Position(ids[50].log, ids[50].coordinates)})
             with pytest.raises(PositionLost):
                 list(iter(lambda: orders.receive(timeout=5), None))
+
+
+def test_a_time_is_not_that_of_a_removed_message(mq: Client) -> None:
+    """After a late message is trimmed, its time leads to the end, and not to an earlier message that follows it."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        late, _ = out.send(b"late", timestamp=2000), out.send(b"early", timestamp=1000)
+    mq.trim("orders", mq.resolve("orders", mqplug.after(late)))
+    assert mq.resolve("orders", mqplug.at_time(2000)) == mq.resolve("orders", LATEST)
+
+
+def test_a_producer_outlives_a_smaller_topic_of_its_name() -> None:
+    """A send to a partition that the recreated topic does not have raises ``TopicNotFound``."""
+    with mqplug.connect("memory://recreated") as mq, mqplug.connect("memory://recreated") as other:
+        mq.create_topic("orders", partitions=2)
+        with mq.producer("orders") as out:
+            other.delete_topic("orders")
+            other.create_topic("orders")
+            with pytest.raises(TopicNotFound):
+                out.send(b"1", partition=1)
