@@ -144,7 +144,7 @@ class ConsumerSession(Session):
         session.check_open()
         group = session.require_group("read committed positions")
         self._check_reads(topic)
-        logs = [log for log in session.logs if topic in {None, log.topic}]
+        logs = [log for log in _known_logs(session, self.assignment) if topic in {None, log.topic}]
         stored = session.backend.group_positions(session.connection, group, logs, deadline)
         return {log.partition: stored[log].position if log in stored else None for log in logs}
 
@@ -327,6 +327,11 @@ class ConsumerSession(Session):
                 raise failure
 
 
+def _known_logs(session: DriverSession, assignment: Assignment) -> list[Log]:
+    """Return the logs that a consumer was opened for, and the added partitions that it holds."""
+    return list(dict.fromkeys([*session.logs, *assignment]))
+
+
 class Seeker:
     """The seeks of one consumer."""
 
@@ -345,7 +350,8 @@ class Seeker:
 
     def _positions(self, start: Start, partition: int | None, deadline: Deadline) -> dict[Log, Position]:
         if isinstance(start, Before | After | Position):
-            position = position_of(self._driver_session.connection, start, self._driver_session.logs)
+            known = _known_logs(self._driver_session, self._assignment)
+            position = position_of(self._driver_session.connection, start, known)
             self.await_assignment(deadline)
             logs = [position.log]
         else:

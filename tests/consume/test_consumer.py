@@ -419,3 +419,16 @@ def test_an_ack_of_what_is_long_settled_is_counted(mq: mqplug.Client) -> None:
         orders.ack_through(batch[1])
         assert orders.late_acks == 3
         assert orders.receive(timeout=0) is None
+
+
+def test_a_member_may_seek_in_a_partition_that_was_added(mq: mqplug.Client) -> None:
+    """A member that holds an added partition seeks in it by id, and learns what its group has stored there."""
+    with mq.consumer("orders", group="billing") as member:
+        member.receive(0)
+        mq.add_partitions("orders", 5)
+        with mq.producer("orders") as out:
+            first, second = (out.send(value, partition=4) for value in (b"1", b"2"))
+        assert member.receive(5).id == first
+        member.seek(second)
+        assert member.receive(5).id == second
+        assert member.committed()[4] == mq.resolve("orders", mqplug.before(second))[4]
