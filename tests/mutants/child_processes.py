@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import multiprocessing
 import os
 import sys
 import threading
 import time
+import warnings
 from contextlib import contextmanager
 from importlib import import_module
 
 from mqplug_testing import CASES
+from mqplug_testing.programs import check_programs
 from mutants.base import KINDS
 from mutants.executed_code import Reach, watched
-from mutants.trial import SOUND, trial
+from mutants.trial import SOUND, harness_of, trial
 
 LIMIT = 5.0  # seconds within which a trial ends, for each second of its patience
 PATIENCE = (1.5, 10.0)  # seconds to wait for a message: few, but far more than a sound backend needs
 HUNG = "hung"
+PROGRAMS_LIMIT = 60.0  # seconds for the random programs over one backend
 BY_ID = {case.id: case for case in CASES}
 
 _processes = multiprocessing.get_context("forkserver")
@@ -93,6 +97,21 @@ def _watch(name, cases, results):
             if outcome in SOUND and seconds < patience:
                 break
     results.send(found)
+    _end()
+
+
+def random_programs(kind, count, seed):
+    """Return the rule that random programs find broken over this backend, "survives", or "hung"."""
+    with _child(_run_programs, kind, (count, seed)) as results:
+        return _next(results, PROGRAMS_LIMIT) or HUNG
+
+
+def _run_programs(name, count_and_seed, results):
+    kind, (count, seed) = _prepared(name), count_and_seed
+    with warnings.catch_warnings(), harness_of(kind("mutant")) as harness:
+        warnings.simplefilter("ignore")
+        found = check_programs(harness, math.inf, seed, programs=count, patience=1.0, shrink=False)
+    results.send("survives" if found.failure is None else found.failure.broken.rule)
     _end()
 
 

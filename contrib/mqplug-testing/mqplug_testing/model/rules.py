@@ -1,0 +1,129 @@
+"""The rules that the model keeps: each is a sentence of the page "The rules", word for word, under a short name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import attrs
+
+RULES: Final = {
+    # where reading begins
+    "latest": "Messages sent before the call are not delivered; messages sent after its return are, even "
+    "on an empty topic.",
+    # seek
+    "order": "A seek compares ids; it never \"drops the next message\".",
+    "seek": "`seek(id)` delivers that message first; `inclusive=False` delivers the one after it.",
+    "refused": "A refused seek changes nothing.",
+    "not-held": "Seeking a partition that the consumer does not hold raises `NotAssigned`.",
+    # what retention removed
+    "lost": "If retention removed a message at or after the requested position, the call raises "
+    "`PositionLost` with `low`, "
+    "unless you pass `missing=\"next\"`.",
+    "overtaken": "if retention overtakes a consumer, every receive raises `PositionLost` until the consumer seeks.",
+    # groups
+    "one-member": "With a group, the members share the partitions, and each partition has one member at a time.",
+    "no-trace": "A consumer without a group reads all its partitions, leaves no trace and cannot ack.",
+    "again": "Unacked messages then come again as a first attempt, and a pause has ended.",
+    "positions": "`positions` returns a group's position in each partition and the acked messages after it.",
+    "busy": "If the group has members, `reset_group` raises a `ConsumerBusy` that names them "
+    "(`error.members`) and moves "
+    "nothing; so does `delete_group`.",
+    "reset": "Any other partition in which the group has no position gets one at `EARLIEST`, like an "
+    "added partition.",
+    "delete-group": "`delete_group` deletes a group on all topics.",
+    # acks
+    "ack": "An ack covers one message that this consumer delivered.",
+    "late": "A repeated ack, or one after a seek or a hand-over, changes nothing and is counted in `late_acks`.",
+    "never-delivered": "An ack of a message that was never delivered raises `InvalidMessageId`.",
+    "nack": "`nack` returns a message for redelivery: it comes again after `delay` seconds, or as `retry=` says, with "
+    "`attempt` one higher.",
+    "nack-blocks": "In order (`mode=\"ordered\"`, the default, and `exclusive`), it blocks its partition "
+    "until it is acked, "
+    "to preserve the order.",
+    # sending
+    "id": "`send` waits and returns the id that the consumer will see.",
+    "send-order": "Sends of one producer to one partition are never reordered.",
+    # keys
+    "same-key": "The same key goes to the same partition, on every backend.",
+    "partition": "An explicit `partition=` overrides the partitioner; one that the topic does not have "
+    "raises `ValueError` "
+    "before anything is sent.",
+    "sticky": "all messages of one `send_many` go to one partition",
+    # content
+    "content": "Keys and values are bytes or None.",
+    "log-time": "Without a timestamp, a message has the log's own time.",
+    # topics
+    "missing": "Opening a missing topic raises `TopicNotFound`, unless you pass `create=True`.",
+    "exists": "Creating a topic that exists raises `TopicExists`.",
+    "describe": "`describe` returns a topic's partitions and settings",
+    "deleted": "Ids of a deleted topic are refused even if a new topic has the same name.",
+    "add-partitions": "Messages and ids stay, and groups read the new partitions from `EARLIEST`.",
+    "trim": "`trim` removes everything before a position in each partition.",
+    # what is stored
+    "queries": "`watermarks`, `bounds` and `lag` move nothing, need no membership in a group, and return "
+    "results by partition.",
+    "high": "`high` is the end of the log, where `LATEST` starts.",
+    "bounds": "`bounds` has the ids of the first and the last committed message, and `last(n)` counts "
+    "committed messages.",
+    "count": "`count` is an estimate unless `exact` is true.",
+    "lag": "A `lag` is as exact as the count, but it is 0 only when nothing is left to read.",
+    "empty": "An empty topic has `low == high`, and None as both ids of its `bounds`.",
+    # what a start means
+    "resolve": "`resolve` returns the position that a start means now, in each partition or in those of "
+    "`partitions=`.",
+    "beyond": "A position beyond the end is returned as it is.",
+    "resolve-lost": "If retention removed messages after a position, `resolve` raises `PositionLost`; "
+    "with `missing=\"next\"` "
+    "it returns the position of the first retained message.",
+    # time and threads
+    "idle": "An idle `receive` returns None; an idle `receive_many` returns an empty batch.",
+    "pause": "`pause(0)` stops delivery from a partition, which stays assigned; `resume(0)` continues "
+    "where it stopped.",
+    "close": "It is bounded in time, wakes a blocked receive, stores acks, and flushes accepted messages.",
+}  # fmt: skip
+
+
+@attrs.define
+class RuleBroken(AssertionError):
+    """The backend answered a call in a way that no line of the model allows."""
+
+    rule: str
+    allowed: str
+    seen: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {RULES[self.rule]}\nallowed: {self.allowed}\nseen:    {self.seen}"
+
+
+@attrs.frozen
+class Outcome:
+    """What a call returned, or the error that it raised."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    def __str__(self) -> str:
+        return repr(self.value) if self.error is None else f"{type(self.error).__name__}: {self.error}"
+
+
+def check(condition: object, rule: str, allowed: object, seen: object) -> None:
+    """Raise ``RuleBroken`` unless the condition holds."""
+    if not condition:
+        raise RuleBroken(rule, str(allowed), str(seen))
+
+
+def value_of(outcome: Outcome, rule: str, allowed: object = "success") -> Any:
+    """Return the value of a call that had to succeed."""
+    check(outcome.error is None, rule, allowed, outcome)
+    return outcome.value
+
+
+def refused(outcome: Outcome, rule: str, *kinds: type[BaseException]) -> None:
+    """Check that a call raised one of these errors."""
+    check(isinstance(outcome.error, kinds), rule, names(kinds), outcome)
+
+
+def names(kinds: Collection[type[BaseException]]) -> str:
+    """Return the names of these errors."""
+    return " or ".join(kind.__name__ for kind in kinds)

@@ -1,0 +1,19 @@
+"""The whole state that a program has made, as far as the rules determine it."""
+
+from __future__ import annotations
+
+from mqplug.spi import Capabilities
+from mqplug_testing.model.consumers import Consumers
+from mqplug_testing.model.groups import Groups
+from mqplug_testing.model.logs import LogTimes
+from mqplug_testing.model.topics import Topics
+
+
+class World:
+    """The topics, groups and consumers of one program. Names are those of the program."""
+
+    def __init__(self, able: Capabilities, log_times: LogTimes) -> None:
+        self.able = able
+        self.topics = Topics(able, log_times)
+        self.groups = Groups(self.topics)
+        self.consumers = Consumers(self.topics, self.groups)

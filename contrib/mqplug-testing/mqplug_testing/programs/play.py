@@ -1,0 +1,171 @@
+"""One run of a program: the objects that its names stand for, and the model that judges each call.
+
+A step is Python text, which is evaluated: the program that is printed is the one that ran.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+
+import mqplug
+from mqplug import Client, Consumer, Log, Message, MessageId
+from mqplug_testing.model import LogTimes, Outcome, World
+from mqplug_testing.model.topics import Topic
+
+CLIENTS: Final = ("mq", "other")
+
+
+@attrs.frozen
+class Statement:
+    """A line of a program: an expression, and the names that get its value."""
+
+    code: str
+    names: tuple[str, ...] = ()
+    many: bool = False  # whether the value is a sequence with one for each name
+
+    def __str__(self) -> str:
+        if not self.names:
+            return self.code
+        names = f"[{', '.join(self.names)}]" if self.many else self.names[0]
+        return f"{names} = {self.code}"
+
+
+@attrs.define
+class Line:
+    """A statement that was executed, with its outcome."""
+
+    statement: Statement
+    outcome: Outcome
+
+
+class Play:
+    """The state of a running program."""
+
+    def __init__(self, clients: Mapping[str, Client], log_times: LogTimes, *, patience: float) -> None:
+        self.world = World(clients["mq"].capabilities, log_times)
+        self.patience = patience
+        self.names: dict[str, Any] = {"mqplug": mqplug, **clients}
+        self.lines: list[Line] = []
+        self.hands: dict[tuple[str, MessageId], str] = {}
+        self._run = uuid.uuid4().hex[:8]
+        self._events: list[tuple[str, str, list[Log]]] = []
+        self._received = 0
+        self._lock = threading.Lock()
+
+    @property
+    def able(self) -> mqplug.Capabilities:
+        """The capabilities of the backend."""
+        return self.world.able
+
+    def name(self, short: str) -> str:
+        """Return the name of a topic or a group, which no other program uses, and define it for the program."""
+        self.names.setdefault(short, f"random-{self._run}-{short}")
+        return str(self.names[short])
+
+    def has(self, names: Iterable[str]) -> bool:
+        """Return whether all of these names, such as ``m1`` or ``x1[0]``, have a value."""
+        for name in names:
+            of, _, partition = name.partition("[")
+            if of not in self.names or (partition and int(partition[:-1]) not in self.names[of]):
+                return False
+        return True
+
+    def forget_old(self, topic: Topic) -> None:
+        """Forget the ids and positions of a deleted topic, if those of the new one cannot be told from them."""
+        logs = {each.log for each in topic.logs if not each.log.incarnation}
+        for name, value in list(self.names.items()):
+            places = value.values() if isinstance(value, dict) and name[0] == "x" else [value]
+            if any(getattr(place, "log", None) in logs for place in places):
+                del self.names[name]
+
+    # executing ---------------------------------------------------------------------------------------------
+
+    def execute(self, statement: Statement) -> Outcome:
+        """Evaluate a statement, and bind its names if it succeeds. Errors of the backend are outcomes."""
+        code = compile(statement.code, "<program>", "eval")
+        try:
+            outcome = Outcome(eval(code, self.names))
+        except Exception as error:  # noqa: BLE001 - the model decides which errors are legal
+            outcome = Outcome(error=error)
+        else:
+            values = outcome.value if statement.many else [outcome.value]
+            self.names.update(zip(statement.names, values, strict=False))
+        self.lines.append(Line(statement, outcome))
+        return outcome
+
+    def now(self) -> float:
+        """Return the time by which delays are judged."""
+        return time.monotonic()
+
+    # members -----------------------------------------------------------------------------------------------
+
+    def listeners(self, consumer: str) -> str:
+        """Return the arguments with which a member reports its hand-overs, if the backend does."""
+        if not self.able.assignment_events:
+            return ""
+        self.names[f"{consumer}_gets"] = self._noting(consumer, "assigned")
+        self.names[f"{consumer}_gives"] = self._noting(consumer, "revoked")
+        return f", on_assigned={consumer}_gets, on_revoked={consumer}_gives"
+
+    def _noting(self, consumer: str, kind: str) -> Callable[[Sequence[Log]], None]:
+        def note(logs: Sequence[Log]) -> None:
+            with self._lock:
+                self._events.append((kind, consumer, list(logs)))
+
+        return note
+
+    def settle(self) -> None:
+        """Tell the model of the hand-overs since the last call."""
+        with self._lock:
+            events, self._events = self._events, []
+        if not self.able.assignment_events:
+            events = list(self._changes())
+        for kind, consumer, logs in events:
+            if consumer in self.world.consumers.open:
+                getattr(self.world.consumers, kind)(consumer, logs)
+
+    def _changes(self) -> Iterator[tuple[str, str, list[Log]]]:
+        """Yield the hand-overs of members whose backend does not report them."""
+        for model in self.world.consumers.open.values():
+            if model.group is not None:
+                held = self.names[model.name].assignment()
+                yield "revoked", model.name, [log for log in model.readings if log not in held]
+                yield "assigned", model.name, [log for log in held if log not in model.readings]
+
+    # messages ----------------------------------------------------------------------------------------------
+
+    def next_received(self) -> str:
+        """Return a name for what the next receive returns."""
+        self._received += 1
+        return f"r{self._received}"
+
+    def note(self, consumer: str, messages: Iterable[Message], code: str) -> None:
+        """Remember how the program reaches the messages that a consumer was given: by this text, with their index."""
+        for index, message in enumerate(messages):
+            self.hands[consumer, message.id] = code.format(index)
+
+    # ending ------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close what the program left open, and delete its topics."""
+        for name in list(self.names):
+            if isinstance(self.names[name], Consumer | mqplug.Producer):
+                with suppress(Exception):
+                    self.names[name].close(5)
+        client: Client = self.names["mq"]
+        if self.able.delete_topic:
+            for topic in self.world.topics.current:
+                if self.world.topics.exists(topic):
+                    with suppress(Exception):
+                        client.delete_topic(self.names[topic], timeout=10)
+        if self.able.durable_groups:
+            for group in self.world.groups.stored:
+                with suppress(Exception):
+                    client.delete_group(self.names[group], timeout=10)

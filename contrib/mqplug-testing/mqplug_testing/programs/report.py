@@ -1,0 +1,91 @@
+"""What a run of random programs found: counts, and the program that broke a rule, as Python to paste."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from mqplug_testing.model import RULES, RuleBroken
+from mqplug_testing.programs.generate import GROUPS, TOPICS, Pairs
+from mqplug_testing.programs.play import CLIENTS, Line, Statement
+from mqplug_testing.programs.steps import Step
+
+
+@attrs.frozen
+class Failure:
+    """A program that broke a rule."""
+
+    broken: RuleBroken
+    steps: tuple[Step, ...]
+    lines: tuple[Line, ...]
+
+    def program(self, url: str = "memory") -> str:
+        """Return the program as Python, with what each call returned, the rule, and what it allows."""
+        statements = [LISTENERS.sub("", str(line.statement)) for line in self.lines]
+        text = "\n".join(statements)
+        clients = [name for name in CLIENTS if f"{name}." in text]
+        names = [name for name in (*TOPICS, *GROUPS) if re.search(rf"\b{name}\b", text)]
+        return "\n".join([
+            "import contextlib", "import random", "import uuid", "", "import mqplug", "",
+            "random.seed(0)  # producers draw the first partition for records without a key",
+            *(f"{client} = mqplug.connect({url!r})" for client in clients),
+            *(f'{name} = f"random-{{uuid.uuid4().hex[:8]}}-{name}"' for name in names),
+            *(_told(statement, line) for statement, line in zip(statements[:-1], self.lines, strict=False)),
+            *_shown(self.lines[-1].statement, statements[-1]),
+            "", f"# This breaks the rule {self.broken.rule!r} of docs/rules.md:",
+            *(f"#   {line}" for line in RULES[self.broken.rule].splitlines()),
+            f"# allowed: {self.broken.allowed}",
+            f"# seen:    {self.broken.seen}",
+        ])  # fmt: skip
+
+
+LISTENERS: Final = re.compile(r", on_assigned=\w+, on_revoked=\w+")
+
+
+def _shown(statement: Statement, text: str) -> Iterator[str]:
+    """Yield the last statement, and a line that prints its value."""
+    if not statement.names:
+        yield f"print({text})"
+    else:
+        yield text
+        yield f"print({', '.join(statement.names)})"
+
+
+def _told(statement: str, line: Line) -> str:
+    """Return a statement with its outcome. An error that the rules allow does not end the program."""
+    allowed = "" if line.outcome.error is None else "with contextlib.suppress(Exception): "
+    return f"{allowed}{statement}  # {_brief(line)}"
+
+
+def _brief(line: Line) -> str:
+    text = " ".join(str(line.outcome).split())
+    return text if len(text) < 100 else f"{text[:97]}..."
+
+
+@attrs.define
+class Findings:
+    """The result of a run: its seed, how much was done, and the failure, if any."""
+
+    seed: int
+    programs: int = 0
+    steps: int = 0
+    pairs: Pairs = attrs.field(factory=Counter)
+    failure: Failure | None = None
+
+    def count(self, steps: Sequence[Step]) -> None:
+        """Count a program."""
+        self.programs += 1
+        self.steps += len(steps)
+
+    @property
+    def operations(self) -> int:
+        """The number of different operations that were used."""
+        return len({kind for _, kind in self.pairs})
+
+    def __str__(self) -> str:
+        pairs = f"{len(self.pairs)} of {self.operations**2} pairs of operations"
+        return f"{self.programs} programs, {self.steps} steps, {pairs}, --seed {self.seed}"

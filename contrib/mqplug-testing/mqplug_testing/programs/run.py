@@ -1,0 +1,140 @@
+"""Runs random programs over a backend, until the time is over or a rule is broken; the broken one is shrunk."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Final
+
+import attrs
+
+from mqplug import Client
+from mqplug_testing._harness.harness import Harness
+from mqplug_testing.model import LogTimes, RuleBroken
+from mqplug_testing.programs.generate import Generator, Pairs
+from mqplug_testing.programs.play import CLIENTS, Play
+from mqplug_testing.programs.report import Failure, Findings
+from mqplug_testing.programs.shrink import shrunk
+from mqplug_testing.programs.steps import Step
+
+MAX_STEPS: Final = 60
+
+
+@attrs.define
+class Run:
+    """A program that was run: its steps, what they did, and the rule that it broke, if any."""
+
+    steps: list[Step]
+    play: Play
+    broken: RuleBroken | None = None
+
+
+def check_programs(
+    harness: Harness,
+    seconds: float = 60.0,
+    seed: int | None = None,
+    *,
+    programs: int | None = None,
+    patience: float | None = None,
+    shrink: bool = True,
+) -> Findings:
+    """Run random programs, and judge each call by the rules.
+
+    It ends after ``seconds``, after ``programs``, or with the first program in which a rule is broken, which is then
+    shrunk. The same ``seed`` draws the same programs, as long as the backend answers the same. ``patience`` is how long
+    to wait for a message that must come; by default that of the harness.
+    """
+    drawn = random.randrange(2**31) if seed is None else seed
+    waits = harness.waiting.something if patience is None else patience
+    findings, log_times = Findings(drawn), LogTimes()
+    end = time.monotonic() + seconds
+    with _quiet(), _clients(harness) as clients:
+        run: Run | None = None
+        while time.monotonic() < end and (programs is None or findings.programs < programs):
+            run = _one(clients, f"{drawn}/{findings.programs}", findings.pairs, log_times, waits)
+            findings.count(run.steps)
+            if run.broken is not None:
+                break
+    if run is not None and run.broken is not None:
+        small = _shrunk(harness, run, log_times, waits) if shrink else run
+        findings.failure = Failure(small.broken or run.broken, tuple(small.steps), tuple(small.play.lines))
+    return findings
+
+
+def _one(clients: dict[str, Client], seed: str, pairs: Pairs, log_times: LogTimes, patience: float) -> Run:
+    luck = random.Random(seed)
+    play = Play(clients, log_times, patience=patience)
+    steps = Generator(play, luck, pairs).steps(luck.randint(MAX_STEPS // 4, MAX_STEPS))
+    return _perform(steps, play)
+
+
+def _perform(steps: Iterable[Step], play: Play) -> Run:
+    run = Run([], play)
+    random.seed(0)  # producers draw the first partition for records without a key
+    try:
+        for step in steps:
+            if step.applies(play):
+                run.steps.append(step)
+                step.perform(play)
+    except RuleBroken as error:
+        run.broken = error
+    finally:
+        play.close()
+    return run
+
+
+def replay(
+    harness: Harness, steps: Sequence[Step], *, patience: float | None = None, log_times: LogTimes | None = None
+) -> Run:
+    """Run the steps of a program again."""
+    waits = harness.waiting.something if patience is None else patience
+    with _quiet(), _clients(harness) as clients:
+        return _perform(steps, Play(clients, log_times or LogTimes(), patience=waits))
+
+
+def _shrunk(harness: Harness, run: Run, log_times: LogTimes, patience: float) -> Run:
+    """Return the smallest program that was found to break the same rule."""
+    assert run.broken is not None
+    best, rule = run, run.broken.rule
+
+    def breaks(steps: Sequence[Step]) -> list[Step] | None:
+        nonlocal best
+        again = replay(harness, steps, patience=patience, log_times=log_times)
+        if again.broken is None or again.broken.rule != rule:
+            return None
+        best = again
+        return again.steps
+
+    shrunk(run.steps, breaks)
+    return best
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop the log lines that programs provoke, such as those about gaps."""
+    logger = logging.getLogger("mqplug")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+@contextmanager
+def _clients(harness: Harness) -> Iterator[dict[str, Client]]:
+    with ExitStack() as opened:
+        yield {name: _opened(opened, harness) for name in CLIENTS}
+
+
+def _opened(opened: ExitStack, harness: Harness) -> Client:
+    client = harness.connect()
+    opened.callback(_close, client)
+    return client
+
+
+def _close(client: Client) -> None:
+    with suppress(Exception):
+        client.close(10)

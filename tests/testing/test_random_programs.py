@@ -1,0 +1,83 @@
+"""Random programs: sound backends pass, broken ones are found, and the program that shows it is short and runs."""
+
+from __future__ import annotations
+
+import pytest
+from mutants import reading, seeking
+from mutants.trial import harness_of
+
+from mqplug_testing import harness_for
+from mqplug_testing.model import RULES
+from mqplug_testing.programs import check_programs, replay
+
+PATIENCE = 10.0
+SHORT = 0.2  # where a message that does not come is what is looked for
+BROKEN = {
+    reading.NoneBecomesEmpty: "content",
+    seeking.SeekForgetsTheGroup: "positions",
+    seeking.LowStays: "trim",
+    seeking.BoundIsNext: "bounds",
+}
+MOST_STEPS = 12
+
+
+@pytest.mark.parametrize("url", ["memory", "memory://?like=kafka", "memory://?like=pulsar"])
+def test_a_sound_backend_breaks_no_rule(url):
+    """Random programs over the memory backend, and what it imitates, break no rule."""
+    with harness_for(url) as harness:
+        found = check_programs(harness, 60, 1, programs=60, patience=PATIENCE)
+    assert found.failure is None, found.failure.program(url)
+    assert found.programs == 60
+    assert len(found.pairs) > found.operations**2 / 3
+
+
+def run_as_pasted(text):
+    """Run a program, and close its clients."""
+    names = {}
+    exec(compile(text, "pasted", "exec"), names)
+    for client in ("mq", "other"):
+        if client in names:
+            names[client].close()
+
+
+@pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
+def test_a_broken_backend_is_found(kind, capsys):
+    """The report on a backend with one defect names the rule, and has a program of few steps that runs by itself."""
+    with harness_of(kind("mutant")) as harness:
+        found = check_programs(harness, 600, 1, programs=300, patience=SHORT)
+        assert found.failure is not None
+        text = found.failure.program("mutant://pasted")
+        run_as_pasted(text)
+    assert found.failure.broken.rule == BROKEN[kind]
+    assert RULES[BROKEN[kind]] in text
+    assert "# allowed: " in text
+    assert len(found.failure.steps) <= MOST_STEPS
+    assert capsys.readouterr().out
+
+
+def test_a_failing_program_runs_again():
+    """The steps of a failure break the same rule again, and none over a sound backend."""
+    with harness_of(reading.NoneBecomesEmpty("mutant")) as harness:
+        found = check_programs(harness, 600, 1, programs=300, patience=SHORT)
+        again = replay(harness, found.failure.steps, patience=SHORT)
+    assert again.broken.rule == found.failure.broken.rule
+    with harness_for("memory") as harness:
+        assert replay(harness, found.failure.steps, patience=SHORT).broken is None
+
+
+def test_the_same_seed_draws_the_same_programs():
+    """Two runs with one seed make the same steps, another seed makes others."""
+    pairs = []
+    for seed in (1, 1, 2):
+        with harness_for("memory") as harness:
+            pairs.append(check_programs(harness, 60, seed, programs=5, patience=PATIENCE).pairs)
+    assert pairs[0] == pairs[1]
+    assert pairs[0] != pairs[2]
+
+
+def test_the_result_counts_what_was_done():
+    """The result names the programs, the steps, the pairs of operations and the seed."""
+    with harness_for("memory") as harness:
+        found = check_programs(harness, 60, 3, programs=2, patience=PATIENCE)
+    assert str(found).startswith(f"2 programs, {found.steps} steps, {len(found.pairs)} of ")
+    assert str(found).endswith("--seed 3")
