@@ -270,6 +270,7 @@ LASTING = {
     "demo": ["demo", "--url", "memory://long", "--seconds", "100"],
     "test": ["test", "memory://long"],
     "test --history": ["test", "memory://long", "--history", "60s"],
+    "test --random": ["test", "memory://long", "--random", "60s"],
 }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from mutants.reading import NoneBecomesEmpty
 from written_histories import Story
 
 import mqplug
@@ -336,6 +337,8 @@ def test_the_command_proves_a_backend(capfd):
         (["nowhere://", "--kit", "one"], 2, "'one' is not a version of mqplug"),
         (["nowhere://", "--known-failures", "missing.toml"], 2, "No such file or directory: 'missing.toml'"),
         (["nowhere://", "--history", "1s", "--only", "WM"], 2, "--only is for cases, and --history runs none"),
+        (["nowhere://", "--random", "1s", "--only", "WM"], 2, "--only is for cases, and --random runs none"),
+        (["nowhere://", "--random", "1s", "--history", "1s"], 2, "--history and --random are two different runs"),
         (["memory://", "--history", "soon"], 2, "'soon' is not a duration; write one such as 60s, 10m, 1h, 2d or 1w"),
         (["memory://", "--profile", "fast"], 2, "'fast' is not one of"),
         (["nowhere://"], 1, "unknown backend 'nowhere'"),
@@ -408,3 +411,18 @@ def test_the_command_searches_a_history(capfd, tmp_path):
     assert mqplug_command(["test", "memory://", "--history", "1s", "--seed", "5", "--history-file", str(file)]) == 0
     assert re.search(r"^exactly once: no anomaly; .*; seed 5$", capfd.readouterr().out, re.MULTILINE)
     assert json.loads(file.read_text().splitlines()[0])["seed"] == "5"
+
+
+def test_the_command_runs_random_programs(capfd):
+    """``mqplug test URL --random`` prints how much was done, and the seed."""
+    assert mqplug_command(["test", "memory://", "--random", "1s", "--seed", "5"]) == 0
+    assert re.search(r"^\d+ programs, \d+ steps, .* --seed 5$", capfd.readouterr().out, re.MULTILINE)
+
+
+def test_the_command_shows_a_program_that_breaks_a_rule(capfd):
+    """A broken rule ends the run with 1, and with the program that shows it."""
+    with mqplug.register("broken", NoneBecomesEmpty("broken")):
+        assert mqplug_command(["test", "broken://programs", "--random", "60s", "--seed", "1"]) == 1
+    printed = capfd.readouterr().out
+    assert "mq = mqplug.connect('broken://programs')" in printed
+    assert "# This breaks the rule 'content' of docs/rules.md" in printed

@@ -1,4 +1,6 @@
-"""``mqplug test``: runs the contract kit or the history check on a backend. ``mqplug demo``: a log under faults."""
+"""``mqplug test``: the contract kit, the history check or random programs on a backend. ``mqplug demo``: a log under
+faults.
+"""
 
 from __future__ import annotations
 
@@ -76,6 +78,10 @@ file_type = click.Path(dir_okay=False, path_type=Path)
     metavar="FILE",
     help="Save the history to this file before the search. [default: history-SEED.jsonl, if it shows an anomaly]",
 )
+@click.option(
+    "--random", "random_programs", callback=duration_option, metavar="TIME",
+    help="Run random programs for this long instead, each call judged by the rules.",
+)  # fmt: skip
 @timeout_option
 @click.pass_context
 def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
@@ -83,17 +89,21 @@ def test(context: click.Context, /, url: str, timeout: float, **options: Any) ->
 
     Each case checks a rule of the contract in its own topics, which it deletes afterwards. With --history, random
     producers, consumers and faults use the backend for that long, such as 60s or 10m; the recorded calls are then
-    searched for lost, repeated or out-of-order messages.
+    searched for lost, repeated or out-of-order messages. With --random, programs of random calls run one after the
+    other, and each answer is compared with what the rules allow; the first wrong one is shown in a short program.
 
     Examples:
       $ mqplug test rocksmq:///tmp/mq --only WM-01,WM-02
       $ mqplug test kafka://localhost:9092 --history 2s
+      $ mqplug test rocksmq:///tmp/mq --random 2s
     """
     _check(options)
     with ClientOptions(checked_target(url), timeout, {}).open(creates=True) as mq:
         click.echo(f"{mq!r}")
     if options["seed"] is None:
         options["seed"] = random.randrange(2**31)  # noqa: S311  no secret
+    if options["random_programs"] is not None:
+        context.exit(_run_programs(url, options))
     context.exit(_run_cases(url, options) if options["history"] is None else _search_history(url, options))
 
 
@@ -101,8 +111,11 @@ def _check(options: dict[str, Any]) -> None:
     """Reject invalid options before connecting."""
     if find_spec("mqplug_testing") is None:
         raise click.UsageError("the contract kit is not installed. Run pip install 'mqplug[testing]'")
-    if options["history"] is not None and (unused := [name for name in OF_CASES if options[name]]):
-        raise click.UsageError(f"--{unused[0].replace('_', '-')} is for cases, and --history runs none.")
+    for name, option in (("history", "history"), ("random_programs", "random")):
+        if options[name] is not None and (unused := [each for each in OF_CASES if options[each]]):
+            raise click.UsageError(f"--{unused[0].replace('_', '-')} is for cases, and --{option} runs none.")
+    if None not in (options["history"], options["random_programs"]):
+        raise click.UsageError("--history and --random are two different runs: pass one of them.")
     if options["only"] or options["kit"] or options["known_failures"]:
         from mqplug_testing import check_options
 
@@ -178,6 +191,19 @@ def _search_history(url: str, options: dict[str, Any]) -> int:
         kept = Path(f"history-{options['seed']}.jsonl")
         verdict.history.save(kept)
         click.echo(f"the history is in {kept}, and its anomalies are listed above")
+    return FAILED
+
+
+def _run_programs(url: str, options: dict[str, Any]) -> int:
+    from mqplug_testing import check_programs, harness_for
+
+    click.echo(f"random programs run for {options['random_programs']:g} s with --seed {options['seed']}")
+    with harness_for(url) as harness:
+        findings = check_programs(harness, options["random_programs"], options["seed"])
+    click.echo(str(findings))
+    if findings.failure is None:
+        return 0
+    click.echo(findings.failure.program(url))
     return FAILED
 
 

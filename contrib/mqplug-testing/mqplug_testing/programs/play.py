@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 import mqplug
-from mqplug import Client, Consumer, Log, Message, MessageId
+from mqplug import Client, Consumer, Log, Message, MessageId, Position
 from mqplug_testing.model import LogTimes, Outcome, World
 from mqplug_testing.model.topics import Topic
 
@@ -82,7 +82,7 @@ class Play:
         logs = {each.log for each in topic.logs if not each.log.incarnation}
         for name, value in list(self.names.items()):
             places = value.values() if isinstance(value, dict) and name[0] == "x" else [value]
-            if any(getattr(place, "log", None) in logs for place in places):
+            if any(isinstance(place, MessageId | Position) and place.log in logs for place in places):
                 del self.names[name]
 
     # executing ---------------------------------------------------------------------------------------------
