@@ -101,7 +101,7 @@ def _watch(name, cases, results):
 
 
 def random_programs(kind, count, seed):
-    """Return the rule that random programs find broken over this backend, "survives", or "hung"."""
+    """Return the rule that random programs find broken over this backend, "survives", "crashed" or "hung"."""
     with _child(_run_programs, kind, (count, seed)) as results:
         return _next(results, PROGRAMS_LIMIT) or HUNG
 
@@ -110,8 +110,12 @@ def _run_programs(name, count_and_seed, results):
     kind, (count, seed) = _prepared(name), count_and_seed
     with warnings.catch_warnings(), harness_of(kind("mutant")) as harness:
         warnings.simplefilter("ignore")
-        found = check_programs(harness, math.inf, seed, programs=count, patience=1.0, shrink=False)
-    results.send("survives" if found.failure is None else found.failure.broken.rule)
+        try:
+            found = check_programs(harness, math.inf, seed, programs=count, patience=1.0, shrink=False)
+        except Exception as error:
+            results.send(f"crashed {error!r}")
+        else:
+            results.send("survives" if found.failure is None else found.failure.broken.rule)
     _end()
 
 

@@ -88,6 +88,8 @@ def test_the_packages_are_these():
         "mqplug_testing.debug",
         "mqplug_testing.faults",
         "mqplug_testing.history",
+        "mqplug_testing.model",
+        "mqplug_testing.programs",
         "mqplug_testing.recording",
     ]
     assert wanted == PACKAGES

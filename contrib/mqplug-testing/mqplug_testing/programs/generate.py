@@ -265,7 +265,7 @@ class Generator:
         if not able.header_duplicates:
             headers = tuple(dict(headers).items())
         timestamp = None
-        if self._likely(0.3):
+        if able.timestamps_producer and self._likely(0.3):
             timestamp = luck.choice([1, *(self._now + apart for apart in APART_MS)])
         partition = self._partition(topic) if self._likely(0.7) or (key is None and way == "submit") else None
         if way == "send" and self._likely(0.02):

@@ -78,7 +78,7 @@ class Play:
         return True
 
     def forget_old(self, topic: Topic) -> None:
-        """Forget the ids and positions of a deleted topic, if those of the new one cannot be told from them."""
+        """Forget the ids and positions of a deleted topic, if the new one may have the same."""
         logs = {each.log for each in topic.logs if not each.log.incarnation}
         for name, value in list(self.names.items()):
             places = value.values() if isinstance(value, dict) and name[0] == "x" else [value]
