@@ -12,11 +12,11 @@ from mqplug_testing.programs import check_programs, replay
 
 PATIENCE = 10.0
 SHORT = 0.2  # where a message that does not come is what is looked for
-BROKEN = {
-    reading.NoneBecomesEmpty: "content",
-    seeking.SeekForgetsTheGroup: "positions",
-    seeking.LowStays: "trim",
-    seeking.BoundIsNext: "bounds",
+BROKEN = {  # and the rules of which the first program may break any
+    reading.NoneBecomesEmpty: {"content"},
+    seeking.SeekForgetsTheGroup: {"positions", "lag", "ack", "order", "seek"},
+    seeking.LowStays: {"trim"},
+    seeking.BoundIsNext: {"bounds"},
 }
 MOST_STEPS = 12
 
@@ -48,8 +48,8 @@ def test_a_broken_backend_is_found(kind, capsys):
         assert found.failure is not None
         text = found.failure.program("mutant://pasted")
         run_as_pasted(text)
-    assert found.failure.broken.rule == BROKEN[kind]
-    assert RULES[BROKEN[kind]] in text
+    assert found.failure.broken.rule in BROKEN[kind]
+    assert RULES[found.failure.broken.rule] in text
     assert "# allowed: " in text
     assert len(found.failure.steps) <= MOST_STEPS
     assert capsys.readouterr().out

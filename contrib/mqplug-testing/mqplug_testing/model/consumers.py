@@ -9,6 +9,7 @@ import attrs
 
 from mqplug import (
     EARLIEST,
+    GroupNotFound,
     InvalidMessageId,
     Log,
     Message,
@@ -70,10 +71,16 @@ class Consumers:
         group: str | None = None,
         lenient: bool = False,
         partitions: Sequence[int] | None = None,
+        must_exist: bool = False,
     ) -> None:
         """Judge the opening of a consumer."""
         if any(not self._topics.exists(topic) for topic in topics):
             refused(outcome, "missing", TopicNotFound)
+            return
+        if must_exist and not any(
+            self._groups.has_position(group or "", self._topics.current[each]) for each in topics
+        ):
+            refused(outcome, "must-exist", GroupNotFound, InvalidMessageId)  # of a start in another topic
             return
         places = self.places(topics, start, partitions, lenient=lenient)
         named = named_log(start)
@@ -192,7 +199,7 @@ class Consumers:
             check(False, rule, " or ".join(wanted) or "a message", outcome)
 
     def _check_receive_error(self, model: ConsumerModel, outcome: Outcome) -> None:
-        if any(reading.log.deleted for reading in model.readings.values()):
+        if self._reads_deleted(model):
             refused(outcome, "deleted", TopicNotFound, PositionLost)
             return
         lost = [reading for reading in model.readings.values() if reading.may_be_lost()]
@@ -201,6 +208,8 @@ class Consumers:
         of_error = getattr(outcome.error, "log", None)
         reading = next((each for each in lost if each.log.log is of_error), lost[0])
         reading.log.check_lost(outcome, "overtaken", since=min(reading.points))
+        for each in lost:
+            each.failed = True
 
     def _take(self, model: ConsumerModel, message: Message, log_time: int, now: float) -> None:
         wanted = message.id
@@ -248,6 +257,8 @@ class Consumers:
             work, row = self._work(consumer, wanted)
             if work is None or not work.ack(row):
                 model.late += 1
+            else:
+                model.perhaps_late += work.failed
             self._may_store(model, work)
 
     def acked_through(self, consumer: str, wanted: MessageId, outcome: Outcome) -> None:
@@ -260,7 +271,7 @@ class Consumers:
                 return
             before = dict(work.hands)
             work.ack_through(row)
-            model.perhaps_late += before == work.hands
+            model.perhaps_late += before == work.hands or work.failed
             self._may_store(model, work)
 
     def nacked(self, consumer: str, wanted: MessageId, due: float, outcome: Outcome) -> None:
@@ -270,6 +281,8 @@ class Consumers:
             work, row = self._work(consumer, wanted)
             if work is None or not work.nack(row, due):
                 model.late += 1
+            else:
+                model.perhaps_late += work.failed
 
     def _may_store(self, model: ConsumerModel, work: Work | None) -> None:
         if work is not None and model.group is not None:
@@ -281,12 +294,20 @@ class Consumers:
         if model.group is None:
             check(outcome.error is not None, "no-trace", "an error", outcome)
             return
-        if any(reading.log.deleted for reading in model.readings.values()) and outcome.error is not None:
-            refused(outcome, "deleted", TopicNotFound)
+        if self._is_gone(model, outcome):
             return
         value_of(outcome, "close")
         for reading in model.readings.values():
             self._store(model, reading)
+
+    def _is_gone(self, model: ConsumerModel, outcome: Outcome) -> bool:
+        """Return whether a call failed because a topic was deleted."""
+        return self._reads_deleted(model) and isinstance(outcome.error, TopicNotFound)
+
+    def _reads_deleted(self, model: ConsumerModel) -> bool:
+        """Return whether one of its topics was deleted."""
+        held = any(reading.log.deleted for reading in model.readings.values())
+        return held or any(self._topics.of(name) is None for name in model.expected)
 
     # seeks and pauses --------------------------------------------------------------------------------------
 
@@ -323,6 +344,8 @@ class Consumers:
         if not set(partitions) <= held:
             refused(outcome, "pause", NotAssigned)
             return
+        if self._is_gone(model, outcome):
+            return
         value_of(outcome, "pause")
         for name, reading in model.readings.items():
             if not partitions or name.partition in partitions:
@@ -333,6 +356,8 @@ class Consumers:
     def positions(self, consumer: str, outcome: Outcome) -> None:
         """Judge ``position``."""
         model = self.open[consumer]
+        if self._is_gone(model, outcome):
+            return
         found = value_of(outcome, "resolve")
         numbers = sorted(name.partition for name in model.readings)
         check(sorted(found) == numbers, "resolve", f"partitions {numbers}", sorted(found))
@@ -345,10 +370,14 @@ class Consumers:
         if model.group is None:
             check(outcome.error is not None, "no-trace", "an error", outcome)
             return
+        if self._is_gone(model, outcome):
+            return
         found: Mapping[int, Position | None] = value_of(outcome, "positions")
         held = sorted(name.partition for name in model.readings)
         check(set(held) <= set(found), "positions", f"partitions {held}", sorted(found))
         for name, reading in model.readings.items():
+            if reading.log.deleted:
+                continue
             states = self._groups.stored[model.group][reading.log]
             points = frozenset(
                 point for state in states for point in range(state.point, state.first_unacked(reading.log) + 1)

@@ -48,6 +48,10 @@ class Groups:
             if self._of_topic(group, topic):
                 self.begin(group, {log: Places(points=frozenset({log.low})) for log in logs})
 
+    def has_position(self, group: str, topic: Topic) -> bool:
+        """Return whether a group has a position in a topic."""
+        return bool(self._of_topic(group, topic))
+
     def _of_topic(self, group: str, topic: Topic) -> dict[LogModel, list[Snapshot]]:
         there = self.stored.get(group, {})
         return {log: there[log] for log in topic.logs if log in there}
@@ -165,11 +169,14 @@ class Groups:
         self.begin(group, {log: Places(points=frozenset({log.low})) for log in there.logs})
 
     def deleted(self, group: str, outcome: Outcome) -> None:
-        """Judge ``delete_group``."""
-        if self.members.get(group):
+        """Judge ``delete_group``. A member whose topics are all deleted may count as none."""
+        left = any(not log.deleted for log in self.stored.get(group, {}))
+        if self.members.get(group) and left:
             refused(outcome, "busy", ConsumerBusy)
+        elif self.members.get(group) and outcome.error is not None:
+            refused(outcome, "busy", ConsumerBusy, GroupNotFound)
         elif outcome.error is not None:
             refused(outcome, "delete-group", GroupNotFound)
-            check(not any(not log.deleted for log in self.stored.get(group, {})), "delete-group", "success", outcome)
+            check(not left, "delete-group", "success", outcome)
         else:
             self.stored.pop(group, None)

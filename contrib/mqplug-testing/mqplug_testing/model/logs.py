@@ -131,6 +131,14 @@ class LogModel:
         self.stored.append(message)
         return len(self.stored) - 1
 
+    @property
+    def gap_before_low(self) -> bool:
+        """Whether a backend may take the point after the last removed message for a lost one: ids leave a gap there."""
+        if self.low == 0 or self.low_position is None:
+            return self.low > 0
+        last, low = self.stored[self.low - 1].id.coordinates, self.low_position.coordinates
+        return len(last) > 1 or low[0] > last[0] + 1
+
     def row(self, wanted: MessageId) -> int | None:
         """Return the row of a message, or None if there is none with this id."""
         row = bisect_left(self.stored, wanted.coordinates, key=lambda each: each.id.coordinates)
@@ -176,7 +184,7 @@ class LogModel:
         """
         if point < self.low:
             return Places(points=frozenset({self.low} if lenient else ()), lost=not lenient, removed=point)
-        return Places(points=frozenset({point}), may_be_lost=gone and point == self.low and not lenient)
+        return Places(points=frozenset({point}), may_be_lost=gone and self.gap_before_low and not lenient)
 
     def _at_time(self, milliseconds: int) -> Iterator[int]:
         for row in range(self.low, self.end):

@@ -60,6 +60,7 @@ class Reading:
     paused: bool = False
     fresh: bool = False  # whether nothing came since a start that is never lost, or may be passed over
     rule: str = "order"  # that says what comes next
+    failed: bool = False  # whether a receive reported messages as lost, and acks may have no effect until a seek
 
     @classmethod
     def at(cls, log: LogModel, start: AnyStart, *, lenient: bool) -> Reading:
@@ -71,7 +72,7 @@ class Reading:
     def move(self, start: AnyStart, *, lenient: bool) -> None:
         """Continue at this start."""
         places = self.log.places(start, lenient=lenient)
-        self.points, self.beyond = places.begins, places.beyond
+        self.points, self.beyond, self.failed = places.begins, places.beyond, False
         self.fresh = lenient or not isinstance(start, Near | Position)
         self.rule = "seek" if isinstance(start, Near) else "latest" if isinstance(start, Latest) else "order"
 
@@ -92,14 +93,14 @@ class Reading:
 
     def may_be_lost(self) -> bool:
         """Return whether a receive may raise ``PositionLost``, as each does until a seek, whatever is paused."""
-        low = self.log.low
-        return not self.lenient and any(point <= low and low > 0 for point in self._next())
+        low = self.log.low + self.log.gap_before_low
+        return not self.lenient and any(point < low for point in self._next())
 
     def must_come(self) -> bool:
         """Return whether a receive that waits gets a message, or the error that one was removed."""
         low, end = self.log.low, self.log.end
         if self.paused or self.log.deleted:
-            return False
+            return not self.paused  # an error must come
         nothing_left = (self.lenient or self.fresh) and low == end
         return all(point < end and not nothing_left for point in self._next())
 
@@ -119,7 +120,7 @@ class Reading:
         points = self._next()
         if (self.lenient or self.fresh) and min(points) < self.log.low:
             return Places(points=points | {self.log.low})
-        return Places(points=points, beyond=self.beyond if points == self.points else None)
+        return Places(points=points)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -159,8 +160,8 @@ class Work(Reading):
         return super().may_come(now)
 
     def must_come(self) -> bool:
-        if self.blocking and not self.paused and not self.log.deleted:
-            return self.hands[self.blocking[0]] is Hand.NACKED
+        if self.blocking and not self.paused:
+            return not self.log.deleted and self.hands[self.blocking[0]] is Hand.NACKED
         return super().must_come()
 
     def deliver(self, row: int, message: Message, now: float) -> None:

@@ -11,6 +11,7 @@ RULES: Final = {
     # where reading begins
     "latest": "Messages sent before the call are not delivered; messages sent after its return are, even "
     "on an empty topic.",
+    "must-exist": "With `must_exist=True`, a group without a position raises `GroupNotFound`.",
     # seek
     "order": "A seek compares ids; it never \"drops the next message\".",
     "seek": "`seek(id)` delivers that message first; `inclusive=False` delivers the one after it.",

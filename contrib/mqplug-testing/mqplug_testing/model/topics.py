@@ -146,9 +146,10 @@ class Topics:
 
         A producer that was opened before its topic was deleted may fail, or send to the new one.
         """
-        there = self._existing(topic, outcome)
-        if there is None:
+        if not self.exists(topic):
+            refused(outcome, "missing", TopicNotFound, SendFailed)
             return
+        there = self.current[topic]
         if self.producers[producer] is not there and outcome.error is not None:
             refused(outcome, "missing", TopicNotFound, SendFailed, ValueError)
             results = getattr(outcome.error, "results", [])
@@ -200,6 +201,15 @@ class Topics:
         check(list(found) == [each.log.partition for each in there.logs], "queries", "each partition", list(found))
         for log, marks in zip(there.logs, found.values(), strict=True):
             self._check_marks(log, marks, rule)
+
+    def watermarks_of_all(self, topics: Sequence[str], outcome: Outcome) -> None:
+        """Judge ``watermarks`` of several topics at once."""
+        if not all(self.exists(topic) for topic in topics):
+            refused(outcome, "missing", TopicNotFound)
+            return
+        found = value_of(outcome, "queries")
+        for topic in topics:
+            self.watermarks(topic, Outcome(found[self.current[topic].name]))
 
     def _check_marks(self, log: LogModel, marks: Any, rule: str) -> None:
         low, high = marks.low, marks.high

@@ -157,6 +157,8 @@ class Generator:
         there = [
             each for each in self._play.world.consumers.open.values() if each.group or not members or self._likely(0.05)
         ]
+        if members and self._likely(0.9):  # prefer those that have something to ack
+            there = [each for each in there if each.seen] or there
         return self._luck.choice(there) if there else None
 
     def _message(self, topic: str | None = None) -> str | None:
@@ -219,7 +221,8 @@ class Generator:
         if topic is None:
             return None
         read = any(topic in each.topics for each in self._play.world.consumers.open.values())
-        return None if read else steps.DeleteTopic(self._client(), topic)
+        known = self._play.world.topics.current[topic].logs[0].log.incarnation
+        return None if read and not known else steps.DeleteTopic(self._client(), topic)
 
     def _grow(self) -> Step | None:
         topic = self._topic()
@@ -252,7 +255,7 @@ class Generator:
         short = {value: name for name, value in names.items() if name in TOPICS}
         topic = short[names[producer].topic]
         count = 1 if way == "send" else self._luck.choice((1, 2, 3, 8))
-        if not self._play.world.topics.exists(topic):
+        if not self._play.world.topics.exists(topic) and self._likely(0.8):
             return None
         return steps.Send(producer, topic, tuple(self._record(topic, way) for _ in range(count)), way)
 
@@ -266,7 +269,7 @@ class Generator:
             headers = tuple(dict(headers).items())
         timestamp = None
         if able.timestamps_producer and self._likely(0.3):
-            timestamp = luck.choice([1, *(self._now + apart for apart in APART_MS)])
+            timestamp = luck.choice([0, 1, *(self._now + apart for apart in APART_MS)])
         partition = self._partition(topic) if self._likely(0.7) or (key is None and way == "submit") else None
         if way == "send" and self._likely(0.02):
             partition = 7
@@ -297,7 +300,10 @@ class Generator:
         if others:
             return None
         start = Symbol(self._luck.choice(("EARLIEST", "LATEST"))) if self._likely(0.7) else self._start(topic)
-        return steps.OpenConsumer(self._name("c"), self._client(), (topic,), start, group, self._likely(0.3))
+        must_exist = self._likely(0.1)
+        return steps.OpenConsumer(
+            self._name("c"), self._client(), (topic,), start, group, self._likely(0.3), must_exist=must_exist
+        )
 
     def _of(self, kind: type[OfConsumer], *, members: bool = False) -> Step | None:
         consumer = self._consumer(members=members)
@@ -360,6 +366,8 @@ class Generator:
 
     def _query(self) -> Step | None:
         topic = self._topic()
+        if self._likely(0.1):
+            return steps.QueryAll(self._client(), tuple(self._play.world.topics.current))
         return (
             None if topic is None else steps.Query(self._client(), topic, self._luck.choice(("watermarks", "bounds")))
         )

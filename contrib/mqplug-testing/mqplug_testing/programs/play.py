@@ -20,6 +20,8 @@ from mqplug_testing.model import LogTimes, Outcome, World
 from mqplug_testing.model.topics import Topic
 
 CLIENTS: Final = ("mq", "other")
+PLACES: Final = {"t1": "t", "t2": "t2", "g1": "g", "g2": "g2"}
+"""The ends of the names of topics and groups. One is the beginning of the other."""
 
 
 @attrs.frozen
@@ -66,7 +68,7 @@ class Play:
 
     def name(self, short: str) -> str:
         """Return the name of a topic or a group, which no other program uses, and define it for the program."""
-        self.names.setdefault(short, f"random-{self._run}-{short}")
+        self.names.setdefault(short, f"random-{self._run}-{PLACES[short]}")
         return str(self.names[short])
 
     def has(self, names: Iterable[str]) -> bool:

@@ -10,8 +10,8 @@ from typing import Final
 import attrs
 
 from mqplug_testing.model import RULES, RuleBroken
-from mqplug_testing.programs.generate import GROUPS, TOPICS, Pairs
-from mqplug_testing.programs.play import CLIENTS, Line, Statement
+from mqplug_testing.programs.generate import Pairs
+from mqplug_testing.programs.play import CLIENTS, PLACES, Line, Statement
 from mqplug_testing.programs.steps import Step
 
 
@@ -28,12 +28,13 @@ class Failure:
         statements = [LISTENERS.sub("", str(line.statement)) for line in self.lines]
         text = "\n".join(statements)
         clients = [name for name in CLIENTS if f"{name}." in text]
-        names = [name for name in (*TOPICS, *GROUPS) if re.search(rf"\b{name}\b", text)]
+        names = [name for name in PLACES if re.search(rf"\b{name}\b", text)]
         return "\n".join([
             "import contextlib", "import random", "import uuid", "", "import mqplug", "",
             "random.seed(0)  # producers draw the first partition for records without a key",
             *(f"{client} = mqplug.connect({url!r})" for client in clients),
-            *(f'{name} = f"random-{{uuid.uuid4().hex[:8]}}-{name}"' for name in names),
+            'run = f"random-{uuid.uuid4().hex[:8]}"',
+            *(f'{name} = f"{{run}}-{PLACES[name]}"' for name in names),
             *(_told(statement, line) for statement, line in zip(statements[:-1], self.lines, strict=False)),
             *_shown(self.lines[-1].statement, statements[-1]),
             "", f"# This breaks the rule {self.broken.rule!r} of docs/rules.md:",
@@ -87,5 +88,5 @@ class Findings:
         return len({kind for _, kind in self.pairs})
 
     def __str__(self) -> str:
-        pairs = f"{len(self.pairs)} of {self.operations**2} pairs of operations"
+        pairs = f"{len(self.pairs)} of {self.operations * (self.operations + 1)} pairs of operations"
         return f"{self.programs} programs, {self.steps} steps, {pairs}, --seed {self.seed}"

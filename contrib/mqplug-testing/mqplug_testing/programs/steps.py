@@ -158,10 +158,11 @@ class Send(Step):
 
     def applies(self, play: Play) -> bool:
         topics = play.world.topics
-        if not super().applies(play) or not topics.exists(self.topic):
+        if not super().applies(play) or self.topic not in topics.current:
             return False
-        # Of several handles the first that fails hides the others.
-        return self.way != "submit" or topics.producers[self.producer] is topics.current[self.topic]
+        # Of several handles the first that fails hides the others, which may still be stored in a new topic.
+        current = topics.exists(self.topic) and topics.producers[self.producer] is topics.current[self.topic]
+        return self.way != "submit" or current
 
     def perform(self, play: Play) -> None:
         began = time.time_ns() // 1_000_000
@@ -210,6 +211,7 @@ class OpenConsumer(Step):
     group: str | None = None
     lenient: bool = False
     partitions: tuple[int, ...] | None = None
+    must_exist: bool = False
 
     @property
     def kind(self) -> str:
@@ -239,11 +241,13 @@ class OpenConsumer(Step):
         if self.group is not None:
             play.name(self.group)
             more += f", group={self.group}{play.listeners(self.consumer)}"
+        if self.must_exist:
+            more += ", must_exist=True"
         code = f"{self.client}.consumer({topics}, start={self.start.code()}{more}{_missing(self.lenient)})"
         outcome = play.execute(Statement(code, (self.consumer,)))
         play.world.consumers.opened(
             self.consumer, self.topics, self.start.model(play), outcome,
-            group=self.group, lenient=self.lenient, partitions=self.partitions,
+            group=self.group, lenient=self.lenient, partitions=self.partitions, must_exist=self.must_exist,
         )  # fmt: skip
         play.settle()
 
@@ -463,6 +467,21 @@ class Query(Step):
     def perform(self, play: Play) -> None:
         outcome = play.execute(Statement(f"{self.client}.{self.what}({self.topic})"))
         getattr(play.world.topics, self.what)(self.topic, outcome)
+
+
+@attrs.frozen
+class QueryAll(Step):
+    """Ask for the watermarks of several topics at once."""
+
+    client: str
+    topics: tuple[str, ...]
+
+    def needs(self) -> Sequence[str]:
+        return self.topics
+
+    def perform(self, play: Play) -> None:
+        outcome = play.execute(Statement(f"{self.client}.watermarks([{', '.join(self.topics)}])"))
+        play.world.topics.watermarks_of_all(self.topics, outcome)
 
 
 @attrs.frozen
