@@ -48,6 +48,19 @@ def reader(path: Path) -> Iterator[tuple[mqplug.Client, Any]]:
             yield client, owner
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_producer_outlives_a_smaller_topic_of_its_name(mq: mqplug.Client, path: Path, kept: int) -> None:
+    """A send to a partition that the recreated topic does not have raises ``TopicNotFound``."""
+    mq.create_topic("orders", partitions=2)
+    with mqplug.connect(f"rocksmq://{path}?sync={native(mq).settings.sync}") as other, mq.producer("orders") as out:
+        out.send(b"before", partition=kept)
+        other.delete_topic("orders")
+        other.create_topic("orders")
+        with pytest.raises(mqplug.TopicNotFound):
+            out.send(b"lost", partition=1)
+        assert out.send(b"after", partition=0).log is other.partitions("orders")[0]
+
+
 def test_clients_share_one_store(mq: mqplug.Client, path: Path) -> None:
     """Messages that one client of a process sends are received by another at once."""
     mq.create_topic("orders")

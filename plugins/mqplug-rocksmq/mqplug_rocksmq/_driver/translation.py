@@ -22,7 +22,14 @@ def topic_logs(store: str, topic: Topic) -> tuple[Log, ...]:
 
 
 def partition_log(store: str, topic: Topic, partition: int) -> Log:
-    """Return the log of one partition. Its number distinguishes it from an older log with that name."""
+    """Return the log of one partition. Its number distinguishes it from an older log with that name.
+
+    A producer may know more partitions than the topic has, if the topic was deleted and created again.
+    """
+    if partition >= len(topic.logs):
+        raise TopicNotFound(
+            f"the topic {topic.name!r} was created again, without partition {partition}", topic=topic.name
+        )
     return _log(store, topic.name, partition, topic.logs[partition])
 
 
