@@ -22,7 +22,7 @@ from mqplug import (
 )
 from mqplug_testing.model.groups import Groups
 from mqplug_testing.model.logs import AnyStart, LogModel, Places
-from mqplug_testing.model.readings import Reading, Work
+from mqplug_testing.model.readings import Hand, Reading, Work
 from mqplug_testing.model.rules import Outcome, check, refused, value_of
 from mqplug_testing.model.topics import Topics, far_beyond, named_log
 
@@ -231,6 +231,11 @@ class Consumers:
         reading = self.open[consumer].readings.get(wanted.log)
         row = reading.log.row(wanted) if reading is not None else None
         return (reading, row) if isinstance(reading, Work) and row is not None else (None, 0)
+
+    def is_nacked(self, consumer: str, wanted: MessageId) -> bool:
+        """Return whether a message waits to come again: the rules leave open what ``ack_through`` does to it."""
+        work, row = self._work(consumer, wanted)
+        return work is not None and work.hands.get(row) is Hand.NACKED
 
     def _check_ack(self, model: ConsumerModel, wanted: MessageId, outcome: Outcome) -> bool:
         """Return whether a call that names this message is legal and succeeded."""

@@ -45,6 +45,11 @@ RULES: Final = {
     # sending
     "id": "`send` waits and returns the id that the consumer will see.",
     "send-order": "Sends of one producer to one partition are never reordered.",
+    "atomic": "Readers see messages only after the commit, and never those of an aborted step.",
+    "not-committed": "After an abort it raises `NotCommitted`, which proves that nothing was stored.",
+    "repeated": "If this number or a higher one was committed before, the step is `repeated`: nothing is sent, the "
+    "handles raise `OutcomeUnknown`, and acks count as usual.",
+    "note": "In a repeated step it is the note of the highest committed number",
     # keys
     "same-key": "The same key goes to the same partition, on every backend.",
     "partition": "An explicit `partition=` overrides the partitioner; one that the topic does not have "

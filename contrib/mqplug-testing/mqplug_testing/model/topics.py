@@ -22,6 +22,7 @@ class Topic:
     keys: dict[bytes, int] = attrs.field(factory=dict)
     grown: bool = False
     deleted: bool = False
+    recreated: bool = False
 
     def log_of(self, log: Log) -> LogModel | None:
         """Return the model of a log, or None if it is not of this incarnation."""
@@ -79,7 +80,7 @@ class Topics:
             check(not {each.log for each in old} & set(logs), "deleted", "logs of a new incarnation", logs)
         name = logs[0].topic
         self.messages = {name: each for name, each in self.messages.items() if each[1].log not in logs}
-        self.current[topic] = Topic(name, [LogModel(log) for log in logs])
+        self.current[topic] = Topic(name, [LogModel(log) for log in logs], recreated=topic in self.current)
 
     def described(self, topic: str, outcome: Outcome) -> None:
         """Judge ``partitions``."""
@@ -160,7 +161,23 @@ class Topics:
                 refused(outcome, "partition", ValueError)
             if outcome.error is not None:
                 return
-        ids = value_of(outcome, "id")
+        self._sent(there, records, value_of(outcome, "id"), between)
+
+    def committed(
+        self, topic: str, records: Sequence[Sent], ids: Sequence[MessageId], between: tuple[int, int]
+    ) -> None:
+        """Judge the ids that a committed step returned for its records."""
+        self._sent(self.current[topic], records, ids, between, single=True)
+
+    def _sent(
+        self,
+        there: Topic,
+        records: Sequence[Sent],
+        ids: Sequence[MessageId],
+        between: tuple[int, int],
+        *,
+        single: bool = False,
+    ) -> None:
         check(len(ids) == len(records), "id", f"{len(records)} ids", ids)
         sticky: set[int] = set()
         for record, each in zip(records, ids, strict=True):
@@ -168,7 +185,7 @@ class Topics:
             if log is None:
                 check(False, "id", f"an id of {there.name}", repr(each))
                 continue
-            self._check_partition(there, record, log.log.partition, sticky)
+            self._check_partition(there, record, log.log.partition, set() if single else sticky)
             self._store(there, log, record, each, between)
 
     def _check_partition(self, topic: Topic, record: Sent, partition: int, sticky: set[int]) -> None:

@@ -7,6 +7,7 @@ from mqplug_testing.model.consumers import Consumers
 from mqplug_testing.model.groups import Groups
 from mqplug_testing.model.logs import LogTimes
 from mqplug_testing.model.topics import Topics
+from mqplug_testing.model.transactions import Transactions
 
 
 class World:
@@ -17,3 +18,4 @@ class World:
         self.topics = Topics(able, log_times)
         self.groups = Groups(self.topics)
         self.consumers = Consumers(self.topics, self.groups)
+        self.transactions = Transactions(self.topics)

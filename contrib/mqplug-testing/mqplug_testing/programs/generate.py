@@ -24,7 +24,8 @@ from mqplug_testing.programs.steps import OfConsumer, Step
 TOPICS: Final = ("t1", "t2")
 GROUPS: Final = ("g1", "g2")
 MAX_PARTITIONS: Final = 3
-MAX_CONSUMERS: Final = 4
+MAX_CONSUMERS: Final = 5
+MAX_MEMBERS: Final = 3  # of a group; more than one only if the backend reports hand-overs
 APART_MS: Final = (-3_600_000, -2000, -1000, -1000, 30_000)  # timestamps, from the beginning of the program
 YEAR_9999_MS: Final = 253_402_300_799_999
 FAR: Final = (1, 2**31, 2**32, 2**32 + 1, 2**53)
@@ -58,6 +59,7 @@ class Generator:
             "send": (3, lambda: self._send("send")),
             "send_many": (2, lambda: self._send("send_many")),
             "submit": (1, lambda: self._send("submit")),
+            "Transact": (1.5 * able.transactions, self._transact),
             "OpenReader": (1, self._reader),
             "OpenMember": (1.5 * (able.durable_groups and able.ordered), self._member),
             "Close": (0.8, lambda: self._of(steps.Close)),
@@ -259,6 +261,16 @@ class Generator:
             return None
         return steps.Send(producer, topic, tuple(self._record(topic, way) for _ in range(count)), way)
 
+    def _transact(self) -> Step | None:
+        topic = self._topic()
+        if topic is None:
+            return None
+        client = self._client()
+        name = "n1" if client == "mq" else "n2"  # two holders of one name would fence each other
+        records = tuple(self._record(topic, "transaction") for _ in range(self._luck.choice((1, 2, 5))))
+        number = self._luck.randint(1, 5) if self._likely(0.6) else None
+        return steps.Transact(name, client, topic, records, number, commits=self._likely(0.7))
+
     def _record(self, topic: str, way: str) -> Sent:
         luck, able = self._luck, self._play.able
         name = self._name("m")
@@ -297,7 +309,7 @@ class Generator:
             return None
         group = self._luck.choice(GROUPS)
         others = [each for each in self._play.world.consumers.open.values() if each.group == group]
-        if others:
+        if len(others) >= MAX_MEMBERS or (others and not self._play.able.assignment_events):
             return None
         start = Symbol(self._luck.choice(("EARLIEST", "LATEST"))) if self._likely(0.7) else self._start(topic)
         must_exist = self._likely(0.1)

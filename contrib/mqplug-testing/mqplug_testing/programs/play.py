@@ -20,8 +20,8 @@ from mqplug_testing.model import LogTimes, Outcome, World
 from mqplug_testing.model.topics import Topic
 
 CLIENTS: Final = ("mq", "other")
-PLACES: Final = {"t1": "t", "t2": "t2", "g1": "g", "g2": "g2"}
-"""The ends of the names of topics and groups. One is the beginning of the other."""
+PLACES: Final = {"t1": "t", "t2": "t2", "g1": "g", "g2": "g2", "n1": "n", "n2": "n2"}
+"""The ends of the names of topics, groups and transactions. One is the beginning of the other."""
 
 
 @attrs.frozen
