@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from innocents import LACKING, PECULIAR
 from innocents.lacking import concerned
+from mutants import SOUND as SOUND_BACKENDS
 from mutants.base import Mutant
-from mutants.child_processes import BY_ID, PATIENCE, outcomes
+from mutants.child_processes import BY_ID, PATIENCE, outcomes, random_programs
 from mutants.trial import SOUND
 
 pytestmark = [pytest.mark.night, pytest.mark.timeout(300)]
@@ -30,3 +31,9 @@ def test_who_lacks_something_passes(kind, matrix):
     """A backend that lacks one capability passes: cases that need it are refused or skipped, and no other uses it."""
     needs = {case.id: case.needs for case in BY_ID.values()}
     assert failures(kind, concerned(kind, matrix.reached(Mutant), needs)) == {}
+
+
+@pytest.mark.parametrize("kind", [*SOUND_BACKENDS, *PECULIAR, *LACKING], ids=lambda kind: kind.__name__)
+def test_random_programs_break_no_rule(kind):
+    """Random programs over a backend that is sound, odd or lacks one capability break no rule of the model."""
+    assert random_programs(kind, 40, 11) == "survives"

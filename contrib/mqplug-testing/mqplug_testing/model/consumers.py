@@ -137,9 +137,8 @@ class Consumers:
             )
             if (log := self._topics.of(name)) is not None:
                 self._groups.begin(group, {log: Places(points=frozenset({log.low}))})
-                base = self._groups.latest(group, log)
-                assert base is not None
-                model.readings[name] = Work.begun(log, base, lenient=model.lenient, loose=not reported)
+                states = self._groups.begins(group, log)
+                model.readings[name] = Work.begun(log, states, lenient=model.lenient, loose=not reported)
 
     def revoked(self, consumer: str, logs: Iterable[Log]) -> None:
         """Note the partitions that a member gave up. Their acks are stored."""
@@ -150,7 +149,7 @@ class Consumers:
 
     def _store(self, model: ConsumerModel, reading: Reading) -> None:
         if isinstance(reading, Work) and model.group is not None and not reading.log.deleted:
-            self._groups.store(model.group, reading.log, reading.snapshot())
+            self._groups.store(model.group, reading.log, *reading.snapshots())
 
     # receiving ---------------------------------------------------------------------------------------------
 

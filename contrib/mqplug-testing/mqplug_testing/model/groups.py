@@ -26,9 +26,13 @@ class Groups:
         states = self.stored.get(group, {}).get(log)
         return states[-1] if states else None
 
-    def store(self, group: str, log: LogModel, state: Snapshot) -> None:
-        """Note that a state is stored, and no other one."""
-        self.stored.setdefault(group, {})[log] = [state]
+    def begins(self, group: str, log: LogModel) -> list[Snapshot]:
+        """Return the states of which a new member finds one."""
+        return self.stored[group][log]
+
+    def store(self, group: str, log: LogModel, *states: Snapshot) -> None:
+        """Note that one of these states is stored."""
+        self.stored.setdefault(group, {})[log] = list(states)
 
     def may_store(self, group: str, log: LogModel, state: Snapshot) -> None:
         """Note that a state may be stored from now on."""

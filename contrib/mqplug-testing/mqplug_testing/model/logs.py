@@ -136,8 +136,8 @@ class LogModel:
         """Whether a backend may take the point after the last removed message for a lost one: ids leave a gap there."""
         if self.low == 0 or self.low_position is None:
             return self.low > 0
-        last, low = self.stored[self.low - 1].id.coordinates, self.low_position.coordinates
-        return len(last) > 1 or low[0] > last[0] + 1
+        first, *others = self.stored[self.low - 1].id.coordinates
+        return bool(others) or self.low_position.coordinates > (first + 1,)
 
     def row(self, wanted: MessageId) -> int | None:
         """Return the row of a message, or None if there is none with this id."""

@@ -6,6 +6,7 @@ first delivery decides.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import attrs
@@ -135,9 +136,10 @@ class Work(Reading):
     loose: bool = False  # whether hand-overs are not reported
 
     @classmethod
-    def begun(cls, log: LogModel, base: Snapshot, *, lenient: bool, loose: bool) -> Work:
-        """Return the work of a member that begins at the stored state."""
-        return cls(log, frozenset({base.point}), lenient, base.beyond, base=base, loose=loose)
+    def begun(cls, log: LogModel, states: Sequence[Snapshot], *, lenient: bool, loose: bool) -> Work:
+        """Return the work of a member that begins at one of the states that may be stored."""
+        base = states[0]
+        return cls(log, frozenset(each.point for each in states), lenient, base.beyond, base=base, loose=loose)
 
     def _next(self) -> frozenset[int]:
         return frozenset(self._unacked_from(point) for point in super()._next())
@@ -227,6 +229,13 @@ class Work(Reading):
                 point += 1
         beyond = self.base.beyond if point == self.base.point else None
         return Snapshot(point, frozenset(row for row in known if row > point), beyond)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return what a hand-over stores. A member that passes over gaps may have done so unseen."""
+        state = self.snapshot()
+        if not (self.lenient or self.fresh) or min(self._next()) >= self.log.low:
+            return [state]
+        return [state, Snapshot(self.log.low, state.acked)]
 
     def _is_beyond(self, row: int) -> bool:
         beyond = self.base.beyond

@@ -63,6 +63,7 @@ RULES: Final = {
     "missing": "Opening a missing topic raises `TopicNotFound`, unless you pass `create=True`.",
     "exists": "Creating a topic that exists raises `TopicExists`.",
     "describe": "`describe` returns a topic's partitions and settings",
+    "topics": "`topics` lists all topics except the backend's own.",
     "deleted": "Ids of a deleted topic are refused even if a new topic has the same name.",
     "add-partitions": "Messages and ids stay, and groups read the new partitions from `EARLIEST`.",
     "trim": "`trim` removes everything before a position in each partition.",

@@ -88,6 +88,12 @@ class Topics:
             logs = value_of(outcome, "describe")
             check(logs == [each.log for each in there.logs], "describe", [each.log for each in there.logs], logs)
 
+    def listed(self, outcome: Outcome) -> None:
+        """Judge the names that ``topics`` lists, of this program's topics."""
+        wanted = sorted(topic.name for topic in self.current.values() if not topic.deleted)
+        seen = value_of(outcome, "topics")
+        check(seen == wanted, "topics", wanted, seen)
+
     def grown(self, topic: str, total: int, outcome: Outcome, described: Outcome) -> Sequence[LogModel]:
         """Judge ``add_partitions``, and ``partitions`` after it. Return the new logs."""
         there = self._existing(topic, outcome)

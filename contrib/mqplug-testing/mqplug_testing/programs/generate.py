@@ -32,7 +32,7 @@ FAR: Final = (1, 2**31, 2**32, 2**32 + 1, 2**53)
 KEYS: Final = (b"", b"a", b"b", b"\x00\xff", b"customer-17")
 VALUES: Final = (b"", b"1", b"\x00", bytes(range(256)), b"x" * 1000)
 HEADERS: Final[tuple[tuple[tuple[str, bytes | None], ...], ...]] = (
-    (("a", b"1"),), (("a", b"1"), ("a", b"2"), ("b", None)), (("", b""),), (("Zürich", b"\x00"),),
+    (("a", b"1"),), (("a", b"1"), ("a", b"2"), ("b", None)), (("", b""),), (("Zürich", b"\x00"), ("A", b"")),
 )  # fmt: skip
 
 Pairs = Counter[tuple[str, str]]
@@ -51,8 +51,8 @@ class Generator:
         able = play.able
         self._clients = CLIENTS if able.multi_client else CLIENTS[:1]
         self._makers: dict[str, tuple[float, Callable[[], Step | None]]] = {
-            "CreateTopic": (0.3, self._create),
-            "DeleteTopic": (0.15 * able.delete_topic, self._delete),
+            "CreateTopic": (0.4, self._create),
+            "DeleteTopic": (0.25 * able.delete_topic, self._delete),
             "AddPartitions": (0.3 * (able.add_partitions and able.partitions), self._grow),
             "Trim": (1.5 * able.trim, self._trim),
             "OpenProducer": (0.5, self._producer),
@@ -74,6 +74,7 @@ class Generator:
             "Resume": (1, lambda: self._pause(False)),
             "Ask": (1.5, self._ask),
             "Query": (2, self._query),
+            "ListTopics": (0.3 * able.list_topics, lambda: steps.ListTopics(self._client())),
             "Resolve": (2.5, self._resolve),
             "GroupQuery": (2 * able.durable_groups, self._group_query),
             "ListGroups": (0.3 * able.durable_groups, self._list_groups),
@@ -215,7 +216,9 @@ class Generator:
 
     def _create(self, topic: str | None = None) -> Step:
         partitions = self._luck.randint(1, MAX_PARTITIONS) if self._play.able.partitions else 1
-        return steps.CreateTopic(self._client(), topic or self._luck.choice(TOPICS), partitions)
+        topics = self._play.world.topics
+        deleted = [each for each in topics.current if not topics.exists(each)]  # mostly one of these, if there are any
+        return steps.CreateTopic(self._client(), topic or self._luck.choice([*TOPICS, *deleted * 4]), partitions)
 
     def _delete(self) -> Step | None:
         """Delete a topic that no consumer reads, or one of which ids tell the incarnation."""

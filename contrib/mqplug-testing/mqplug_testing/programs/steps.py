@@ -17,7 +17,7 @@ from mqplug_testing.model import Outcome
 from mqplug_testing.model.rules import value_of
 from mqplug_testing.model.topics import Sent
 from mqplug_testing.model.transactions import Mark
-from mqplug_testing.programs.play import Play, Statement
+from mqplug_testing.programs.play import PLACES, Play, Statement
 from mqplug_testing.programs.starts import AnyPlace, NearMessage, Place
 
 CALL_TIMEOUT_S = 30
@@ -66,7 +66,7 @@ class CreateTopic(Step):
         created = play.execute(Statement(f"{self.client}.create_topic({self.topic}, partitions={self.partitions})"))
         described = play.execute(Statement(f"{self.client}.partitions({self.topic})"))
         play.world.topics.created(self.topic, self.partitions, created, described)
-        if before not in {None, play.world.topics.current[self.topic]}:
+        if before is not None and before is not play.world.topics.current[self.topic]:
             play.forget_old(before)
 
 
@@ -542,6 +542,18 @@ class QueryAll(Step):
 
 
 @attrs.frozen
+class ListTopics(Step):
+    """List the topics of this program."""
+
+    client: str
+
+    def perform(self, play: Play) -> None:
+        run = play.name("t1").removesuffix(PLACES["t1"])
+        outcome = play.execute(Statement(f"[each for each in {self.client}.topics() if each.startswith({run!r})]"))
+        play.world.topics.listed(outcome)
+
+
+@attrs.frozen
 class Resolve(Step):
     """Resolve a start, and name the result."""
 
@@ -603,9 +615,10 @@ class ListGroups(Step):
 
     def perform(self, play: Play) -> None:
         outcome = play.execute(Statement(f"[each.name for each in {self.client}.groups({self.topic})]"))
-        shorts = {str(value): name for name, value in play.names.items() if name in play.world.groups.stored}
+        shorts: dict[str, str] = {play.names[name]: name for name in play.world.groups.stored}
         if outcome.error is None:
-            outcome = Outcome(sorted(shorts.get(each, each) for each in outcome.value))
+            listed: list[str] = outcome.value
+            outcome = Outcome(sorted(shorts.get(each, each) for each in listed))
         play.world.groups.listed(self.topic, list(play.world.groups.stored), outcome)
 
 
