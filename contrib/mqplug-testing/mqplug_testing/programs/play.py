@@ -93,11 +93,12 @@ class Play:
         """Evaluate a statement, and bind its names if it succeeds. Errors of the backend are outcomes."""
         code = compile(statement.code, "<program>", "eval")
         try:
-            outcome = Outcome(eval(code, self.names))
+            value = eval(code, self.names)
+            values = list(value) if statement.many else [value]
         except Exception as error:  # noqa: BLE001 - the model decides which errors are legal
             outcome = Outcome(error=error)
         else:
-            values = outcome.value if statement.many else [outcome.value]
+            outcome = Outcome(value)
             self.names.update(zip(statement.names, values, strict=False))
         self.lines.append(Line(statement, outcome))
         return outcome
