@@ -23,7 +23,7 @@ from mutants.trial import SOUND, harness_of, trial
 LIMIT = 5.0  # seconds within which a trial ends, for each second of its patience
 PATIENCE = (1.5, 10.0)  # seconds to wait for a message: few, but far more than a sound backend needs
 HUNG = "hung"
-PROGRAMS_LIMIT = 60.0  # seconds for the random programs over one backend
+PROGRAMS_LIMIT = 120.0  # seconds for the random programs over one backend
 BY_ID = {case.id: case for case in CASES}
 
 _processes = multiprocessing.get_context("forkserver")
