@@ -14,6 +14,7 @@ import attrs
 
 import mqplug
 from mqplug import EARLIEST, Client, Closed, ConfigError, ConnectError, Consumer, Producer, TopicNotFound, connect
+from mqplug.spi import Mode
 from mqplug_testing._case_tools.bench import Bench
 from mqplug_testing._case_tools.operation_calls import OPERATION_CALLS, refuses, works
 from mqplug_testing._case_tools.processes import ChildProcess
@@ -47,13 +48,19 @@ def test_leaves_nothing(bench: Bench) -> None:
                 producer, reader = client.producer(topic), client.consumer(topic, start=EARLIEST)
                 ids.append(producer.send(b"x", partition=0))
                 bench.delivers(reader, ids)
-                for mode in ("ordered", "shared") if client.capabilities.shared else ("ordered",):
+                for mode in _modes(client):
                     member = client.consumer(topic, group=bench.name(), start=EARLIEST, mode=mode)
                     bench.that(member.receive(bench.patience) is not None, "a member receives")
             before = before or _in_use()  # the first round may set up resources of the process
         bench.wait(lambda: not _more(before), "all is released", seen=lambda: _more(before))
     finally:
         gc.enable()
+
+
+def _modes(client: Client) -> list[Mode]:
+    able = client.capabilities
+    modes: list[Mode] = ["ordered", "shared"]
+    return [mode for mode in modes if able.durable_groups and getattr(able, mode)]
 
 
 def _in_use() -> dict[str, list[str]]:
