@@ -14,6 +14,9 @@ import pytest
 
 import mqplug_kafka
 
+OLD = os.environ.get("MQPLUG_DEVBROKERS_KAFKA", "4").startswith("3.")
+since_4 = pytest.mark.skipif(OLD, reason="the consumer protocol came with Kafka 4.0")
+
 _numbers = itertools.count()
 
 new_names = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from contextlib import suppress
@@ -10,13 +9,10 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import ConsumerGroupType
 from confluent_kafka.admin import AdminClient
-from kafka_driver import administer, fill, new_name, take
+from kafka_driver import OLD, administer, fill, new_name, since_4, take
 
 import mqplug
 from mqplug import spi
-
-OLD = os.environ.get("MQPLUG_DEVBROKERS_KAFKA", "4").startswith("3.")
-since_4 = pytest.mark.skipif(OLD, reason="the consumer protocol came with Kafka 4.0")
 
 
 @pytest.fixture

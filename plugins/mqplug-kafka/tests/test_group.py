@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from kafka_driver import Seam, fill, new_name, take
+from kafka_driver import Seam, fill, new_name, since_4, take
 from waiting import wait_until
 
 import mqplug
@@ -311,7 +311,7 @@ def test_a_member_whose_positions_do_not_come_receives_in_time(mq, topic, monkey
         take(consumer, 1)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=since_4)])
 def test_a_member_without_positions_leaves_at_its_close(kafka_server, topic, monkeypatch, protocol):
     """A member closed before it knows its positions leaves at once: another reads before its session would expire."""
     answer, silence = group_member.stored_group_positions, threading.Event()
