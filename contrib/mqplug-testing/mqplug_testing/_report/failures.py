@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import linecache
 import os
+import re
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ RUNNER_FILES: Final = (
     *(str(Path(inspect.getfile(each)).parent) + os.sep for each in (pytest, pytest.Item, pluggy)),
     contextlib.__file__,
 )
-TIMEOUT_TEXT: Final = "Timeout (>"
+TIMEOUT: Final = re.compile(r"Timeout \(?>([\d.]+s)")  # pytest-timeout before 2.4 has no parentheses
 PHASE_TEXTS: Final = {
     "setup": "The case was not run: its fixtures failed to set up.",
     "teardown": "The case was run. Its fixtures failed afterwards.",
@@ -101,8 +102,8 @@ class CaseFailure:
         if self.error is None:
             known = self.message.removeprefix("[XPASS(strict)] ")
             return f"a known failure: {known}", "it passed; remove it from the known failures"
-        if self.message.startswith(TIMEOUT_TEXT):
-            return f"an end within {self.message[len(TIMEOUT_TEXT) :].partition(')')[0]}", "it was still running"
+        if (timeout := TIMEOUT.match(self.message)) is not None:
+            return f"an end within {timeout[1]}", "it was still running"
         if isinstance(self.error, pytest.fail.Exception):
             return "", str(self.error)
         return "no error", error_text(self.error)
