@@ -17,6 +17,9 @@ from mqplug._model.errors import CloseIncomplete, Error, PluginError
 if TYPE_CHECKING:
     from types import TracebackType
 
+CLOSE_DEFAULT_S = 30.0  # how long a close without a timeout waits
+CLOSE_GRACE_S = 0.5  # how long a driver's close may overrun its timeout
+
 
 def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls a method while its object lives, and afterwards does nothing and returns None.
@@ -31,10 +34,6 @@ def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
         return None if alive is None else alive(*arguments)
 
     return call
-
-
-CLOSE_DEFAULT_S = 30.0  # how long a close without a timeout waits
-CLOSE_GRACE_S = 0.5  # how long a driver's close may overrun its timeout
 
 
 def close_native(

@@ -238,8 +238,7 @@ class Consumers:
 
     def _check_ack(self, model: ConsumerModel, wanted: MessageId, outcome: Outcome) -> bool:
         """Return whether a call that names this message is legal and succeeded."""
-        if model.group is None:
-            check(outcome.error is not None, "no-trace", "an error", outcome)
+        if self._group(model, outcome) is None:
             return False
         if wanted in model.seen:
             if outcome.error is not None and wanted.log not in model.readings:
@@ -295,14 +294,19 @@ class Consumers:
     def committed(self, consumer: str, outcome: Outcome) -> None:
         """Judge ``commit``."""
         model = self.open[consumer]
-        if model.group is None:
-            check(outcome.error is not None, "no-trace", "an error", outcome)
+        if self._group(model, outcome) is None:
             return
         if self._is_gone(model, outcome):
             return
         value_of(outcome, "close")
         for reading in model.readings.values():
             self._store(model, reading)
+
+    def _group(self, model: ConsumerModel, outcome: Outcome) -> str | None:
+        """Return the group of a consumer. Without one, return None, and check that the call failed."""
+        if model.group is None:
+            check(outcome.error is not None, "no-trace", "an error", outcome)
+        return model.group
 
     def _is_gone(self, model: ConsumerModel, outcome: Outcome) -> bool:
         """Return whether a call failed because a topic was deleted."""
@@ -371,8 +375,7 @@ class Consumers:
     def stored(self, consumer: str, outcome: Outcome) -> None:
         """Judge ``committed``."""
         model = self.open[consumer]
-        if model.group is None:
-            check(outcome.error is not None, "no-trace", "an error", outcome)
+        if (group := self._group(model, outcome)) is None:
             return
         if self._is_gone(model, outcome):
             return
@@ -382,7 +385,7 @@ class Consumers:
         for name, reading in model.readings.items():
             if reading.log.deleted:
                 continue
-            states = self._groups.stored[model.group][reading.log]
+            states = self._groups.stored[group][reading.log]
             points = frozenset(
                 point for state in states for point in range(state.point, state.first_unacked(reading.log) + 1)
             )
