@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import attrs
 import pytest
+from kafka_driver import since_4
 
 from mqplug_kafka._harness import harness as shipped
 from mqplug_testing import prove
@@ -15,9 +14,7 @@ BY_DAY = (
     "GRP-01", "GRP-02", "GRP-03", "GRP-04", "GRP-05", "GRP-06", "GRP-07", "GRP-08", "GRP-17", "ACK-04", "TX-04",
 )  # fmt: skip
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("MQPLUG_DEVBROKERS_KAFKA", "4").startswith("3."), reason="the consumer protocol came with Kafka 4.0"
-)
+pytestmark = since_4
 
 
 @pytest.fixture(scope="session")

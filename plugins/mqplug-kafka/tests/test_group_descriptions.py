@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from confluent_kafka import Consumer
-from kafka_driver import Seam, fill, new_name
+from kafka_driver import Seam, fill, new_name, since_4
 
 import mqplug
 from mqplug import EARLIEST, GroupDescription
 from mqplug_kafka._admin.group_positions import mark_group
 
-OLD = os.environ.get("MQPLUG_DEVBROKERS_KAFKA", "4").startswith("3.")
-PROTOCOLS = ["classic", pytest.param("consumer", marks=pytest.mark.skipif(OLD, reason="it came with Kafka 4.0"))]
+PROTOCOLS = ["classic", pytest.param("consumer", marks=since_4)]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
