@@ -63,6 +63,29 @@ def says(*answers):
     return serve
 
 
+def relay(behind, edit):
+    """Return a function that connects to a broker's port and passes its frames on as ``edit`` returns them."""
+
+    def serve(connection):
+        with socket.create_connection(("127.0.0.1", behind)) as broker:
+            forth = threading.Thread(target=pump, args=(connection, broker))
+            forth.start()
+            with broker.makefile("rb") as frames, suppress(OSError):
+                while size := frames.read(4):
+                    connection.sendall(edit(size + frames.read(int.from_bytes(size, "big"))))
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            forth.join()
+
+    def pump(source, target):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    return serve
+
+
 def command(kind, *fields):
     """Return a command of Pulsar's protocol, made of its type and its fields as (number, value)."""
     body = field(1, kind) + field(kind, b"".join(field(*each) for each in fields))

@@ -103,10 +103,12 @@ def test_a_topic_without_partitions(mq, rest, name):
 def test_unloads_are_no_deletion(mq, topic, pulsar_server):
     """While a topic is unloaded repeatedly, every message is stored, in order."""
 
-    def unload():
+    def unload():  # not again before the producer is back: pulsar-client may not survive that
         for _ in range(12):
             pulsar_server.unload(topic)
-            time.sleep(0.2)
+            unloaded_at = len(handles)
+            while len(handles) == unloaded_at or not handles[unloaded_at].done:
+                time.sleep(0.02)
 
     with mq.producer(topic) as out:
         handles = [out.submit(b"0")]

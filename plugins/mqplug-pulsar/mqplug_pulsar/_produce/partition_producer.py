@@ -121,9 +121,15 @@ class PartitionProducer:
         return bool(self._late)
 
     def error_of(self, result: Any) -> tuple[bool, mqplug.Error]:
-        """Return whether this result proves that a message was not stored, and the error."""
+        """Return whether this result proves that a message was not stored, and the error.
+
+        A time-out although there is a broker means that the client's producer is dead: if the broker closes it again
+        before it has confirmed it, pulsar-client takes it for open and never hears of it again.
+        """
         if self._topic_error is not None and result == _pulsar.Result.AlreadyClosed:
             return True, self._topic_error
+        if result == _pulsar.Result.Timeout and self._native.is_connected():
+            self.failed = True
         proven, error = error_from_result(result)
         return proven, named(error, PRODUCE) if proven else error
 
@@ -174,8 +180,8 @@ class PartitionProducer:
         """Close the client's producer."""
         with self._lock:
             self._closed = True
-        if self._native is not None and not self.failed:
-            self._native.close()
+        if self._native is not None:
+            close_quietly(self._native)
         self._last = self._flushed = None  # they refer to this object
 
 
@@ -196,6 +202,7 @@ def _opening_error(error: BaseException, topic: str) -> mqplug.Error:
     return made
 
 
+SEND_TIMEOUT_S = 30.0  # pulsar-client's default
 NO_LIMIT = 0
 NEWEST = -1  # version of a schema
 COMPRESSIONS = {
@@ -250,6 +257,7 @@ def _options(settings: PulsarSettings) -> Any:
     options = _pulsar.ProducerConfiguration()
     options.max_pending_messages(NO_LIMIT)  # the core has a limit
     options.block_if_queue_full(False)
+    options.send_timeout_millis(round(SEND_TIMEOUT_S * 1000))
     options.compression_type(COMPRESSIONS[settings.compression])
     options.batching_enabled(settings.batching != "none")
     if settings.batching == "by_key":

@@ -72,6 +72,8 @@ class PulsarProducer(ProducerDriver):
     def _lane(self, topic: str, partition: int) -> PartitionProducer:
         lane = self._lanes.get((topic, partition))
         if lane is None or lane.failed:
+            if lane is not None:
+                self._connection.calls.start(lane.close)
             log = self._connection.log(self._connection.names.canonical(topic), partition)
             lane = self._lanes[topic, partition] = PartitionProducer(log, self._sender.ring)
             opening = self._connection.calls.start(partial(open_client_producer, self._connection, log))
