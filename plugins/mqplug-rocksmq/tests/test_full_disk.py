@@ -343,7 +343,9 @@ with connect() as mq:
     print(offsets(mq, "a") == left)
     mq.create_topic("b")
     with mq.producer("a") as out:
-        for _ in range(100):  # a compaction may have freed some
+        for number in range(100):  # a compaction may have freed some, and without another one none is needed
+            if number % 10 == 9:
+                left = trim_half(mq, "a")
             others_take_the_rest()
             try:
                 left.append(out.send(b"x").coordinates[0])
