@@ -1,8 +1,9 @@
-"""Producers of pulsar-client that a broker has closed without their noticing."""
+"""Producers of pulsar-client that cannot be opened, or that a broker has closed without their noticing."""
 
 from __future__ import annotations
 
 import struct
+from concurrent.futures import Future
 
 import pytest
 from pulsar_driver import take
@@ -10,6 +11,7 @@ from scripted_peer import command, peer, relay
 
 import mqplug
 from mqplug import EARLIEST
+from mqplug_pulsar._cluster.client_calls import ClientCalls
 from mqplug_pulsar._format.binary_protocol import fields
 from mqplug_pulsar._produce import partition_producer
 
@@ -51,3 +53,24 @@ def test_the_next_send_succeeds(closing, topic, monkeypatch):
             while got[-1].id != sent[-1]:
                 got += take(reader, 1)
     assert [message.id for message in got[-3:]] == sent
+
+
+def test_an_opening_that_fails_at_once(plain, mq, topic, monkeypatch):
+    """A record fails with its error even if the producer's opening has failed before the record reaches it."""
+    begin = ClientCalls.start
+
+    def started_and_ended(self, call):
+        future: Future[object] = begin(self, call)
+        future.exception(30)
+        return future
+
+    with plain.producer(topic) as out:
+        out.send(b"x")
+        mq.delete_topic(topic)
+        with pytest.raises(mqplug.TopicNotFound):
+            out.send(b"y")
+        monkeypatch.setattr(ClientCalls, "start", started_and_ended)
+        with pytest.raises(mqplug.TopicNotFound):
+            out.send(b"z", timeout=10)
+        with pytest.raises(mqplug.SendFailed, match="the topic does not exist"):
+            out.send_many([b"many", b"more"], timeout=10)

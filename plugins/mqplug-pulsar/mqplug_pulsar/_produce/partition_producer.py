@@ -41,13 +41,17 @@ class PartitionProducer:
         self._closed = False
         self._ending = False
         self._topic_error: mqplug.Error | None = None
+        self._opening_error: mqplug.Error | None = None
 
     # sending -----------------------------------------------------------------------------------------------
 
     def send(self, records: R, hand_over: HandOver[R]) -> None:
         """Hand a record or a run over to the client's producer, or keep it until the producer is open."""
         with self._lock:
-            if self._native is None:
+            if self._opening_error is not None:  # it failed at once, before these records came
+                records.failed(self._opening_error)
+                self._on_settled()
+            elif self._native is None:
                 self._waiting.append((records, hand_over))
             else:
                 hand_over(records, self._native, self)
@@ -64,10 +68,12 @@ class PartitionProducer:
                 self._on_settled()  # the thread that waits may flush now
                 return
             self.failed = True
+            failure = _opening_error(error or mqplug.Closed("the producer was closed"), self.log.topic)
+            self._opening_error = failure
         if error is None:
             close_quietly(opening.result())
         for records, _ in waiting:
-            records.failed(_opening_error(error or mqplug.Closed("the producer was closed"), self.log.topic))
+            records.failed(failure)
         self._on_settled()
 
     def begin(self, pending: Pending) -> None:
