@@ -13,8 +13,8 @@ from typing import Any, Final
 import attrs
 
 from mqplug.introspection import Complaint, Given, LeftAlone, Text, Unset, config_error, quoted
-from mqplug_milvus import _sections as sections
-from mqplug_milvus._keys import (
+from mqplug_milvus._config import sections
+from mqplug_milvus._config.keys import (
     KNOWN_KEYS,
     MILVUS_SECTIONS,
     MilvusKeys,
@@ -23,7 +23,7 @@ from mqplug_milvus._keys import (
     reason_to_pass,
     sort_keys,
 )
-from mqplug_milvus._values import MilvusValues, is_blank
+from mqplug_milvus._config.values import MilvusValues, is_blank
 
 BACKENDS: Final[Mapping[str, Callable[[MilvusValues], dict[str, Given]]]] = {
     "kafka": sections.kafka,

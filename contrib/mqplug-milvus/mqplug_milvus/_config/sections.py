@@ -12,8 +12,8 @@ import attrs
 
 from mqplug.introspection import Given, LeftAlone
 from mqplug.spi import Address
-from mqplug_milvus._keys import OPTION_SECTIONS
-from mqplug_milvus._values import MilvusValues, is_blank, one_of, wrong
+from mqplug_milvus._config.keys import OPTION_SECTIONS
+from mqplug_milvus._config.values import MilvusValues, is_blank, one_of, wrong
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OWN_LOGIN: Final = "OAUTHBEARER"  # the mechanism that needs no username

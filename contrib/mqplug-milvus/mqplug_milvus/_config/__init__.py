@@ -1,0 +1,1 @@
+"""Milvus' own configuration: its file and its environment variables."""

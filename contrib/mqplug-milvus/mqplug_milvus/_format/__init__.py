@@ -1,0 +1,1 @@
+"""The messages in Milvus' topics: protocol buffers as typed events, columns and schemas."""
