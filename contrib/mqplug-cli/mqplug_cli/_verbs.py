@@ -67,6 +67,8 @@ _MODULES: Final = {  # verbs that share a module; every other verb has a module 
     **dict.fromkeys(VERBS["Configure"], "configure"),
     **dict.fromkeys(VERBS["Prove"], "prove"),
 }
+ENTRY_POINTS: Final = "mqplug.commands"
+"""Packages that are no backends: a function that returns click commands, under the word after ``mqplug``."""
 EXAMPLES: Final = "\n\nExamples:\n"  # the last part of a verb's help: lines `$ mqplug …`, which a test runs
 
 
@@ -125,10 +127,13 @@ class CommandGroup(click.Group):
 
 
 def plugin_commands(name: str) -> click.Group | None:
-    """Return the commands of the backend of this name, or None if it has none or is not installed."""
+    """Return the commands of the backend or the other package of this name, or None if there are none."""
+    from importlib.metadata import entry_points
+
     from mqplug.introspection import commands_of
 
-    commands = commands_of(name)
-    if not commands:
-        return None
-    return click.Group(name, commands, help=f"Commands of the backend {name}.", short_help=f"Commands of {name}.")
+    if commands := commands_of(name):
+        return click.Group(name, commands, help=f"Commands of the backend {name}.", short_help=f"Commands of {name}.")
+    for point in entry_points(group=ENTRY_POINTS, name=name):
+        return click.Group(name, point.load()(), help=f"Commands of {point.dist.name if point.dist else name}.")
+    return None

@@ -10,6 +10,7 @@ from mqplug_devbrokers._pulsar_security import PulsarSecurity, SecuredPulsar
 from mqplug_devbrokers._tokens import TokenServer
 from mqplug_devbrokers.kafka import KafkaServer
 from mqplug_devbrokers.kafka_cluster import KafkaCluster
+from mqplug_devbrokers.milvus import MilvusServer
 from mqplug_devbrokers.pulsar import PulsarServer
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "KafkaCluster",
     "KafkaSecurity",
     "KafkaServer",
+    "MilvusServer",
     "MissingTool",
     "PulsarSecurity",
     "PulsarServer",

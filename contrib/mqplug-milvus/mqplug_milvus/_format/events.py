@@ -49,7 +49,7 @@ class CollectionEvent(Event):
 
     database: str = ""
     collection: str
-    """Its name; empty where Milvus tells only the number, as when a collection is dropped."""
+    """Its name; empty where Milvus writes only the number, as when a collection is dropped."""
     collection_id: int
 
 

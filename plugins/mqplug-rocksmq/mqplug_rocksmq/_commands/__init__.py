@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 def commands() -> list[Command]:
     """Return all commands."""
     from mqplug_rocksmq._commands.care import backup, check, repair, restore
+    from mqplug_rocksmq._commands.import_milvus import import_milvus
     from mqplug_rocksmq._commands.serve import serve
     from mqplug_rocksmq._commands.stats import compact, stats
 
-    return [backup, check, compact, repair, restore, serve, stats]
+    return [backup, check, compact, import_milvus, repair, restore, serve, stats]

@@ -124,8 +124,8 @@ def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
     of_milvus = whole.parent / f"{whole.name}{_MILVUS_SUFFIX}"
     if of_milvus.is_dir():
         raise ConfigError(
-            f"{path} belongs to Milvus' own RocksMQ, which also keeps {of_milvus}; mqplug cannot read its files",
-            fix="Name another directory",
+            f"{path} belongs to Milvus' own RocksMQ, which also keeps {of_milvus}; it is no store of mqplug",
+            fix=f"Name another directory, or copy its messages with mqplug rocksmq import-milvus {path} URL",
         )
     if not create:
         raise ConfigError(

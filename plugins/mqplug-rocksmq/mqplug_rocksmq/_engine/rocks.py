@@ -97,7 +97,7 @@ class Pages:
         _check_raw_mode(self._path)
         expect_readable_records(self._path)
         if self._read_only and self._path.is_dir() and not writable(self._path):
-            self._links = _links_to(self._path)
+            self._links = links_to(self._path)
             return Path(self._links.name)
         return self._path
 
@@ -416,7 +416,7 @@ def refuse_after_fork(store: Path) -> None:
         )
 
 
-def _links_to(database: Path) -> TemporaryDirectory[str]:
+def links_to(database: Path) -> TemporaryDirectory[str]:
     """Return a directory of links to the files of a read-only database: rocksdict writes files even to read."""
     links = TemporaryDirectory(prefix="mqplug-")
     for file in database.iterdir():
