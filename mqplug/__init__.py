@@ -40,9 +40,8 @@ _HOMES: Final = {
         InvalidRecord InvalidTimestamp MessageTooLarge NotAssigned NotCommitted PluginError QueueFull
         SendFailed StorageFull Timeout TopicExists TopicNotFound Unsupported
     """,
-    "_model.group_description": "GroupDescription GroupMember",
     "_model.ids": "MessageId",
-    "_model.log": "Log",
+    "_model.log": "GroupDescription GroupMember Log",
     "_model.message": "Message",
     "_model.names": "matching",
     "_model.outcome": "OutcomeUnknown SendTimeout",

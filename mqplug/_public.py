@@ -42,9 +42,8 @@ from mqplug._model.errors import (
     TopicNotFound,
     Unsupported,
 )
-from mqplug._model.group_description import GroupDescription, GroupMember
 from mqplug._model.ids import MessageId
-from mqplug._model.log import Log
+from mqplug._model.log import GroupDescription, GroupMember, Log
 from mqplug._model.message import Message
 from mqplug._model.names import matching
 from mqplug._model.outcome import OutcomeUnknown, SendTimeout

@@ -11,12 +11,10 @@ from mqplug._client.client_session import ClientSession
 from mqplug._client.queries import advance, check_position, distance
 from mqplug._client.topics import altered_topic, check_partitions, new_topic
 from mqplug._consume.start_positions import check_start
-from mqplug._model.checks import check_missing, whole_number
-from mqplug._model.group_description import GroupDescription
-from mqplug._model.log import Log
+from mqplug._model.checks import Retention, check_missing, whole_number
+from mqplug._model.log import GroupDescription, Log
 from mqplug._model.names import Matching, TopicNames, check_group, check_partition_list, check_topics
 from mqplug._model.position import EARLIEST, LATEST, Bounds, Position, Start, Watermarks
-from mqplug._model.retention import Retention
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.capabilities import Support, support
 from mqplug.spi._actions import ClusterInfo, GroupInfo, GroupPosition, Ingest, Ingested, Mode, Staged, TopicInfo

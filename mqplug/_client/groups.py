@@ -12,8 +12,8 @@ import attrs
 from mqplug._base.deadline import Deadline
 from mqplug._consume.start_positions import ResetTarget, by_log, check_start, refuse_lost, resolve
 from mqplug._model.errors import ConsumerBusy, Error, GroupNotFound, Unsupported
-from mqplug._model.group_description import GroupDescription
 from mqplug._model.ids import MessageId
+from mqplug._model.log import GroupDescription
 from mqplug._model.position import EARLIEST, After, Before, Position, Start
 from mqplug.spi._actions import GroupInfo, GroupPosition
 

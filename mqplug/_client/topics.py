@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mqplug._consume.start_positions import by_log
-from mqplug._model.checks import whole_number
+from mqplug._model.checks import Retention, retention_seconds, whole_number
 from mqplug._model.errors import TopicExists, TopicNotFound, Unsupported
 from mqplug._model.names import check_new_topic, check_topic
-from mqplug._model.retention import Retention, retention_seconds
 from mqplug.spi._actions import AddPartitions, AlterTopic, CreateTopic, TopicInfo
 
 if TYPE_CHECKING:

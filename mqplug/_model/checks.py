@@ -1,8 +1,15 @@
-"""Checks of arguments that are numbers, and of ``missing=``."""
+"""Checks of arguments: numbers, retentions, and ``missing=``."""
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
+from typing import Final
+
+Retention = float | timedelta
+"""A retention as callers give it: a number of seconds, or a timedelta."""
+
+SHORTEST_NUMBER_S: Final = 60  # of a retention that is not a timedelta
 
 
 def whole_number(name: str, value: object, least: int | None = None, most: int | None = None) -> int:
@@ -21,6 +28,27 @@ def number(name: str, value: object, kind: str = "a number") -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be {kind}, not {kind_of(value)}")
     return value
+
+
+def retention_seconds(retention: Retention | None) -> float | None:
+    """Return a retention in seconds; None stands for the default.
+
+    A number below 60 raises ``ValueError``, because 7 almost certainly means days. A timedelta may be of any length.
+    """
+    if retention is None:
+        return None
+    if isinstance(retention, timedelta):
+        seconds = retention.total_seconds()
+    else:
+        seconds = float(number("retention", retention, "a number of seconds or a timedelta"))
+    if math.isnan(seconds) or seconds < 0:
+        raise ValueError(f"retention must be at least 0 seconds, not {retention}")
+    if seconds < SHORTEST_NUMBER_S and not isinstance(retention, timedelta):
+        raise ValueError(
+            f"retention of {seconds:g} would be {seconds:g} seconds: a number below {SHORTEST_NUMBER_S} needs a "
+            f"timedelta, timedelta(days={seconds:g}) or timedelta(seconds={seconds:g})"
+        )
+    return seconds
 
 
 def check_missing(missing: object) -> None:

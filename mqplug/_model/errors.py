@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mqplug._model.group_description import GroupMember
+    from mqplug._model.log import GroupMember
 
 
 class Error(Exception):

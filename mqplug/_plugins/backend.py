@@ -13,8 +13,7 @@ import attrs
 
 from mqplug._base.deadline import Deadline
 from mqplug._model.errors import Error, PluginError, Timeout, Unsupported
-from mqplug._model.group_description import GroupDescription
-from mqplug._model.log import Log
+from mqplug._model.log import GroupDescription, Log
 from mqplug._model.position import Bounds, Position, Watermarks
 from mqplug._plugins.hooks import Hooks, check_version
 from mqplug.spi._actions import (

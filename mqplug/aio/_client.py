@@ -15,13 +15,12 @@ from mqplug._consume.consumer import Consumer
 from mqplug._consume.opening import ConsumerRequest
 from mqplug._consume.retries import Retry
 from mqplug._consume.start_positions import ResetTarget
+from mqplug._model.checks import Retention
 from mqplug._model.errors import Error
-from mqplug._model.group_description import GroupDescription
-from mqplug._model.log import Log
+from mqplug._model.log import GroupDescription, Log
 from mqplug._model.message import Message
 from mqplug._model.names import Matching, TopicNames
 from mqplug._model.position import EARLIEST, LATEST, Bounds, Position, Start, Watermarks
-from mqplug._model.retention import Retention
 from mqplug._plugins.capabilities import Support
 from mqplug._produce.routing import Partitioner, PartitionerName
 from mqplug.aio._assignment_callbacks import AsyncOnChange as OnChange, Callbacks

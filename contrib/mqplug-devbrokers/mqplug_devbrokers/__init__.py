@@ -8,26 +8,61 @@ Needs Java 17 and, for the first download, Maven.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mqplug_devbrokers._public import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
-    from mqplug_devbrokers._public import __all__ as __all__
-else:  # hidden from type checkers, which would accept any misspelt name
+    from mqplug_devbrokers._certificates import Certificate, CertificateAuthority
+    from mqplug_devbrokers._errors import BrokerError, MissingTool
+    from mqplug_devbrokers._jars import spark_kafka_jars
+    from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
+    from mqplug_devbrokers._pulsar_security import PulsarSecurity, SecuredPulsar
+    from mqplug_devbrokers._tokens import TokenServer
+    from mqplug_devbrokers.kafka import KafkaServer
+    from mqplug_devbrokers.kafka_cluster import KafkaCluster
+    from mqplug_devbrokers.milvus import MilvusServer
+    from mqplug_devbrokers.pulsar import PulsarServer
+
+__all__ = [
+    "BrokerError",
+    "Certificate",
+    "CertificateAuthority",
+    "KafkaCluster",
+    "KafkaSecurity",
+    "KafkaServer",
+    "MilvusServer",
+    "MissingTool",
+    "PulsarSecurity",
+    "PulsarServer",
+    "SecuredListeners",
+    "SecuredPulsar",
+    "TokenServer",
+    "spark_kafka_jars",
+]
+
+_HOMES: Final = {
+    "_certificates": "Certificate CertificateAuthority",
+    "_errors": "BrokerError MissingTool",
+    "_jars": "spark_kafka_jars",
+    "_kafka_security": "KafkaSecurity SecuredListeners",
+    "_pulsar_security": "PulsarSecurity SecuredPulsar",
+    "_tokens": "TokenServer",
+    "kafka": "KafkaServer",
+    "kafka_cluster": "KafkaCluster",
+    "milvus": "MilvusServer",
+    "pulsar": "PulsarServer",
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Load the public names when the first is used: each pytest run imports this package for its fixtures."""
-        if name.startswith("_") and name != "__all__":
+        """Load a public name when it is first used: each pytest run imports this package for its fixtures."""
+        if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from mqplug_devbrokers import _public
-
-        try:
-            return getattr(_public, name)
-        except AttributeError:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    from mqplug_devbrokers import _public
-
-    return sorted({*globals(), *_public.__all__})
+    return sorted({*globals(), *__all__})

@@ -14,8 +14,7 @@ from threading import Lock
 import attrs
 
 from mqplug._model.errors import ConsumerBusy
-from mqplug._model.group_description import GroupMember
-from mqplug._model.log import Log
+from mqplug._model.log import GroupMember, Log
 from mqplug.spi._actions import SHARED_MODES, Mode
 
 _member_numbers = count(1)
