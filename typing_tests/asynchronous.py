@@ -53,6 +53,9 @@ async def receiving(mq: mqplug.aio.AsyncClient, orders: mqplug.aio.AsyncConsumer
         assert_type(batch, mqplug.Batch)
     async for message in mq.read("orders"):
         assert_type(message, mqplug.Message)
+    assert_type(await mq.unwrap(int), int | None)
+    await mq.create_topic("orders", 3)  # type: ignore[call-arg]
+    await mq.health(timeout="1")  # type: ignore[arg-type]
     assert_type(await mq.lag(["orders"], group="g"), dict[str, dict[int, int]])
     assert_type(await mq.resolve("orders", mqplug.LATEST), dict[int, mqplug.Position])
     assert_type(await mq.resolve(("orders", "audit"), mqplug.LATEST), dict[str, dict[int, mqplug.Position]])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mqplug._base.deadline import Deadline
 from mqplug._client.client import PREFETCH_BYTES, Client, session_of
@@ -14,21 +14,17 @@ from mqplug._client.transaction import Transaction
 from mqplug._consume.consumer import Consumer
 from mqplug._consume.opening import ConsumerRequest
 from mqplug._consume.retries import Retry
-from mqplug._consume.start_positions import ResetTarget
-from mqplug._model.checks import Retention
 from mqplug._model.errors import Error
-from mqplug._model.log import GroupDescription, Log
 from mqplug._model.message import Message
-from mqplug._model.names import Matching, TopicNames
-from mqplug._model.position import EARLIEST, LATEST, Bounds, Position, Start, Watermarks
-from mqplug._plugins.capabilities import Support
+from mqplug._model.names import Matching
+from mqplug._model.position import EARLIEST, LATEST, Start
 from mqplug._produce.routing import Partitioner, PartitionerName
 from mqplug.aio._assignment_callbacks import AsyncOnChange as OnChange, Callbacks
 from mqplug.aio._consumer import AsyncConsumer
-from mqplug.aio._loop import AsyncClosable, ClientLoop, Opening
+from mqplug.aio._loop import AsyncClosable, ClientLoop, Opening, at_once, on_thread
 from mqplug.aio._producer import AsyncProducer, AsyncStage
 from mqplug.aio._transaction import AsyncTransaction
-from mqplug.spi._actions import ClusterInfo, GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
+from mqplug.spi._actions import Mode
 
 if TYPE_CHECKING:
     from mqplug._config.plan import Target
@@ -47,6 +43,7 @@ class AsyncClient(AsyncClosable):
         """The synchronous client, for use from threads."""
         self._session = session_of(client)
         self._loop = loop
+        self._call = loop.call
         self._consumers: dict[AsyncConsumer, None] = {}
         self._producers: dict[AsyncProducer, None] = {}
         self._closed = False
@@ -61,80 +58,20 @@ class AsyncClient(AsyncClosable):
         """As ``Client.capabilities``."""
         return self.sync.capabilities
 
-    async def support(self, capability: str) -> Support:
-        """As ``Client.support``."""
-        self._loop.check()
-        return self.sync.support(capability)
-
-    async def health(self, timeout: float | None = 30) -> None:
-        """As ``Client.health``."""
-        await self._loop.call(partial(self.sync.health, timeout))
-
-    async def unwrap(self, kind: type[T]) -> T | None:
-        """As ``Client.unwrap``."""
-        return await self._loop.call(partial(self.sync.unwrap, kind))
+    support = at_once(Client.support)
+    health = on_thread(Client.health)
+    unwrap = on_thread(Client.unwrap)
 
     # topics ------------------------------------------------------------------------------------------------
 
-    async def create_topic(
-        self,
-        topic: str,
-        *,
-        partitions: int = 1,
-        retention: Retention | None = None,
-        retention_bytes: int | None = None,
-        exist_ok: bool = False,
-        options: Mapping[str, Any] | None = None,
-        timeout: float | None = 30,
-    ) -> None:
-        """As ``Client.create_topic``."""
-        await self._loop.call(
-            partial(
-                self.sync.create_topic, topic, partitions=partitions, retention=retention,
-                retention_bytes=retention_bytes, exist_ok=exist_ok, options=options, timeout=timeout,
-            )
-        )  # fmt: skip
-
-    async def alter_topic(
-        self,
-        topic: str,
-        *,
-        retention: Retention | None = None,
-        retention_bytes: int | None = None,
-        options: Mapping[str, Any] | None = None,
-        timeout: float | None = 30,
-    ) -> TopicInfo:
-        """As ``Client.alter_topic``."""
-        return await self._loop.call(
-            partial(
-                self.sync.alter_topic, topic, retention=retention, retention_bytes=retention_bytes, options=options,
-                timeout=timeout,
-            )
-        )  # fmt: skip
-
-    async def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
-        """As ``Client.delete_topic``."""
-        await self._loop.call(partial(self.sync.delete_topic, topic, timeout=timeout))
-
-    async def topics(self, pattern: Matching | None = None, *, timeout: float | None = 30) -> list[str]:
-        """As ``Client.topics``."""
-        return await self._loop.call(partial(self.sync.topics, pattern, timeout=timeout))
-
-    async def describe(self, topic: str, *, timeout: float | None = 30) -> TopicInfo:
-        """As ``Client.describe``."""
-        return await self._loop.call(partial(self.sync.describe, topic, timeout=timeout))
-
-    async def partitions(self, topic: str, *, timeout: float | None = 30) -> list[Log]:
-        """As ``Client.partitions``."""
-        return await self._loop.call(partial(self.sync.partitions, topic, timeout=timeout))
-
-    async def add_partitions(self, topic: str, total: int, *, timeout: float | None = 30) -> None:
-        """As ``Client.add_partitions``."""
-        await self._loop.call(partial(self.sync.add_partitions, topic, total, timeout=timeout))
-
-    async def trim(self, topic: str, before: Mapping[int, Position], *, timeout: float | None = 30) -> None:
-        """As ``Client.trim``."""
-        await self._loop.call(partial(self.sync.trim, topic, before, timeout=timeout))
+    create_topic = on_thread(Client.create_topic)
+    alter_topic = on_thread(Client.alter_topic)
+    delete_topic = on_thread(Client.delete_topic)
+    topics = on_thread(Client.topics)
+    describe = on_thread(Client.describe)
+    partitions = on_thread(Client.partitions)
+    add_partitions = on_thread(Client.add_partitions)
+    trim = on_thread(Client.trim)
 
     # producing and consuming -------------------------------------------------------------------------------
 
@@ -200,16 +137,8 @@ class AsyncClient(AsyncClosable):
     async def _begin(self, begun: Callable[[], Transaction]) -> AsyncTransaction:
         return AsyncTransaction(self._loop, await self._loop.call(begun, undo=lambda made: made.abort()))
 
-    async def ingest(
-        self, staged: Staged | Sequence[Staged], *, writer: str, number: int, timeout: float | None = 30
-    ) -> Ingested:
-        """As ``Client.ingest``."""
-        ingest = partial(self.sync.ingest, staged, writer=writer, number=number, timeout=timeout)
-        return await self._loop.call(ingest)
-
-    async def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
-        """As ``Client.discard``."""
-        await self._loop.call(partial(self.sync.discard, staged, timeout=timeout))
+    ingest = on_thread(Client.ingest)
+    discard = on_thread(Client.discard)
 
     def consumer(
         self,
@@ -272,115 +201,24 @@ class AsyncClient(AsyncClosable):
             async for message in consumer._read_to_end(timeout):  # noqa: SLF001  # only a read has an end to reach
                 yield message
 
-    async def describe_cluster(self, *, timeout: float | None = 30) -> ClusterInfo:
-        """As ``Client.describe_cluster``."""
-        return await self._loop.call(partial(self.sync.describe_cluster, timeout=timeout))
+    describe_cluster = on_thread(Client.describe_cluster)
 
     # groups ------------------------------------------------------------------------------------------------
 
-    async def groups(self, topic: str | None = None, *, timeout: float | None = 30) -> list[GroupInfo]:
-        """As ``Client.groups``."""
-        return await self._loop.call(partial(self.sync.groups, topic, timeout=timeout))
-
-    async def describe_group(self, group: str, *, timeout: float | None = 30) -> GroupDescription:
-        """As ``Client.describe_group``."""
-        return await self._loop.call(partial(self.sync.describe_group, group, timeout=timeout))
-
-    async def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
-        """As ``Client.positions``."""
-        return await self._loop.call(partial(self.sync.positions, topic, group=group, timeout=timeout))
-
-    async def reset_group(
-        self,
-        group: str,
-        topic: str,
-        to: ResetTarget,
-        *,
-        missing: Literal["error", "next"] = "error",
-        must_exist: bool = False,
-        timeout: float | None = 30,
-    ) -> None:
-        """As ``Client.reset_group``."""
-        moved = partial(self.sync.reset_group, group, topic, to, missing=missing, must_exist=must_exist)
-        await self._loop.call(partial(moved, timeout=timeout))
-
-    async def delete_group(self, group: str, *, timeout: float | None = 30) -> None:
-        """As ``Client.delete_group``."""
-        await self._loop.call(partial(self.sync.delete_group, group, timeout=timeout))
+    groups = on_thread(Client.groups)
+    describe_group = on_thread(Client.describe_group)
+    positions = on_thread(Client.positions)
+    reset_group = on_thread(Client.reset_group)
+    delete_group = on_thread(Client.delete_group)
 
     # queries -----------------------------------------------------------------------------------------------
 
-    @overload
-    async def watermarks(self, topic: str, *, timeout: float | None = 30) -> dict[int, Watermarks]: ...
-    @overload
-    async def watermarks(
-        self, topic: TopicNames, *, timeout: float | None = 30
-    ) -> dict[str, dict[int, Watermarks]]: ...
-    async def watermarks(
-        self, topic: str | TopicNames, *, timeout: float | None = 30
-    ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
-        """As ``Client.watermarks``."""
-        watermarks: Callable[..., Any] = self.sync.watermarks
-        return await self._loop.call(partial(watermarks, topic, timeout=timeout))
-
-    async def bounds(self, topic: str, *, timeout: float | None = 30) -> dict[int, Bounds]:
-        """As ``Client.bounds``."""
-        return await self._loop.call(partial(self.sync.bounds, topic, timeout=timeout))
-
-    @overload
-    async def lag(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, int]: ...
-    @overload
-    async def lag(self, topic: TopicNames, *, group: str, timeout: float | None = 30) -> dict[str, dict[int, int]]: ...
-    async def lag(
-        self, topic: str | TopicNames, *, group: str, timeout: float | None = 30
-    ) -> dict[int, int] | dict[str, dict[int, int]]:
-        """As ``Client.lag``."""
-        lag: Callable[..., Any] = self.sync.lag
-        return await self._loop.call(partial(lag, topic, group=group, timeout=timeout))
-
-    @overload
-    async def resolve(
-        self,
-        topic: str,
-        start: Start,
-        *,
-        partitions: Sequence[int] | None = None,
-        missing: Literal["error", "next"] = "error",
-        timeout: float | None = 30,
-    ) -> dict[int, Position]: ...
-    @overload
-    async def resolve(
-        self,
-        topic: TopicNames,
-        start: Start,
-        *,
-        partitions: Sequence[int] | None = None,
-        missing: Literal["error", "next"] = "error",
-        timeout: float | None = 30,
-    ) -> dict[str, dict[int, Position]]: ...
-    async def resolve(
-        self,
-        topic: str | TopicNames,
-        start: Start,
-        *,
-        partitions: Sequence[int] | None = None,
-        missing: Literal["error", "next"] = "error",
-        timeout: float | None = 30,
-    ) -> dict[int, Position] | dict[str, dict[int, Position]]:
-        """As ``Client.resolve``."""
-        resolve: Callable[..., Any] = self.sync.resolve
-        resolved = partial(resolve, topic, start, partitions=partitions, missing=missing, timeout=timeout)
-        return await self._loop.call(resolved)
-
-    async def advance(self, position: Position, count: int) -> Position:
-        """As ``Client.advance``."""
-        self._loop.check()
-        return self.sync.advance(position, count)
-
-    async def distance(self, start: Position, until: Position) -> int:
-        """As ``Client.distance``."""
-        self._loop.check()
-        return self.sync.distance(start, until)
+    watermarks = on_thread(Client.watermarks)
+    bounds = on_thread(Client.bounds)
+    lag = on_thread(Client.lag)
+    resolve = on_thread(Client.resolve)
+    advance = at_once(Client.advance)
+    distance = at_once(Client.distance)
 
     # ending ------------------------------------------------------------------------------------------------
 

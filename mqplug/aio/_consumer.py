@@ -11,21 +11,18 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from mqplug._base.deadline import Deadline, check_timeout
-from mqplug._consume.assignment import ConsumerStatistics, PartitionState
 from mqplug._consume.consumer import EMPTY_BATCH, Consumer, check_most
 from mqplug._consume.fetching import POLL_MESSAGES
 from mqplug._model.batch import Batch
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, ConcurrentUse
 from mqplug._model.ids import MessageId
-from mqplug._model.log import Log
 from mqplug._model.message import Message
-from mqplug._model.position import Position, Start, Watermarks
 from mqplug.aio._assignment_callbacks import Callbacks
-from mqplug.aio._loop import AsyncChild, ClientLoop
+from mqplug.aio._loop import AsyncChild, ClientLoop, at_once, noted, on_thread
 
 if TYPE_CHECKING:
     from mqplug._consume.consumer_session import ConsumerSession
@@ -64,6 +61,7 @@ class AsyncConsumer(AsyncChild):
         """The synchronous consumer, for use from threads."""
         self._session = session
         self._callbacks = callbacks
+        self._call = callbacks.call
         self._messages: Iterator[Message] = iter(())
         self._fetching: asyncio.Future[Delivery | None] | None = None
         self._receiving = False
@@ -225,13 +223,8 @@ class AsyncConsumer(AsyncChild):
         else:
             await self._callbacks.call(partial(self.sync.ack, message))
 
-    async def ack_through(self, message: Message | MessageId) -> None:
-        """As ``Consumer.ack_through``."""
-        await self._callbacks.call(partial(self.sync.ack_through, message))
-
-    async def nack(self, message: Message, delay: float | None = None, *, reason: object = None) -> None:
-        """As ``Consumer.nack``."""
-        await self._callbacks.call(partial(self.sync.nack, message, delay, reason=reason))
+    ack_through = on_thread(Consumer.ack_through)
+    nack = on_thread(Consumer.nack)
 
     @asynccontextmanager
     async def handling(self, message: Message) -> AsyncIterator[Message]:
@@ -243,62 +236,22 @@ class AsyncConsumer(AsyncChild):
             raise
         await self.ack(message)
 
-    async def commit(self, timeout: float | None = 30) -> None:
-        """As ``Consumer.commit``."""
-        await self._callbacks.call(partial(self.sync.commit, timeout))
+    commit = on_thread(Consumer.commit)
 
     # positions ---------------------------------------------------------------------------------------------
 
-    async def seek(
-        self,
-        to: Start | MessageId,
-        *,
-        inclusive: bool = True,
-        partition: int | None = None,
-        missing: Literal["error", "next"] = "error",
-        timeout: float | None = 30,
-    ) -> None:
-        """As ``Consumer.seek``. If cancelled, it may or may not have taken effect."""
-        await self._callbacks.call(
-            partial(self.sync.seek, to, inclusive=inclusive, partition=partition, missing=missing, timeout=timeout)
-        )
-
-    async def position(self, topic: str | None = None) -> dict[int, Position]:
-        """As ``Consumer.position``."""
-        self._loop.check()
-        return self.sync.position(topic)
-
-    async def committed(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Position | None]:
-        """As ``Consumer.committed``."""
-        return await self._loop.call(partial(self.sync.committed, topic, timeout))
-
-    async def watermarks(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Watermarks]:
-        """As ``Consumer.watermarks``."""
-        return await self._loop.call(partial(self.sync.watermarks, topic, timeout))
-
-    async def assignment(self) -> list[Log]:
-        """As ``Consumer.assignment``."""
-        self._loop.check()
-        return self.sync.assignment()
-
-    async def state(self) -> list[PartitionState]:
-        """As ``Consumer.state``."""
-        return await self._callbacks.call(self.sync.state)
-
-    async def statistics(self) -> ConsumerStatistics:
-        """As ``Consumer.statistics``."""
-        self._loop.check()
-        return self.sync.statistics()
+    seek = noted(on_thread(Consumer.seek), "If cancelled, it may or may not have taken effect.")
+    position = at_once(Consumer.position)
+    committed = on_thread(Consumer.committed)
+    watermarks = on_thread(Consumer.watermarks)
+    assignment = at_once(Consumer.assignment)
+    state = on_thread(Consumer.state)
+    statistics = at_once(Consumer.statistics)
 
     # pausing -----------------------------------------------------------------------------------------------
 
-    async def pause(self, *partitions: int, topic: str | None = None, timeout: float | None = 30) -> None:
-        """As ``Consumer.pause``."""
-        await self._callbacks.call(partial(self.sync.pause, *partitions, topic=topic, timeout=timeout))
-
-    async def resume(self, *partitions: int, topic: str | None = None, timeout: float | None = 30) -> None:
-        """As ``Consumer.resume``."""
-        await self._callbacks.call(partial(self.sync.resume, *partitions, topic=topic, timeout=timeout))
+    pause = on_thread(Consumer.pause)
+    resume = on_thread(Consumer.resume)
 
     # ending ------------------------------------------------------------------------------------------------
 

@@ -8,17 +8,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from contextvars import copy_context
-from functools import partial
+from functools import partial, wraps
 from queue import SimpleQueue
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._model.errors import ConcurrentUse, Error
 from mqplug._plugins.backend import NO_TIMEOUT_S
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 LOOP_TURN_S = 0.001  # after this, calls that need not wait let other tasks run
@@ -62,6 +63,45 @@ class ClientLoop:
         self.check()
         await asyncio.sleep(0)
         self.turn_ends = time.monotonic() + LOOP_TURN_S
+
+
+Called = Callable[Concatenate[Any, P], T]
+Awaited = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+
+
+def on_thread(method: Called[P, T]) -> Awaited[P, T]:
+    """Return the asyncio version of a method of ``self.sync``, with its parameters and types. A thread calls it."""
+
+    @wraps(method)
+    async def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = await self._call(partial(getattr(self.sync, method.__name__), *args, **kwargs))
+        return result
+
+    return _named_after(method, call)
+
+
+def at_once(method: Called[P, T]) -> Awaited[P, T]:
+    """As ``on_thread``, for a method that does not wait. The loop makes the call."""
+
+    @wraps(method)
+    async def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
+        self._loop.check()
+        result: T = getattr(self.sync, method.__name__)(*args, **kwargs)
+        return result
+
+    return _named_after(method, call)
+
+
+def _named_after(method: Called[P, T], call: Any) -> Awaited[P, T]:
+    call.__qualname__ = f"Async{method.__qualname__}"
+    call.__doc__ = f"As ``{method.__qualname__}``."
+    return call  # type: ignore[no-any-return]
+
+
+def noted(call: Awaited[P, T], note: str) -> Awaited[P, T]:
+    """Return the call with a note at the end of its docstring."""
+    call.__doc__ = f"{call.__doc__} {note}"
+    return call
 
 
 class AsyncClosable(ABC):

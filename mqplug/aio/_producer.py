@@ -24,9 +24,8 @@ from mqplug._produce.producer_session import Fields, ProducerSession
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
 from mqplug._produce.routing import Route
-from mqplug.aio._loop import AsyncChild, ClientLoop
+from mqplug.aio._loop import AsyncChild, ClientLoop, on_thread
 from mqplug.aio._send_queue import AsyncSendHandle, AsyncSendQueue
-from mqplug.spi._actions import Staged
 
 HAND_OVER_WAIT_S = 0.1
 
@@ -215,24 +214,16 @@ class AsyncStage:
     def __init__(self, loop: ClientLoop, stage: Stage) -> None:
         self.sync = stage
         """The synchronous stage, for use from threads."""
-        self._loop = loop
+        self._call = loop.call
 
     @property
     def topic(self) -> str:
         """As ``Stage.topic``."""
         return self.sync.topic
 
-    async def write(self, records: Records, *, timeout: float | None = 30) -> None:
-        """As ``Stage.write``."""
-        await self._loop.call(partial(self.sync.write, records, timeout=timeout))
-
-    async def finish(self, *, timeout: float | None = 30) -> Staged:
-        """As ``Stage.finish``."""
-        return await self._loop.call(partial(self.sync.finish, timeout=timeout))
-
-    async def discard(self) -> None:
-        """As ``Stage.discard``."""
-        await self._loop.call(self.sync.discard)
+    write = on_thread(Stage.write)
+    finish = on_thread(Stage.finish)
+    discard = on_thread(Stage.discard)
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from mqplug._client.transaction import Transaction
 from mqplug._model.ids import MessageId
 from mqplug._produce.columns import Records, snapshot
 from mqplug._produce.record import HeadersArgument
-from mqplug.aio._loop import ClientLoop
+from mqplug.aio._loop import ClientLoop, noted, on_thread
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -59,6 +59,7 @@ class AsyncTransaction:
         self.sync = step
         """The synchronous transaction, for use from threads."""
         self._loop = loop
+        self._call = loop.call
 
     @property
     def name(self) -> str:
@@ -107,17 +108,9 @@ class AsyncTransaction:
         send_many = partial(self.sync.send_many, snapshot(records), timeout=timeout)
         return AsyncStepHandle(self._loop, await self._loop.call(send_many))
 
-    async def flush(self, *, timeout: float | None = 30) -> None:
-        """As ``Transaction.flush``."""
-        await self._loop.call(partial(self.sync.flush, timeout=timeout))
-
-    async def commit(self, *, timeout: float | None = 30) -> None:
-        """As ``Transaction.commit``. If cancelled, it still finishes."""
-        await self._loop.call(partial(self.sync.commit, timeout=timeout))
-
-    async def abort(self, *, timeout: float | None = 30) -> None:
-        """As ``Transaction.abort``. If cancelled, it still finishes."""
-        await self._loop.call(partial(self.sync.abort, timeout=timeout))
+    flush = on_thread(Transaction.flush)
+    commit = noted(on_thread(Transaction.commit), "If cancelled, it still finishes.")
+    abort = noted(on_thread(Transaction.abort), "If cancelled, it still finishes.")
 
     async def __aenter__(self) -> Self:
         return self
