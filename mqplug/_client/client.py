@@ -13,7 +13,7 @@ from mqplug._client.topics import altered_topic, check_partitions, new_topic
 from mqplug._consume.start_positions import check_start
 from mqplug._model.checks import Retention, check_missing, whole_number
 from mqplug._model.log import GroupDescription, Log
-from mqplug._model.names import Matching, TopicNames, check_group, check_partition_list, check_topics
+from mqplug._model.names import Matching, TopicNames, check_group, check_partition_list, check_topic, check_topics
 from mqplug._model.position import EARLIEST, LATEST, Bounds, Position, Start, Watermarks
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.capabilities import Support, support
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mqplug._produce.producer import Producer
     from mqplug._produce.routing import Partitioner, PartitionerName
     from mqplug.spi._descriptor import Capabilities
-    from mqplug.spi._drivers import Connection
 
 T = TypeVar("T")
 
@@ -40,10 +39,10 @@ PREFETCH_BYTES = 64 * 1024 * 1024
 class Client(Closable):
     """A connection to one backend: opens producers and consumers, and answers queries. Any thread may use it."""
 
-    def __init__(self, backend: Backend, connection: Connection) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._connection = connection
-        self._session = ClientSession(backend, connection)
+        self._connection = backend.connection
+        self._session = ClientSession(backend)
 
     @property
     def backend(self) -> str:
@@ -129,13 +128,13 @@ class Client(Closable):
             wanted = altered_topic(
                 topic, self.capabilities, retention=retention, retention_bytes=retention_bytes, options=options
             )
-            return self._session.topics.alter(wanted, deadline)
+            return self._backend.alter_topic(wanted, deadline)
 
     def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
         """Delete a topic with all its messages."""
         deadline = Deadline(timeout)
         with self._session.using("delete topic", needs="delete_topic"):
-            self._session.topics.delete(topic, deadline)
+            self._backend.delete_topic(check_topic(topic), deadline)
 
     def topics(self, pattern: Matching | None = None, *, timeout: float | None = 30) -> list[str]:
         """Return the names of all topics, sorted, except the backend's own.
@@ -252,7 +251,7 @@ class Client(Closable):
         with self._session.using("stage", needs="staged_ingest"):
             info = self._session.topics.find(topic, deadline)
             route = Router(self._session.topics, partitioner, ()).route_of(info)
-            driver = self._backend.open_stage(self._connection, info, deadline)
+            driver = self._backend.open_stage(info, deadline)
         return Stage(self._session.using, driver, route, self.capabilities)
 
     def ingest(
@@ -269,7 +268,7 @@ class Client(Closable):
         deadline = Deadline(timeout)
         wanted = Ingest(check_staged(staged), check_writer(writer), check_number(number))
         with self._session.using("ingest", needs="staged_ingest"):
-            return self._backend.ingest(self._connection, wanted, deadline)
+            return self._backend.ingest(wanted, deadline)
 
     def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
         """Remove unwanted staged messages. Ignore messages that were already removed or taken in."""
@@ -278,7 +277,7 @@ class Client(Closable):
         deadline = Deadline(timeout)
         unwanted = check_staged(staged)
         with self._session.using("discard", needs="staged_ingest"):
-            self._backend.discard(self._connection, unwanted, deadline)
+            self._backend.discard(unwanted, deadline)
 
     def consumer(
         self,
@@ -374,7 +373,7 @@ class Client(Closable):
         """Return the running brokers with their addresses. Raises ``Unsupported`` if the backend has none."""
         deadline = Deadline(timeout)
         with self._session.using("describe cluster", needs="multi_node"):
-            return self._session.backend.cluster(self._session.connection, deadline)
+            return self._backend.cluster(deadline)
 
     # groups ------------------------------------------------------------------------------------------------
 
@@ -533,7 +532,7 @@ class Client(Closable):
         check_position("position", position)
         whole_number("count", count, 0)
         with self._session.using("advance", needs="advance"):
-            return advance(self._connection, position, count)
+            return advance(self._backend, position, count)
 
     def distance(self, start: Position, until: Position) -> int:
         """Return the most messages that lie between two positions of one log. No I/O.
@@ -544,7 +543,7 @@ class Client(Closable):
         check_position("start", start)
         check_position("until", until)
         with self._session.using("distance", needs="advance"):
-            return distance(self._connection, start, until)
+            return distance(self._backend, start, until)
 
     # ending ------------------------------------------------------------------------------------------------
 

@@ -31,19 +31,18 @@ if TYPE_CHECKING:
     from mqplug._produce.routing import Partitioner, PartitionerName, Router
     from mqplug._produce.transaction_session import TransactionSession
     from mqplug.spi._descriptor import Capabilities
-    from mqplug.spi._drivers import Connection
 
 
 class ClientSession(Session):
     """A connection to one backend, with its open producers and consumers. Any thread may use it."""
 
-    def __init__(self, backend: Backend, connection: Connection) -> None:
+    def __init__(self, backend: Backend) -> None:
         super().__init__()
         self.backend = backend
-        self.connection = connection
-        self.topics = Topics(backend, connection)
-        self.groups = Groups(backend, connection, self.topics)
-        self.queries = Queries(backend, connection, self.topics, self.groups)
+        self.connection = backend.connection
+        self.topics = Topics(backend)
+        self.groups = Groups(backend, self.topics)
+        self.queries = Queries(backend, self.topics, self.groups)
         self.open_objects = OpenObjects(self.topics)
         self._transactions: dict[str, TransactionSession] = {}
         self._opening_transactions = Lock()
@@ -99,7 +98,7 @@ class ClientSession(Session):
             router = Router(self.topics, partitioner, self.backend.descriptor.partitioners)
             route = None if topic is None else router.route_of(self.topics.find_or_create(topic, create, deadline))
             options = ProducerOptions(partitioner=router.name, queue_bytes=queue_bytes)
-            driver = self.backend.open_producer(self.connection, options, deadline)
+            driver = self.backend.open_producer(options, deadline)
             forget = self.open_objects.forget
             opened = ProducerSession(self.backend, driver, topic, router, limits, self.capabilities, forget)
             opened.refresh_every(partitions_refresh)
@@ -156,7 +155,7 @@ class ClientSession(Session):
                 held.check_usable()
                 return held
             options = TransactionOptions(name=name, topic=topic, queue_bytes=limits[1])
-            driver = self.backend.open_transactions(self.connection, options, deadline)
+            driver = self.backend.open_transactions(options, deadline)
             forget = self.open_objects.forget
             opened = TransactionSession(self.backend, driver, name, router, limits, self.capabilities, forget)
             self._add(opened, self.open_objects.producers)
@@ -190,7 +189,7 @@ class ClientSession(Session):
                 letters = self._open_dead_letters(request.dead_letter, logs, create, deadline)
             try:
                 opened = open_consumer(
-                    self.backend, self.connection, logs, request, deadline, letters, following,
+                    self.backend, logs, request, deadline, letters, following,
                     self.open_objects.forget,
                 )  # fmt: skip
             except BaseException:

@@ -38,7 +38,7 @@ def connect(
     made = plan(target, settings, extensions)
     if must_exist:
         made = made.looking()
-    return Client(made.backend, made.connect(deadline))
+    return Client(made.connect(deadline))
 
 
 def configured(name: str, configuration: os.PathLike[str] | Mapping[str, Any] | None = None) -> bool:

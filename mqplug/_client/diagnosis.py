@@ -81,14 +81,14 @@ def diagnose(target: Target, timeout: float, settings: Mapping[str, Any] | None 
 
 def _connected(found: Diagnosis, made: ConnectionPlan, deadline: Deadline) -> Diagnosis:
     began = time.monotonic()
-    connection = made.looking().connect(deadline)
-    client = Client(made.backend, connection)
+    backend = made.looking().connect(deadline)
+    client = Client(backend)
     try:
         client.health(deadline.remaining())
         seconds = time.monotonic() - began
         names = sorted(FLAGS)
         kinds = {name: client.support(name) for name in names}
-        notes = list(connection.notes())
+        notes = list(backend.connection.notes())
     finally:
         client.close(deadline.remaining())
     return attrs.evolve(

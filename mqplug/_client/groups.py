@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mqplug._client.topics import Topics
     from mqplug._model.log import Log
     from mqplug._plugins.backend import Backend
-    from mqplug.spi._drivers import Connection
 
 NAMING_S: Final = 5.0  # how long an error waits for the members' names
 MAX_NAMED_MEMBERS: Final = 5  # in the text of an error
@@ -32,22 +31,21 @@ Places = Mapping[int, Position | GroupPosition]
 class Groups:
     """The groups of one connection."""
 
-    def __init__(self, backend: Backend, connection: Connection, topics: Topics) -> None:
+    def __init__(self, backend: Backend, topics: Topics) -> None:
         self._backend = backend
-        self._connection = connection
         self._topics = topics
 
     def all(self, topic: str | None, deadline: Deadline) -> list[GroupInfo]:
         """List every group with a position, on one topic or on any."""
         if topic is not None:
             self._topics.find(topic, deadline)
-        found = self._backend.list_groups(self._connection, topic, deadline)
+        found = self._backend.list_groups(topic, deadline)
         return sorted(found, key=lambda group: group.name)
 
     def describe(self, group: str, deadline: Deadline) -> GroupDescription:
         """Describe a group. Raise ``GroupNotFound`` if it has neither a position nor a member."""
         try:
-            return describe(self._backend, self._connection, group, deadline)
+            return describe(self._backend, group, deadline)
         except GroupNotFound as error:
             raise self._not_found(group, None, deadline) from error
 
@@ -60,7 +58,7 @@ class Groups:
     def stored(self, group: str, logs: Mapping[str, Sequence[Log]], deadline: Deadline) -> Mapping[Log, GroupPosition]:
         """Return the group's positions in these topics. Raises ``GroupNotFound`` if one of them has none."""
         every = [log for each in logs.values() for log in each]
-        found = self._backend.group_positions(self._connection, group, every, deadline)
+        found = self._backend.group_positions(group, every, deadline)
         for topic, partitions in logs.items():
             if not any(log in found for log in partitions):
                 raise self._not_found(group, topic, deadline)
@@ -68,8 +66,8 @@ class Groups:
 
     def delete(self, group: str, deadline: Deadline) -> None:
         """Delete a group."""
-        with naming_members(self._backend, self._connection, group, deadline):
-            self._backend.delete_group(self._connection, group, deadline)
+        with naming_members(self._backend, group, deadline):
+            self._backend.delete_group(group, deadline)
 
     def reset(
         self, group: str, topic: str, to: ResetTarget, *, must_exist: bool, lenient: bool, deadline: Deadline
@@ -77,21 +75,21 @@ class Groups:
         """Move a group without members. Partitions that ``to`` does not name stay, or are placed at EARLIEST."""
         target = _checked(to)
         logs = self._topics.find(topic, deadline).logs
-        known = self._backend.group_positions(self._connection, group, logs, deadline)
+        known = self._backend.group_positions(group, logs, deadline)
         if must_exist and not known:
             raise self._not_found(group, topic, deadline)
         moved = self._named(target, logs, lenient, deadline)
         fresh = [log for log in logs if log not in moved and log not in known]
-        moved |= _plain(self._backend.resolve(self._connection, EARLIEST, fresh, deadline))
+        moved |= _plain(self._backend.resolve(EARLIEST, fresh, deadline))
         if moved:
-            with naming_members(self._backend, self._connection, group, deadline):
-                self._backend.move_group(self._connection, group, moved, deadline)
+            with naming_members(self._backend, group, deadline):
+                self._backend.move_group(group, moved, deadline)
 
     def _not_found(self, group: str, topic: str | None, deadline: Deadline) -> GroupNotFound:
         """Return the error for an unknown group, with a similar name if there is one."""
         near: list[str] = []
         with suppress(Error):
-            there = [info.name for info in self._backend.list_groups(self._connection, topic, deadline)]
+            there = [info.name for info in self._backend.list_groups(topic, deadline)]
             near = get_close_matches(group, there, 1)
         meant = f"Did you mean {near[0]!r}? " if near else ""
         if topic is None:
@@ -107,19 +105,19 @@ class Groups:
         self, target: Start | Places, logs: Sequence[Log], lenient: bool, deadline: Deadline
     ) -> dict[Log, GroupPosition]:
         if isinstance(target, Mapping):
-            named = {log: _place(each) for log, each in by_log(self._connection, target, logs).items()}
+            named = {log: _place(each) for log, each in by_log(self._backend, target, logs).items()}
         else:
-            named = _plain(resolve(self._backend, self._connection, target, logs, deadline, whole=True))
+            named = _plain(resolve(self._backend, target, logs, deadline, whole=True))
             if not isinstance(target, Before | After | Position):
                 return named  # these starts always resolve to retained messages
         if lenient:
             return self._retained(named, deadline)
-        refuse_lost(self._backend, self._connection, {log: at.position for log, at in named.items()}, deadline)
+        refuse_lost(self._backend, {log: at.position for log, at in named.items()}, deadline)
         return named
 
     def _retained(self, named: Mapping[Log, GroupPosition], deadline: Deadline) -> dict[Log, GroupPosition]:
         """Return the positions. Replace one that retention removed by that of the first retained message."""
-        marks = self._backend.watermarks(self._connection, list(named), None, deadline)
+        marks = self._backend.watermarks(list(named), None, deadline)
         return {log: _not_before(at, marks[log].low) for log, at in named.items()}
 
 
@@ -144,36 +142,34 @@ def _not_before(at: GroupPosition, low: Position) -> GroupPosition:
     return attrs.evolve(at, position=low, acked=acked)
 
 
-def describe(backend: Backend, connection: Connection, group: str, deadline: Deadline) -> GroupDescription:
+def describe(backend: Backend, group: str, deadline: Deadline) -> GroupDescription:
     """Return the driver's description of the group, or one derived from its positions if the driver has none."""
     try:
-        return backend.describe_group(connection, group, deadline)
+        return backend.describe_group(group, deadline)
     except Unsupported:  # an optional action
-        return _described_by_positions(backend, connection, group, deadline)
+        return _described_by_positions(backend, group, deadline)
 
 
-def _described_by_positions(
-    backend: Backend, connection: Connection, group: str, deadline: Deadline
-) -> GroupDescription:
+def _described_by_positions(backend: Backend, group: str, deadline: Deadline) -> GroupDescription:
     """Look for the group's positions on all topics."""
-    found = [each for each in backend.list_groups(connection, None, deadline) if each.name == group]
+    found = [each for each in backend.list_groups(None, deadline) if each.name == group]
     if not found:
         raise GroupNotFound(f"there is no group {group!r}")
-    names = backend.list_topics(connection, deadline)
-    logs = [log for topic in backend.topics(connection, names, deadline) for log in topic.logs] if names else []
-    positions = backend.group_positions(connection, group, logs, deadline)
+    names = backend.list_topics(deadline)
+    logs = [log for topic in backend.topics(names, deadline) for log in topic.logs] if names else []
+    positions = backend.group_positions(group, logs, deadline)
     topics = tuple(sorted({log.topic for log in positions}))
     return GroupDescription(group, topics, () if found[0].members == 0 else None)
 
 
 @contextmanager
-def naming_members(backend: Backend, connection: Connection, group: str, deadline: Deadline) -> Iterator[None]:
+def naming_members(backend: Backend, group: str, deadline: Deadline) -> Iterator[None]:
     """Add the names of the group's members to a ``ConsumerBusy``, if the backend reports them in time."""
     try:
         yield
     except ConsumerBusy as error:
         with suppress(Error):
-            found = backend.describe_group(connection, group, Deadline(deadline.remaining(NAMING_S)))
+            found = backend.describe_group(group, Deadline(deadline.remaining(NAMING_S)))
             _name(error, found)
         raise
 

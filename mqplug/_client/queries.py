@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from mqplug._client.topics import Topics
     from mqplug._model.log import Log
     from mqplug._plugins.backend import Backend
-    from mqplug.spi._drivers import Connection
 
 
 class Queries:
     """Queries for many topics at once, with as few round trips as the backend allows."""
 
-    def __init__(self, backend: Backend, connection: Connection, topics: Topics, groups: Groups) -> None:
+    def __init__(self, backend: Backend, topics: Topics, groups: Groups) -> None:
         self._backend = backend
-        self._connection = connection
         self._topics = topics
         self._groups = groups
 
@@ -41,7 +39,7 @@ class Queries:
     def bounds(self, topic: str, deadline: Deadline) -> dict[int, Bounds]:
         """Return the first and last id of each partition."""
         logs = self._topics.find(topic, deadline).logs
-        found = self._backend.bounds(self._connection, logs, deadline)
+        found = self._backend.bounds(logs, deadline)
         return {log.partition: found[log] for log in logs}
 
     def lag(self, topics: Sequence[str], group: str, deadline: Deadline) -> dict[str, dict[int, int]]:
@@ -70,7 +68,7 @@ class Queries:
         if isinstance(start, Before | After | Position):
             found = self._named(start, every, wanted, lenient, deadline)
         else:
-            found = resolve(self._backend, self._connection, start, wanted, deadline)
+            found = resolve(self._backend, start, wanted, deadline)
         return {topic: {log.partition: found[log] for log in logs[topic] if log in found} for topic in topics}
 
     def _named(
@@ -82,19 +80,19 @@ class Queries:
         deadline: Deadline,
     ) -> dict[Log, Position]:
         """Return the position of a start that names one partition, which must be one of the wanted ones."""
-        found = resolve(self._backend, self._connection, start, every, deadline, whole=True)
+        found = resolve(self._backend, start, every, deadline, whole=True)
         for log in found.keys() - set(wanted):
             raise ValueError(f"the start {start!r} is of partition {log.partition}, which partitions= does not name")
         if lenient:
-            return retained(self._backend, self._connection, found, deadline)
-        refuse_lost(self._backend, self._connection, found, deadline)
+            return retained(self._backend, found, deadline)
+        refuse_lost(self._backend, found, deadline)
         return found
 
     def _marks(
         self, logs: Mapping[str, Sequence[Log]], since: Mapping[Log, Position] | None, deadline: Deadline
     ) -> Mapping[Log, Watermarks]:
         every = [log for each in logs.values() for log in each]
-        return self._backend.watermarks(self._connection, every, since, deadline)
+        return self._backend.watermarks(every, since, deadline)
 
 
 def _behind(position: Position | None, marks: Watermarks) -> int:
@@ -104,18 +102,18 @@ def _behind(position: Position | None, marks: Watermarks) -> int:
     return marks.count if marks.exact else max(marks.count, 1)
 
 
-def advance(connection: Connection, position: Position, count: int) -> Position:
+def advance(backend: Backend, position: Position, count: int) -> Position:
     """Return the position ``count`` messages further along. The arguments were checked."""
-    _check_owned(connection, position)
-    return connection.advance(position, count)
+    _check_owned(backend, position)
+    return backend.connection.advance(position, count)
 
 
-def distance(connection: Connection, start: Position, until: Position) -> int:
+def distance(backend: Backend, start: Position, until: Position) -> int:
     """Return the most messages that lie between two positions. The arguments were checked."""
     forward = start < until
-    _check_owned(connection, start)
-    check_place(connection, until)
-    return connection.distance(start, until) if forward else 0
+    _check_owned(backend, start)
+    check_place(backend, until)
+    return backend.connection.distance(start, until) if forward else 0
 
 
 def check_position(name: str, value: object) -> None:
@@ -127,11 +125,11 @@ def check_position(name: str, value: object) -> None:
     raise TypeError(f"{name} must be a Position, not {type(value).__name__}{hint}")
 
 
-def _check_owned(connection: Connection, position: Position) -> None:
+def _check_owned(backend: Backend, position: Position) -> None:
     """Raise ``InvalidMessageId`` unless the position is one of the connection's backend and cluster."""
-    if not connection.owns(position.log):
+    if not backend.connection.owns(position.log):
         raise InvalidMessageId(
             f"{position!r} belongs to another backend or cluster",
             topic=position.log.topic, fix="Use positions from a client of the same cluster",
         )  # fmt: skip
-    check_place(connection, position)
+    check_place(backend, position)

@@ -1,4 +1,4 @@
-"""Topics: create, describe, alter, grow, trim and delete them. Settings are checked before any I/O."""
+"""Topics: create, describe, list, grow and trim them. Settings are checked before any I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mqplug._model.position import Position
     from mqplug._plugins.backend import Backend
     from mqplug.spi._descriptor import Capabilities
-    from mqplug.spi._drivers import Connection
 
 
 RETENTION_ROUNDING_S = 60.0  # Pulsar counts retention in whole minutes, rounded up
@@ -28,18 +27,17 @@ RETENTION_ROUNDING_S = 60.0  # Pulsar counts retention in whole minutes, rounded
 class Topics:
     """The topics of one connection. Names are checked before any I/O."""
 
-    def __init__(self, backend: Backend, connection: Connection) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._connection = connection
 
     def find(self, topic: str, deadline: Deadline) -> TopicInfo:
         """Describe a topic. Raises ``TopicNotFound`` if it is missing."""
-        return self._backend.topic(self._connection, check_topic(topic), deadline)
+        return self._backend.topic(check_topic(topic), deadline)
 
     def find_all(self, topics: Sequence[str], deadline: Deadline) -> dict[str, Sequence[Log]]:
         """Return the logs of each of these (checked) topics, with as few round trips as the backend allows."""
         names = list(dict.fromkeys(topics))
-        found = self._backend.topics(self._connection, names, deadline)
+        found = self._backend.topics(names, deadline)
         return {name: info.logs for name, info in zip(names, found, strict=True)}
 
     def find_or_create(self, topic: str, create: bool, deadline: Deadline) -> TopicInfo:
@@ -51,7 +49,7 @@ class Topics:
                 raise
         check_new_topic(topic)
         with suppress(TopicExists):
-            return self._backend.create_topic(self._connection, CreateTopic(topic), deadline)
+            return self._backend.create_topic(CreateTopic(topic), deadline)
         return self.find(topic, deadline)
 
     def logs(
@@ -78,7 +76,7 @@ class Topics:
     def create(self, wanted: CreateTopic, exist_ok: bool, deadline: Deadline) -> None:
         """Create a topic. With ``exist_ok``, accept an existing one with the same settings."""
         try:
-            self._backend.create_topic(self._connection, wanted, deadline)
+            self._backend.create_topic(wanted, deadline)
         except TopicExists as error:
             if not exist_ok:
                 raise
@@ -91,32 +89,24 @@ class Topics:
                 topic=wanted.topic, fix="Pass the existing settings, or choose another name",
             ) from error  # fmt: skip
 
-    def alter(self, wanted: AlterTopic, deadline: Deadline) -> TopicInfo:
-        """Change the settings of a topic, and return its description with them."""
-        return self._backend.alter_topic(self._connection, wanted, deadline)
-
-    def delete(self, topic: str, deadline: Deadline) -> None:
-        """Delete a topic."""
-        self._backend.delete_topic(self._connection, check_topic(topic), deadline)
-
     def names(self, deadline: Deadline, pattern: Matching | None = None) -> list[str]:
         """Return the names of all topics except the backend's own, or of those that match."""
         if pattern is None:
-            return sorted(self._backend.list_topics(self._connection, deadline))
-        return sorted(filter(pattern.matches, self._backend.list_topics(self._connection, deadline, pattern.pattern)))
+            return sorted(self._backend.list_topics(deadline))
+        return sorted(filter(pattern.matches, self._backend.list_topics(deadline, pattern.pattern)))
 
     def add_partitions(self, topic: str, total: int, deadline: Deadline) -> None:
         """Grow a topic to ``total`` partitions. Raises ``ValueError`` if it has that many already."""
         there = len(self.find(topic, deadline).logs)
         if total <= there:
             raise ValueError(f"topic {topic!r} has {there} partitions and can only grow, not to {total}")
-        self._backend.add_partitions(self._connection, AddPartitions(topic, total), deadline)
+        self._backend.add_partitions(AddPartitions(topic, total), deadline)
 
     def trim(self, topic: str, before: Mapping[int, Position], deadline: Deadline) -> None:
         """Remove the messages before these positions."""
-        wanted = by_log(self._connection, before, self.find(topic, deadline).logs)
+        wanted = by_log(self._backend, before, self.find(topic, deadline).logs)
         if wanted:
-            self._backend.trim(self._connection, wanted, deadline)
+            self._backend.trim(wanted, deadline)
 
 
 def only(partitions: Sequence[int] | None, topics: Sequence[str], every: Sequence[Log]) -> list[Log]:

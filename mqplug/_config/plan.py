@@ -28,7 +28,6 @@ from mqplug._plugins.discovery import PluginRules, load, load_extension
 from mqplug._settings.fields import address_fields, fields_of
 from mqplug._settings.secrets import redact, secrets_of
 from mqplug._settings.settings import nearest, quoted
-from mqplug.spi._drivers import Connection
 
 _BORROWED_FIX: Final = (
     "For a store of your own, set path to another directory, because nothing is created in a directory of Milvus; "
@@ -49,8 +48,11 @@ class ConnectionPlan:
     keys: Mapping[str, Given] = attrs.field(repr=False)
     layers: Sequence[Layer] = attrs.field(repr=False)
 
-    def connect(self, deadline: Deadline) -> Connection:
-        """Connect. Errors and their causes show no secrets. Errors about an unreachable server name its address."""
+    def connect(self, deadline: Deadline) -> Backend:
+        """Return the backend with a connection.
+
+        Errors and their causes show no secrets. Errors about an unreachable server name its address.
+        """
         try:
             return self.backend.connect(self.settings, deadline)
         except Exception as error:

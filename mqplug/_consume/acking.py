@@ -202,7 +202,7 @@ class Acknowledgements:
         with self._assignment.committing:
             found = held.tracker.find(message_id)
             if found is None:
-                check_place(self._driver_session.connection, message_id)
+                check_place(self._driver_session.backend, message_id)
                 if held.tracker.has_acked(message_id):
                     return held.tracker.passed, 0
         return found or (None, 0)

@@ -145,13 +145,13 @@ class ConsumerSession(Session):
         group = session.require_group("read committed positions")
         self._check_reads(topic)
         logs = [log for log in _known_logs(session, self.assignment) if topic in {None, log.topic}]
-        stored = session.backend.group_positions(session.connection, group, logs, deadline)
+        stored = session.backend.group_positions(group, logs, deadline)
         return {log.partition: stored[log].position if log in stored else None for log in logs}
 
     def watermarks(self, topic: str | None, deadline: Deadline) -> dict[int, Watermarks]:
         """Return the watermarks of each held partition."""
         logs = [held.log for held in self._chosen((), topic)]
-        found = self.driver_session.backend.watermarks(self.driver_session.connection, logs, None, deadline)
+        found = self.driver_session.backend.watermarks(logs, None, deadline)
         return {log.partition: found[log] for log in logs}
 
     def logs(self) -> list[Log]:
@@ -345,13 +345,13 @@ class Seeker:
         positions = self._positions(start, partition, deadline)
         lenient = missing == "next" or not isinstance(start, Before | After | Position)
         if not lenient:
-            refuse_lost(self._driver_session.backend, self._driver_session.connection, positions, deadline)
+            refuse_lost(self._driver_session.backend, positions, deadline)
         self._move(positions, lenient, deadline)
 
     def _positions(self, start: Start, partition: int | None, deadline: Deadline) -> dict[Log, Position]:
         if isinstance(start, Before | After | Position):
             known = _known_logs(self._driver_session, self._assignment)
-            position = position_of(self._driver_session.connection, start, known)
+            position = position_of(self._driver_session.backend, start, known)
             self.await_assignment(deadline)
             logs = [position.log]
         else:
@@ -360,7 +360,7 @@ class Seeker:
         if not logs or any(self._assignment.get(log) is None for log in logs):
             which = repr(logs[0]) if logs else f"partition {partition}"
             raise NotAssigned(f"{which} is not held by this consumer", **self._driver_session.where("seek"))
-        return resolve(self._driver_session.backend, self._driver_session.connection, start, logs, deadline)
+        return resolve(self._driver_session.backend, start, logs, deadline)
 
     def _move(self, positions: Mapping[Log, Position], lenient: bool, deadline: Deadline) -> None:
         with self._assignment.committing:

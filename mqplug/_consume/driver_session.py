@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mqplug._model.text import Numbers
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
-    from mqplug.spi._drivers import Connection, ConsumerDriver, Listener
+    from mqplug.spi._drivers import ConsumerDriver, Listener
 
 
 class DriverLock:
@@ -107,9 +107,9 @@ class DriverSession:
     ``group`` is None for a consumer without one. ``shares``: whether members read the same logs, message by message.
     """
 
-    def __init__(self, backend: Backend, connection: Connection, options: ConsumerOptions, listener: Listener) -> None:
+    def __init__(self, backend: Backend, options: ConsumerOptions, listener: Listener) -> None:
         self.backend = backend
-        self.connection = connection
+        self.connection = backend.connection
         self.options = options
         self.group = options.group
         self.shares = options.shares
@@ -163,7 +163,7 @@ class DriverSession:
             if self.before_open is not None:
                 self.before_open(deadline)
                 self.before_open = None
-            self.driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
+            self.driver = self.backend.open_consumer(self.options, self._listener, deadline)
             self.options = attrs.evolve(self.options, must_exist=False)
         return self.driver
 

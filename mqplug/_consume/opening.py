@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mqplug._produce.producer import Producer
     from mqplug.spi._actions import GroupStart
     from mqplug.spi._descriptor import Capabilities
-    from mqplug.spi._drivers import Connection
 
 CONSUMER_MODES = ("ordered", "exclusive", "shared", "key_shared")
 
@@ -156,7 +155,6 @@ def own_dead_letters(topic: str) -> ValueError:
 
 def open_consumer(
     backend: Backend,
-    connection: Connection,
     logs: Sequence[Log],
     wanted: ConsumerRequest,
     deadline: Deadline,
@@ -165,19 +163,19 @@ def open_consumer(
     on_closed: Callable[[ConsumerSession], None],
 ) -> ConsumerSession:
     """Open a consumer of these logs. The request was checked."""
-    end = resolve(backend, connection, wanted.until, logs, deadline) if wanted.until is not None else {}
+    end = resolve(backend, wanted.until, logs, deadline) if wanted.until is not None else {}
     assignment = Assignment(
         grouped=wanted.group is not None, shares=wanted.shares, until=end, lenient=wanted.missing == "next",
         on_assigned=wanted.on_assigned, on_revoked=wanted.on_revoked,
     )  # fmt: skip
     options = ConsumerOptions(
-        logs=logs, group=wanted.group, start=_begin(backend, connection, logs, wanted, assignment, deadline),
+        logs=logs, group=wanted.group, start=_begin(backend, logs, wanted, assignment, deadline),
         must_exist=wanted.must_exist, mode=wanted.mode, prefetch_bytes=wanted.prefetch_bytes,
         max_processing=wanted.max_processing,
     )  # fmt: skip
-    driver_session = DriverSession(backend, connection, options, assignment)
+    driver_session = DriverSession(backend, options, assignment)
     fetcher = Fetcher(driver_session, assignment, max_unacked=wanted.max_unacked)
-    with_times = connection.capabilities.timestamps_producer
+    with_times = backend.connection.capabilities.timestamps_producer
     letters = DeadLetters(dead_letters, with_times=with_times) if dead_letters is not None else None
     retry = wanted.retry or RETRY_FOREVER
     acks = Acknowledgements(driver_session, assignment, fetcher, retry, letters, auto_ack=wanted.auto_ack)
@@ -196,7 +194,6 @@ def open_consumer(
 
 def _begin(
     backend: Backend,
-    connection: Connection,
     logs: Sequence[Log],
     wanted: ConsumerRequest,
     assignment: Assignment,
@@ -204,9 +201,9 @@ def _begin(
 ) -> GroupStart:
     start = wanted.start if wanted.start is not None else EARLIEST
     if wanted.group is not None:
-        return group_start(backend, connection, start, logs, deadline)
-    positions: Mapping[Log, Position] = everywhere(backend, connection, start, logs, deadline)
+        return group_start(backend, start, logs, deadline)
+    positions: Mapping[Log, Position] = everywhere(backend, start, logs, deadline)
     if not wanted.lenient:
-        refuse_lost(backend, connection, positions, deadline)
+        refuse_lost(backend, positions, deadline)
     assignment.hold(positions, lenient=wanted.lenient)
     return positions

@@ -26,7 +26,6 @@ from mqplug._model.position import (
 )
 from mqplug._plugins.backend import Backend
 from mqplug.spi._actions import GroupPosition, GroupStart, SymbolicStart
-from mqplug.spi._drivers import Connection
 
 ResetTarget = Start | MessageId | Mapping[int, Position | GroupPosition]
 AnyPosition = TypeVar("AnyPosition", bound=Position | GroupPosition)
@@ -103,7 +102,7 @@ def check_log(log: Log, logs: Sequence[Log], *, whole: bool = False) -> None:
     )  # fmt: skip
 
 
-def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequence[Log]) -> dict[Log, AnyPosition]:
+def by_log(backend: Backend, places: Mapping[int, AnyPosition], logs: Sequence[Log]) -> dict[Log, AnyPosition]:
     """Return positions by log, from positions by partition. Raise unless each belongs to one of the topic's logs."""
     if not isinstance(places, Mapping):
         raise TypeError(f"positions must be a mapping of partition to Position, not {type(places).__name__}")
@@ -115,14 +114,14 @@ def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequ
         check_log(position.log, logs, whole=True)
         if position.log.partition != partition:
             raise ValueError(f"partition {partition} needs one of its own positions, not {position!r}")
-        check_place(connection, position)
+        check_place(backend, position)
         found[position.log] = place
     return found
 
 
-def check_place(connection: Connection, place: MessageId | Position) -> None:
+def check_place(backend: Backend, place: MessageId | Position) -> None:
     """Raise ``InvalidMessageId`` for coordinates that no message of this backend can have."""
-    if not connection.is_possible(place.coordinates):
+    if not backend.connection.is_possible(place.coordinates):
         raise InvalidMessageId(
             f"{place!r} cannot exist: {place.log.backend} has no such coordinates",
             topic=place.log.topic, fix="Use ids and positions from mqplug, unchanged",
@@ -130,24 +129,23 @@ def check_place(connection: Connection, place: MessageId | Position) -> None:
 
 
 def position_of(
-    connection: Connection, start: Before | After | Position, logs: Sequence[Log], *, whole: bool = False
+    backend: Backend, start: Before | After | Position, logs: Sequence[Log], *, whole: bool = False
 ) -> Position:
     """Return the position of a start with an id. Raise ``InvalidMessageId`` if it belongs to another log."""
     place = start if isinstance(start, Position) else start.id
     check_log(place.log, logs, whole=whole)
-    check_place(connection, place)
+    check_place(backend, place)
     match start:
         case Before(message_id):
             return Position(message_id.log, message_id.coordinates)
         case After(message_id):
-            return connection.after(message_id)
+            return backend.connection.after(message_id)
         case _:
             return start
 
 
 def resolve(
     backend: Backend,
-    connection: Connection,
     start: Start,
     logs: Sequence[Log],
     deadline: Deadline,
@@ -156,14 +154,14 @@ def resolve(
 ) -> dict[Log, Position]:
     """Return a position for each log that the start names. ``whole`` has the meaning that it has in ``check_log``."""
     if isinstance(start, Before | After | Position):
-        position = position_of(connection, start, logs, whole=whole)
+        position = position_of(backend, start, logs, whole=whole)
         return {position.log: position}
-    return dict(backend.resolve(connection, symbolic(connection, start), logs, deadline))
+    return dict(backend.resolve(symbolic(backend, start), logs, deadline))
 
 
-def symbolic(connection: Connection, start: Start) -> SymbolicStart:
+def symbolic(backend: Backend, start: Start) -> SymbolicStart:
     """Return a start without ids, in the form that drivers take."""
-    if isinstance(start, Ago | AtTime) and not connection.capabilities.seek_time:
+    if isinstance(start, Ago | AtTime) and not backend.connection.capabilities.seek_time:
         raise Unsupported("seek_time", operation="seek", fix="Start at an id, at EARLIEST or at LATEST")
     if isinstance(start, Ago):
         return start.resolved()
@@ -172,29 +170,23 @@ def symbolic(connection: Connection, start: Start) -> SymbolicStart:
     return start
 
 
-def everywhere(
-    backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
-) -> dict[Log, Position]:
+def everywhere(backend: Backend, start: Start, logs: Sequence[Log], deadline: Deadline) -> dict[Log, Position]:
     """Return a position for every log. If the start names one partition, the others begin at EARLIEST."""
-    found = resolve(backend, connection, start, logs, deadline)
+    found = resolve(backend, start, logs, deadline)
     others = [log for log in logs if log not in found]
-    return found | dict(backend.resolve(connection, EARLIEST, others, deadline))
+    return found | dict(backend.resolve(EARLIEST, others, deadline))
 
 
-def group_start(
-    backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
-) -> GroupStart:
+def group_start(backend: Backend, start: Start, logs: Sequence[Log], deadline: Deadline) -> GroupStart:
     """Return the start of a group in the form that drivers take: with positions instead of ids."""
     if isinstance(start, Before | After | Position):
-        return everywhere(backend, connection, start, logs, deadline)
-    return symbolic(connection, start)
+        return everywhere(backend, start, logs, deadline)
+    return symbolic(backend, start)
 
 
-def refuse_lost(
-    backend: Backend, connection: Connection, positions: Mapping[Log, Position], deadline: Deadline
-) -> None:
+def refuse_lost(backend: Backend, positions: Mapping[Log, Position], deadline: Deadline) -> None:
     """Raise ``PositionLost`` if retention removed the messages at a position. Poll raises for later removals."""
-    marks = backend.watermarks(connection, list(positions), None, deadline)
+    marks = backend.watermarks(list(positions), None, deadline)
     for log, position in positions.items():
         low = marks[log].low
         if position < low:
@@ -205,9 +197,7 @@ def refuse_lost(
             )  # fmt: skip
 
 
-def retained(
-    backend: Backend, connection: Connection, positions: Mapping[Log, Position], deadline: Deadline
-) -> dict[Log, Position]:
+def retained(backend: Backend, positions: Mapping[Log, Position], deadline: Deadline) -> dict[Log, Position]:
     """Return the positions. Replace one that retention removed by that of the first retained message."""
-    marks = backend.watermarks(connection, list(positions), None, deadline)
+    marks = backend.watermarks(list(positions), None, deadline)
     return {log: max(position, marks[log].low) for log, position in positions.items()}

@@ -82,7 +82,7 @@ class TopicFollower:
         self._assignment.lost(gone)
         start: GroupStart = EARLIEST
         if session.group is None:
-            added = session.backend.resolve(session.connection, EARLIEST, new, deadline)
+            added = session.backend.resolve(EARLIEST, new, deadline)
             self._assignment.hold(added, lenient=True)
             start = {**_positions(session.options.start), **added}
         options = session.options

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from typing import Any, TypeVar, cast
 
 import attrs
@@ -54,7 +55,9 @@ NO_TIMEOUT_S = 3600.0  # a driver's timeout when the caller waits forever
 
 
 class Backend:
-    """One backend and the extensions around it."""
+    """One backend and the extensions around it, and its connection once there is one."""
+
+    connection: Connection
 
     def __init__(self, name: str, plugin: object, extensions: Sequence[object] = ()) -> None:
         self.name = name
@@ -62,144 +65,120 @@ class Backend:
         self._hook = self._hooks.call
         self.descriptor = self._describe()
 
-    def connect(self, settings: Any, deadline: Deadline) -> Connection:
+    def connect(self, settings: Any, deadline: Deadline) -> Backend:
+        """Return this backend with a connection."""
         with self.context("connect"):
-            return _driver(Connection, self._ask("mqplug_connect", settings=settings, timeout=_left(deadline)))
+            made = self._ask("mqplug_connect", settings=settings, timeout=_left(deadline))
+            return self.over(_driver(Connection, made))
 
-    def open_producer(self, connection: Connection, options: ProducerOptions, deadline: Deadline) -> ProducerDriver:
+    def over(self, connection: Connection) -> Backend:
+        """Return this backend with the given connection."""
+        connected = copy(self)
+        connected.connection = connection
+        return connected
+
+    def open_producer(self, options: ProducerOptions, deadline: Deadline) -> ProducerDriver:
         with self.context("open a producer"):
-            return _driver(
-                ProducerDriver,
-                self._ask("mqplug_open_producer", connection=connection, options=options, timeout=_left(deadline)),
-            )
+            return _driver(ProducerDriver, self._request("mqplug_open_producer", deadline, options=options))
 
-    def open_consumer(
-        self, connection: Connection, options: ConsumerOptions, listener: Listener, deadline: Deadline
-    ) -> ConsumerDriver:
+    def open_consumer(self, options: ConsumerOptions, listener: Listener, deadline: Deadline) -> ConsumerDriver:
         from mqplug.spi.proxies import ListenerRelay
 
+        relay = ListenerRelay(listener)
         with self.context("open a consumer", topic=options.logs[0].topic):
-            return _driver(
-                ConsumerDriver,
-                self._ask(
-                    "mqplug_open_consumer",
-                    connection=connection,
-                    options=options,
-                    listener=ListenerRelay(listener),
-                    timeout=_left(deadline),
-                ),
-            )
+            opened = self._request("mqplug_open_consumer", deadline, options=options, listener=relay)
+            return _driver(ConsumerDriver, opened)
 
-    def open_stage(self, connection: Connection, topic: TopicInfo, deadline: Deadline) -> StageDriver:
+    def open_stage(self, topic: TopicInfo, deadline: Deadline) -> StageDriver:
         with self.context("stage", topic=topic.name):
-            return _driver(
-                StageDriver, self._ask("mqplug_open_stage", connection=connection, topic=topic, timeout=_left(deadline))
-            )
+            return _driver(StageDriver, self._request("mqplug_open_stage", deadline, topic=topic))
 
-    def open_transactions(
-        self, connection: Connection, options: TransactionOptions, deadline: Deadline
-    ) -> TransactionDriver:
+    def open_transactions(self, options: TransactionOptions, deadline: Deadline) -> TransactionDriver:
         with self.context("transaction"):
-            return _driver(
-                TransactionDriver,
-                self._ask("mqplug_open_transactions", connection=connection, options=options, timeout=_left(deadline)),
-            )
+            return _driver(TransactionDriver, self._request("mqplug_open_transactions", deadline, options=options))
 
-    def resolve(
-        self, connection: Connection, start: SymbolicStart, logs: Sequence[Log], deadline: Deadline
-    ) -> Mapping[Log, Position]:
+    def resolve(self, start: SymbolicStart, logs: Sequence[Log], deadline: Deadline) -> Mapping[Log, Position]:
         if not logs:
             return {}
         with self.context("seek", topic=logs[0].topic):
-            return cast(
-                Mapping[Log, Position],
-                self._ask(
-                    "mqplug_resolve_start", connection=connection, start=start, logs=logs, timeout=_left(deadline)
-                ),
-            )
+            found = self._request("mqplug_resolve_start", deadline, start=start, logs=logs)
+            return cast(Mapping[Log, Position], found)
 
-    def move_group(
-        self, connection: Connection, group: str, positions: Mapping[Log, GroupPosition], deadline: Deadline
-    ) -> None:
+    def move_group(self, group: str, positions: Mapping[Log, GroupPosition], deadline: Deadline) -> None:
         with self.context("move a group"):
-            self._ask(
-                "mqplug_move_group", connection=connection, group=group, positions=positions, timeout=_left(deadline)
-            )
+            self._request("mqplug_move_group", deadline, group=group, positions=positions)
 
     def watermarks(
-        self, connection: Connection, logs: Sequence[Log], since: Mapping[Log, Position] | None, deadline: Deadline
+        self, logs: Sequence[Log], since: Mapping[Log, Position] | None, deadline: Deadline
     ) -> Mapping[Log, Watermarks]:
         if not logs:
             return {}
         with self.context("watermarks", topic=logs[0].topic):
-            return cast(
-                Mapping[Log, Watermarks],
-                self._ask("mqplug_watermarks", connection=connection, logs=logs, since=since, timeout=_left(deadline)),
-            )
+            found = self._request("mqplug_watermarks", deadline, logs=logs, since=since)
+            return cast(Mapping[Log, Watermarks], found)
 
-    def bounds(self, connection: Connection, logs: Sequence[Log], deadline: Deadline) -> Mapping[Log, Bounds]:
+    def bounds(self, logs: Sequence[Log], deadline: Deadline) -> Mapping[Log, Bounds]:
         with self.context("bounds", topic=logs[0].topic):
-            return cast(
-                Mapping[Log, Bounds],
-                self._ask("mqplug_bounds", connection=connection, logs=logs, timeout=_left(deadline)),
-            )
+            return cast(Mapping[Log, Bounds], self._request("mqplug_bounds", deadline, logs=logs))
 
-    def create_topic(self, connection: Connection, action: CreateTopic, deadline: Deadline) -> TopicInfo:
-        return cast(TopicInfo, self._administer(connection, action, deadline, action.topic))
+    def create_topic(self, action: CreateTopic, deadline: Deadline) -> TopicInfo:
+        return cast(TopicInfo, self._administer(action, deadline, action.topic))
 
-    def alter_topic(self, connection: Connection, action: AlterTopic, deadline: Deadline) -> TopicInfo:
-        return cast(TopicInfo, self._administer(connection, action, deadline, action.topic))
+    def alter_topic(self, action: AlterTopic, deadline: Deadline) -> TopicInfo:
+        return cast(TopicInfo, self._administer(action, deadline, action.topic))
 
-    def delete_topic(self, connection: Connection, topic: str, deadline: Deadline) -> None:
-        self._administer(connection, DeleteTopic(topic), deadline, topic)
+    def delete_topic(self, topic: str, deadline: Deadline) -> None:
+        self._administer(DeleteTopic(topic), deadline, topic)
 
-    def list_topics(self, connection: Connection, deadline: Deadline, pattern: str | None = None) -> list[str]:
-        return list(self._administer(connection, ListTopics(pattern), deadline))
+    def list_topics(self, deadline: Deadline, pattern: str | None = None) -> list[str]:
+        return list(self._administer(ListTopics(pattern), deadline))
 
-    def add_partitions(self, connection: Connection, action: AddPartitions, deadline: Deadline) -> None:
-        self._administer(connection, action, deadline, action.topic)
+    def add_partitions(self, action: AddPartitions, deadline: Deadline) -> None:
+        self._administer(action, deadline, action.topic)
 
-    def topic(self, connection: Connection, topic: str, deadline: Deadline) -> TopicInfo:
-        return cast(TopicInfo, self._administer(connection, DescribeTopic(topic), deadline, topic))
+    def topic(self, topic: str, deadline: Deadline) -> TopicInfo:
+        return cast(TopicInfo, self._administer(DescribeTopic(topic), deadline, topic))
 
-    def topics(self, connection: Connection, topics: Sequence[str], deadline: Deadline) -> Sequence[TopicInfo]:
+    def topics(self, topics: Sequence[str], deadline: Deadline) -> Sequence[TopicInfo]:
         if len(topics) > 1:
             with suppress(Unsupported):  # an optional action
-                return cast(Sequence[TopicInfo], self._administer(connection, DescribeTopics(tuple(topics)), deadline))
-        return [self.topic(connection, topic, deadline) for topic in topics]
+                return cast(Sequence[TopicInfo], self._administer(DescribeTopics(tuple(topics)), deadline))
+        return [self.topic(topic, deadline) for topic in topics]
 
-    def cluster(self, connection: Connection, deadline: Deadline) -> ClusterInfo:
-        return cast(ClusterInfo, self._administer(connection, DescribeCluster(), deadline))
+    def cluster(self, deadline: Deadline) -> ClusterInfo:
+        return cast(ClusterInfo, self._administer(DescribeCluster(), deadline))
 
-    def list_groups(self, connection: Connection, topic: str | None, deadline: Deadline) -> list[GroupInfo]:
-        return list(self._administer(connection, ListGroups(topic), deadline, topic))
+    def list_groups(self, topic: str | None, deadline: Deadline) -> list[GroupInfo]:
+        return list(self._administer(ListGroups(topic), deadline, topic))
 
-    def describe_group(self, connection: Connection, group: str, deadline: Deadline) -> GroupDescription:
-        return cast(GroupDescription, self._administer(connection, DescribeGroupMembers(group), deadline))
+    def describe_group(self, group: str, deadline: Deadline) -> GroupDescription:
+        return cast(GroupDescription, self._administer(DescribeGroupMembers(group), deadline))
 
-    def delete_group(self, connection: Connection, group: str, deadline: Deadline) -> None:
-        self._administer(connection, DeleteGroup(group), deadline)
+    def delete_group(self, group: str, deadline: Deadline) -> None:
+        self._administer(DeleteGroup(group), deadline)
 
-    def group_positions(
-        self, connection: Connection, group: str, logs: Sequence[Log], deadline: Deadline
-    ) -> Mapping[Log, GroupPosition]:
+    def group_positions(self, group: str, logs: Sequence[Log], deadline: Deadline) -> Mapping[Log, GroupPosition]:
         if not logs:
             return {}
-        found = self._administer(connection, DescribeGroup(group, tuple(logs)), deadline, logs[0].topic)
+        found = self._administer(DescribeGroup(group, tuple(logs)), deadline, logs[0].topic)
         return cast(Mapping[Log, GroupPosition], found)
 
-    def trim(self, connection: Connection, before: Mapping[Log, Position], deadline: Deadline) -> None:
-        self._administer(connection, Trim(before), deadline, next(iter(before)).topic)
+    def trim(self, before: Mapping[Log, Position], deadline: Deadline) -> None:
+        self._administer(Trim(before), deadline, next(iter(before)).topic)
 
-    def ingest(self, connection: Connection, action: Ingest, deadline: Deadline) -> Ingested:
-        return cast(Ingested, self._administer(connection, action, deadline, action.staged[0].topic))
+    def ingest(self, action: Ingest, deadline: Deadline) -> Ingested:
+        return cast(Ingested, self._administer(action, deadline, action.staged[0].topic))
 
-    def discard(self, connection: Connection, staged: tuple[Staged, ...], deadline: Deadline) -> None:
-        self._administer(connection, DiscardStaged(staged), deadline, staged[0].topic)
+    def discard(self, staged: tuple[Staged, ...], deadline: Deadline) -> None:
+        self._administer(DiscardStaged(staged), deadline, staged[0].topic)
 
-    def _administer(self, connection: Connection, action: Action, deadline: Deadline, topic: str | None = None) -> Any:
+    def _administer(self, action: Action, deadline: Deadline, topic: str | None = None) -> Any:
         with self.context(action_name(type(action)).replace("_", " "), topic=topic):
-            return self._ask("mqplug_administer", connection=connection, action=action, timeout=_left(deadline))
+            return self._request("mqplug_administer", deadline, action=action)
+
+    def _request(self, hook: str, deadline: Deadline, **arguments: Any) -> Any:
+        """Return the result of a hook that needs the connection."""
+        return self._ask(hook, connection=self.connection, timeout=_left(deadline), **arguments)
 
     def _ask(self, hook: str, **arguments: Any) -> Any:
         """Return a hook's result. Raise ``PluginError`` if no plugin gave one."""

@@ -22,9 +22,8 @@ class MemoryClient(Client):
     def fresh(cls, like: Literal["full", "kafka", "pulsar"] = "full") -> Self:
         """Open a new store that no other client uses."""
         settings = MemorySettings(name=uuid.uuid4().hex[:16], like=like)
-        backend = Backend("memory", _hooks)
         connection = _hooks.mqplug_connect(settings)
-        client = cls(backend, connection)
+        client = cls(Backend("memory", _hooks).over(connection))
         client._memory = connection
         return client
 

@@ -153,7 +153,7 @@ LOOK = TopicFollower.look
 def looks_at_the_end(follower):
     """Read new topics from their end."""
     resolve = follower._session.backend.resolve
-    follower._session.backend.resolve = lambda connection, start, *rest: resolve(connection, LATEST, *rest)
+    follower._session.backend.resolve = lambda start, *rest: resolve(LATEST, *rest)
     try:
         return LOOK(follower)
     finally:

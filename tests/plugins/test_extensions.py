@@ -45,25 +45,25 @@ class Stage:
 
     def call(self, hook):
         """Make the core call this hook, and return its answer."""
-        connection = self.connect()
+        backend = self.connect()
         if hook in {"mqplug_describe", "mqplug_connect"}:
-            return connection
-        (log,) = self.backend.create_topic(connection, CreateTopic("t"), self.deadline).logs
+            return backend
+        (log,) = backend.create_topic(CreateTopic("t"), self.deadline).logs
         begin = mqplug.Position(log, (0,))
         options = ConsumerOptions(logs=[log], group=None, start={log: begin})
         calls = {
-            "mqplug_open_producer": (self.backend.open_producer, ProducerOptions()),
-            "mqplug_open_consumer": (self.backend.open_consumer, options, ListenerProxy(None)),
-            "mqplug_open_stage": (self.backend.open_stage, TopicInfo("t", (log,))),
-            "mqplug_open_transactions": (self.backend.open_transactions, TransactionOptions(name="t")),
-            "mqplug_resolve_start": (self.backend.resolve, Latest(), [log]),
-            "mqplug_move_group": (self.backend.move_group, "g", {log: GroupPosition(begin)}),
-            "mqplug_watermarks": (self.backend.watermarks, [log], None),
-            "mqplug_bounds": (self.backend.bounds, [log]),
-            "mqplug_administer": (self.backend.create_topic, CreateTopic("u")),
+            "mqplug_open_producer": (backend.open_producer, ProducerOptions()),
+            "mqplug_open_consumer": (backend.open_consumer, options, ListenerProxy(None)),
+            "mqplug_open_stage": (backend.open_stage, TopicInfo("t", (log,))),
+            "mqplug_open_transactions": (backend.open_transactions, TransactionOptions(name="t")),
+            "mqplug_resolve_start": (backend.resolve, Latest(), [log]),
+            "mqplug_move_group": (backend.move_group, "g", {log: GroupPosition(begin)}),
+            "mqplug_watermarks": (backend.watermarks, [log], None),
+            "mqplug_bounds": (backend.bounds, [log]),
+            "mqplug_administer": (backend.create_topic, CreateTopic("u")),
         }
         ask, *arguments = calls[hook]
-        return ask(connection, *arguments, self.deadline)
+        return ask(*arguments, self.deadline)
 
 
 def wrapping(hook, before=lambda: None, after=lambda: None, name="Extension"):
