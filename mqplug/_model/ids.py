@@ -1,15 +1,72 @@
-"""Message ids."""
+"""Message ids, and what they have in common with positions."""
 
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mqplug._model.log import Log
 from mqplug._model.text import Numbers, decode_text, encode_text
 
 
-class MessageId:
+class Place:
+    """A place in a log: the base of ids and positions. Places of one kind in one log are totally ordered."""
+
+    __slots__ = ("_coordinates", "_log")
+
+    def __init__(self, log: Log, coordinates: Numbers) -> None:
+        self._log = log
+        self._coordinates = coordinates
+
+    if TYPE_CHECKING:
+
+        @property
+        def log(self) -> Log:
+            """The log."""
+            ...
+
+        @property
+        def coordinates(self) -> Numbers:
+            """The coordinates in the log."""
+            ...
+
+    else:  # read without Python code
+        log, coordinates = property(attrgetter("_log")), property(attrgetter("_coordinates"))
+
+    def __repr__(self) -> str:
+        where = ":".join(map(str, self.coordinates))
+        return f"{type(self).__name__}({self.log.backend} {self.log.topic}[{self.log.partition}] {where})"
+
+    def __hash__(self) -> int:
+        return hash((self._log, self._coordinates))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._log is other._log and self._coordinates == other._coordinates
+
+    def __lt__(self, other: Self) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._coordinates < _same_log(self._log, other._log, other._coordinates)
+
+    def __le__(self, other: Self) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._coordinates <= _same_log(self._log, other._log, other._coordinates)
+
+    def __gt__(self, other: Self) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._coordinates > _same_log(self._log, other._log, other._coordinates)
+
+    def __ge__(self, other: Self) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._coordinates >= _same_log(self._log, other._log, other._coordinates)
+
+
+class MessageId(Place):
     """The name of one stored message: its log and its coordinates, which grow along the log.
 
     Ids of one log are totally ordered. Across logs, ``<`` raises ``TypeError`` and ``==`` is False. ``str(id)`` is the
@@ -17,7 +74,7 @@ class MessageId:
     exactly; comparison ignores it.
     """
 
-    __slots__ = ("_coordinates", "_detail", "_log")
+    __slots__ = ("_detail",)
 
     def __init__(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
         self._log = log
@@ -27,22 +84,12 @@ class MessageId:
     if TYPE_CHECKING:
 
         @property
-        def log(self) -> Log:
-            """The log of the message."""
-            ...
-
-        @property
-        def coordinates(self) -> Numbers:
-            """Its coordinates in the log."""
-            ...
-
-        @property
         def detail(self) -> Numbers:
             """Other numbers that the driver needs to seek to it."""
             ...
 
-    else:  # read without Python code
-        log, coordinates, detail = (property(attrgetter(f"_{name}")) for name in ("log", "coordinates", "detail"))
+    else:
+        detail = property(attrgetter("_detail"))
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
@@ -52,40 +99,8 @@ class MessageId:
     def __str__(self) -> str:
         return encode_text("m", self.log, self.coordinates, self.detail)
 
-    def __repr__(self) -> str:
-        where = ":".join(map(str, self.coordinates))
-        return f"MessageId({self.log.backend} {self.log.topic}[{self.log.partition}] {where})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         return MessageId, (self._log, self._coordinates, self._detail)
-
-    def __hash__(self) -> int:
-        return hash((self._log, self._coordinates))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, MessageId):
-            return NotImplemented
-        return self._log is other._log and self._coordinates == other._coordinates
-
-    def __lt__(self, other: MessageId) -> bool:
-        if not isinstance(other, MessageId):
-            return NotImplemented
-        return self._coordinates < _same_log(self._log, other._log, other._coordinates)
-
-    def __le__(self, other: MessageId) -> bool:
-        if not isinstance(other, MessageId):
-            return NotImplemented
-        return self._coordinates <= _same_log(self._log, other._log, other._coordinates)
-
-    def __gt__(self, other: MessageId) -> bool:
-        if not isinstance(other, MessageId):
-            return NotImplemented
-        return self._coordinates > _same_log(self._log, other._log, other._coordinates)
-
-    def __ge__(self, other: MessageId) -> bool:
-        if not isinstance(other, MessageId):
-            return NotImplemented
-        return self._coordinates >= _same_log(self._log, other._log, other._coordinates)
 
 
 def _same_log(mine: Log, other: Log, coordinates: Numbers) -> Numbers:

@@ -10,28 +10,21 @@ import attrs
 
 from mqplug._model.checks import number, whole_number
 from mqplug._model.errors import Error
-from mqplug._model.ids import MessageId, _same_log
+from mqplug._model.ids import MessageId, Place, _same_log
 from mqplug._model.log import Log
-from mqplug._model.text import Numbers, decode_text, encode_text
+from mqplug._model.text import decode_text, encode_text
 
 LATEST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
 
-class Position:
+class Position(Place):
     """A point between messages of one log: the coordinates of the next possible message.
 
     Positions of one log are totally ordered, and cannot be compared with ids. ``str(position)`` is the text form;
     ``Position.parse(text)`` reads it back.
     """
 
-    __slots__ = ("coordinates", "log")
-
-    log: Log
-    coordinates: Numbers
-
-    def __init__(self, log: Log, coordinates: Numbers) -> None:
-        object.__setattr__(self, "log", log)
-        object.__setattr__(self, "coordinates", coordinates)
+    __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> Position:
@@ -46,46 +39,8 @@ class Position:
     def __str__(self) -> str:
         return encode_text("p", self.log, self.coordinates)
 
-    def __repr__(self) -> str:
-        where = ":".join(map(str, self.coordinates))
-        return f"Position({self.log.backend} {self.log.topic}[{self.log.partition}] {where})"
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Position is immutable: cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Position is immutable: cannot delete {name!r}")
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Position, (self.log, self.coordinates)
-
-    def __hash__(self) -> int:
-        return hash((self.log, self.coordinates, "position"))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Position):
-            return NotImplemented
-        return self.log is other.log and self.coordinates == other.coordinates
-
-    def __lt__(self, other: Position) -> bool:
-        if not isinstance(other, Position):
-            return NotImplemented
-        return self.coordinates < _same_log(self.log, other.log, other.coordinates)
-
-    def __le__(self, other: Position) -> bool:
-        if not isinstance(other, Position):
-            return NotImplemented
-        return self.coordinates <= _same_log(self.log, other.log, other.coordinates)
-
-    def __gt__(self, other: Position) -> bool:
-        if not isinstance(other, Position):
-            return NotImplemented
-        return self.coordinates > _same_log(self.log, other.log, other.coordinates)
-
-    def __ge__(self, other: Position) -> bool:
-        if not isinstance(other, Position):
-            return NotImplemented
-        return self.coordinates >= _same_log(self.log, other.log, other.coordinates)
 
 
 class PositionLost(Error):
