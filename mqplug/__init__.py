@@ -20,9 +20,80 @@ from typing import TYPE_CHECKING, Any, Final
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from mqplug._public import *  # noqa: F403
-    from mqplug._public import __all__ as __all__
-
+    from mqplug._client.client import Client as Client
+    from mqplug._client.connect import configured as configured, connect as connect
+    from mqplug._client.stage import Stage as Stage
+    from mqplug._client.transaction import BatchHandle as BatchHandle, Transaction as Transaction
+    from mqplug._consume.assignment import ConsumerStatistics as ConsumerStatistics, PartitionState as PartitionState
+    from mqplug._consume.consumer import Consumer as Consumer
+    from mqplug._consume.retries import Reject as Reject, Retry as Retry
+    from mqplug._consume.serving import serve as serve
+    from mqplug._model.batch import Batch as Batch
+    from mqplug._model.errors import (
+        AccessDenied as AccessDenied,
+        AlreadyOpen as AlreadyOpen,
+        AuthError as AuthError,
+        Closed as Closed,
+        CloseIncomplete as CloseIncomplete,
+        ConcurrentUse as ConcurrentUse,
+        ConfigError as ConfigError,
+        ConnectError as ConnectError,
+        ConsumerBusy as ConsumerBusy,
+        Corrupt as Corrupt,
+        Error as Error,
+        Fenced as Fenced,
+        ForkedClient as ForkedClient,
+        GroupNotFound as GroupNotFound,
+        InvalidMessageId as InvalidMessageId,
+        InvalidName as InvalidName,
+        InvalidRecord as InvalidRecord,
+        InvalidTimestamp as InvalidTimestamp,
+        MessageTooLarge as MessageTooLarge,
+        NotAssigned as NotAssigned,
+        NotCommitted as NotCommitted,
+        PluginError as PluginError,
+        QueueFull as QueueFull,
+        SendFailed as SendFailed,
+        StorageFull as StorageFull,
+        Timeout as Timeout,
+        TopicExists as TopicExists,
+        TopicNotFound as TopicNotFound,
+        Unsupported as Unsupported,
+    )
+    from mqplug._model.ids import MessageId as MessageId
+    from mqplug._model.log import GroupDescription as GroupDescription, GroupMember as GroupMember, Log as Log
+    from mqplug._model.message import Message as Message
+    from mqplug._model.names import matching as matching
+    from mqplug._model.outcome import OutcomeUnknown as OutcomeUnknown, SendTimeout as SendTimeout
+    from mqplug._model.position import (
+        EARLIEST as EARLIEST,
+        LATEST as LATEST,
+        Bounds as Bounds,
+        Position as Position,
+        PositionLost as PositionLost,
+        Start as Start,
+        Watermarks as Watermarks,
+        after as after,
+        ago as ago,
+        at_time as at_time,
+        before as before,
+        last as last,
+    )
+    from mqplug._plugins.discovery import register as register
+    from mqplug._produce.handle import SendHandle as SendHandle
+    from mqplug._produce.outcomes import ProducerStatistics as ProducerStatistics
+    from mqplug._produce.producer import Producer as Producer
+    from mqplug._produce.record import Record as Record
+    from mqplug.spi._actions import (
+        Broker as Broker,
+        ClusterInfo as ClusterInfo,
+        GroupInfo as GroupInfo,
+        GroupPosition as GroupPosition,
+        Ingested as Ingested,
+        Staged as Staged,
+        TopicInfo as TopicInfo,
+    )
+    from mqplug.spi._descriptor import Capabilities as Capabilities
 
 _HOMES: Final = {
     "_client.client": "Client",
@@ -54,20 +125,22 @@ _HOMES: Final = {
     "spi._actions": "Broker ClusterInfo GroupInfo GroupPosition Ingested Staged TopicInfo",
     "spi._descriptor": "Capabilities",
 }
-_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
+_HOME_OF: Final = dict(sorted((name, home) for home, names in _HOMES.items() for name in names.split()))
+
+__all__ = list(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll] - type checkers read the imports above
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module on first use.
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any misspelt name
 
-    A program that only queries lags then does not load the modules of producers and consumers.
-    """
-    if name == "__all__":
-        return sorted(_HOME_OF)
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'mqplug' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"mqplug.{_HOME_OF[name]}"), name)
-    return found
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its module on first use.
+
+        A program that only queries lags then does not load the modules of producers and consumers.
+        """
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'mqplug' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"mqplug.{_HOME_OF[name]}"), name)
+        return found
 
 
 def __dir__() -> list[str]:

@@ -23,6 +23,7 @@ def opening() -> None:
     mqplug.connect(3)  # type: ignore[arg-type]
     mqplug.connect("memory", timeout="1")  # type: ignore[arg-type]
     mqplug.configured()  # type: ignore[call-arg]
+    mqplug.conect()  # type: ignore[attr-defined]
 
 
 def administering(mq: mqplug.Client) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
 import mqplug
+import mqplug.introspection
 
 OPTIONAL = {"asyncio", "pyarrow", "pytest", "rich", "ssl", "yaml"}
 SLOW = {
     "cattrs",
     "mqplug._consume.consumer",
     "mqplug._produce.producer_session",
-    "mqplug._public",
 }
 
 
@@ -86,12 +89,15 @@ def test_addresses_and_texts_need_no_converter():
     assert done.stdout == "False\n"
 
 
-def test_each_public_name_is_loaded_from_its_module():
-    """Each name that type checkers see in `mqplug` exists at run time."""
-    from mqplug import _public
-
-    assert sorted(_public.__all__) == mqplug.__all__
-    assert all(getattr(mqplug, name) is getattr(_public, name) for name in _public.__all__)
+@pytest.mark.parametrize("package", [mqplug, mqplug.introspection], ids=lambda each: each.__name__)
+def test_each_public_name_is_loaded_from_its_module(package):
+    """The names that type checkers see exist at run time, and are loaded from the same modules."""
+    imports = [node for node in ast.walk(ast.parse(inspect.getsource(package))) if isinstance(node, ast.ImportFrom)]
+    seen = {each.name: node.module for node in imports for each in node.names if each.name == each.asname}
+    assert sorted(seen) == package.__all__
+    assert [
+        name for name, module in seen.items() if getattr(package, name) is not vars(import_module(module))[name]
+    ] == []
 
 
 def test_a_replaced_connect_stays_replaced():

@@ -12,33 +12,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mqplug_devbrokers._certificates import Certificate, CertificateAuthority
-    from mqplug_devbrokers._errors import BrokerError, MissingTool
-    from mqplug_devbrokers._jars import spark_kafka_jars
-    from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
-    from mqplug_devbrokers._pulsar_security import PulsarSecurity, SecuredPulsar
-    from mqplug_devbrokers._tokens import TokenServer
-    from mqplug_devbrokers.kafka import KafkaServer
-    from mqplug_devbrokers.kafka_cluster import KafkaCluster
-    from mqplug_devbrokers.milvus import MilvusServer
-    from mqplug_devbrokers.pulsar import PulsarServer
-
-__all__ = [
-    "BrokerError",
-    "Certificate",
-    "CertificateAuthority",
-    "KafkaCluster",
-    "KafkaSecurity",
-    "KafkaServer",
-    "MilvusServer",
-    "MissingTool",
-    "PulsarSecurity",
-    "PulsarServer",
-    "SecuredListeners",
-    "SecuredPulsar",
-    "TokenServer",
-    "spark_kafka_jars",
-]
+    from mqplug_devbrokers._certificates import Certificate as Certificate, CertificateAuthority as CertificateAuthority
+    from mqplug_devbrokers._errors import BrokerError as BrokerError, MissingTool as MissingTool
+    from mqplug_devbrokers._jars import spark_kafka_jars as spark_kafka_jars
+    from mqplug_devbrokers._kafka_security import KafkaSecurity as KafkaSecurity, SecuredListeners as SecuredListeners
+    from mqplug_devbrokers._pulsar_security import PulsarSecurity as PulsarSecurity, SecuredPulsar as SecuredPulsar
+    from mqplug_devbrokers._tokens import TokenServer as TokenServer
+    from mqplug_devbrokers.kafka import KafkaServer as KafkaServer
+    from mqplug_devbrokers.kafka_cluster import KafkaCluster as KafkaCluster
+    from mqplug_devbrokers.milvus import MilvusServer as MilvusServer
+    from mqplug_devbrokers.pulsar import PulsarServer as PulsarServer
 
 _HOMES: Final = {
     "_certificates": "Certificate CertificateAuthority",
@@ -52,7 +35,9 @@ _HOMES: Final = {
     "milvus": "MilvusServer",
     "pulsar": "PulsarServer",
 }
-_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
+_HOME_OF: Final = dict(sorted((name, home) for home, names in _HOMES.items() for name in names.split()))
+
+__all__ = list(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll] - type checkers read the imports above
 
 
 if not TYPE_CHECKING:  # hidden from type checkers, which would accept any misspelt name
