@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from mqplug.memory._consumer import MemoryConsumer
 
 
+Unit = Run | list[Sending]
+"""Records of one partition that are stored as one batch."""
+
+
 class MemoryProducer(ProducerDriver):
     """A producer that stores at once. Records sent together to one partition are one batch."""
 
@@ -36,32 +40,20 @@ class MemoryProducer(ProducerDriver):
 
     def send(self, sendings: Sequence[Sending]) -> None:
         with self._store.changed:
-            for (topic, number), each in groupby(sendings, lambda sending: (sending.topic, sending.partition)):
-                self._send_batch(topic, number, list(each))
-            self._store.changed.notify_all()
-
-    def _send_batch(self, topic: str, number: int, sendings: Sequence[Sending]) -> None:
-        try:
-            partition = self._store.numbered(topic, number)
-        except Error as error:
-            for sending in sendings:
-                sending.failed(error)
-            return
-        places, details = partition.append(
-            [sending.value for sending in sendings], [sending.key for sending in sendings],
-            [sending.headers for sending in sendings], [sending.timestamp for sending in sendings],
-        )  # fmt: skip
-        for sending, place, detail in zip(sendings, places, details, strict=True):
-            sending.stored(partition.log, place, detail)
+            for batch in _batches(sendings):
+                self._put(batch)
 
     def send_run(self, run: Run) -> None:
         with self._store.changed:
-            try:
-                partition = self._store.numbered(run.topic, run.partition)
-            except Error as error:
-                run.failed(error)
-                return
-            run.stored(partition.log, *partition.append(*Written.of(run)))
+            self._put(run)
+
+    def _put(self, unit: Unit) -> None:
+        try:
+            partition = _partition(self._store, unit)
+        except Error as error:
+            _fail(unit, error)
+        else:
+            _append(unit, partition)
             self._store.changed.notify_all()
 
 
@@ -91,13 +83,12 @@ class MemoryTransactions(TransactionDriver):
         self._store = store
         self._name = name
         self._mark: TransactionMark | None = None
-        self._units: list[Run | Sequence[Sending]] = []
+        self._units: list[Unit] = []
         with store.changed:
             store.holders[name] = self
 
     def send(self, sendings: Sequence[Sending]) -> None:
-        for _, each in groupby(sendings, lambda sending: (sending.topic, sending.partition)):
-            self._units.append(list(each))
+        self._units.extend(_batches(sendings))
 
     def send_run(self, run: Run) -> None:
         self._units.append(run)
@@ -119,12 +110,12 @@ class MemoryTransactions(TransactionDriver):
                 self._check_holder()
                 for move in moves:
                     _check_member(move)
-                parts = [(unit, self._partition(unit)) for unit in self._units]
+                parts = [(unit, _partition(self._store, unit)) for unit in self._units]
             except Error:
                 self.abort(timeout)
                 raise
             for unit, partition in parts:
-                _store(unit, partition)
+                _append(unit, partition)
             for move in moves:
                 self._store.store_positions(move.group, move.positions)
             self._store_mark()
@@ -135,10 +126,6 @@ class MemoryTransactions(TransactionDriver):
         if self._store.holders.get(self._name) is not self:
             raise Fenced(f"the transaction {self._name!r} has a newer holder")
 
-    def _partition(self, unit: Run | Sequence[Sending]) -> Partition:
-        first = unit[0] if isinstance(unit, Sequence) else unit
-        return self._store.numbered(first.topic, first.partition)
-
     def _store_mark(self) -> None:
         if self._mark is not None:
             key = self._name, self._mark.topic
@@ -148,22 +135,14 @@ class MemoryTransactions(TransactionDriver):
 
     def abort(self, timeout: float) -> None:
         units, self._units = self._units, []
-        for unit in _settled_by(units):
-            unit.failed(NotCommitted("the transaction was aborted"))
+        for unit in units:
+            _fail(unit, NotCommitted("the transaction was aborted"))
 
     def close(self, timeout: float) -> None:
         self.abort(timeout)
         with self._store.changed:
             if self._store.holders.get(self._name) is self:
                 del self._store.holders[self._name]
-
-
-def _settled_by(units: Sequence[Run | Sequence[Sending]]) -> Iterator[Run | Sending]:
-    for unit in units:
-        if isinstance(unit, Sequence):
-            yield from unit
-        else:
-            yield unit
 
 
 def _check_member(move: GroupMove) -> None:
@@ -173,13 +152,32 @@ def _check_member(move: GroupMove) -> None:
             raise NotAssigned(f"{log!r} was handed over before the commit")
 
 
-def _store(unit: Run | Sequence[Sending], partition: Partition) -> None:
-    if not isinstance(unit, Sequence):
+def _batches(sendings: Sequence[Sending]) -> Iterator[list[Sending]]:
+    """Yield the records that follow each other for one partition."""
+    for _, each in groupby(sendings, lambda sending: (sending.topic, sending.partition)):
+        yield list(each)
+
+
+def _partition(store: Store, unit: Unit) -> Partition:
+    first = unit[0] if isinstance(unit, list) else unit
+    return store.numbered(first.topic, first.partition)
+
+
+def _append(unit: Unit, partition: Partition) -> None:
+    """Store records as one batch, and settle them."""
+    if not isinstance(unit, list):
         unit.stored(partition.log, *partition.append(*Written.of(unit)))
         return
-    places, details = partition.append(
-        [sending.value for sending in unit], [sending.key for sending in unit],
-        [sending.headers for sending in unit], [sending.timestamp for sending in unit],
-    )  # fmt: skip
-    for sending, place, detail in zip(unit, places, details, strict=True):
+    placed = partition.append(
+        [each.value for each in unit],
+        [each.key for each in unit],
+        [each.headers for each in unit],
+        [each.timestamp for each in unit],
+    )
+    for sending, place, detail in zip(unit, *placed, strict=True):
         sending.stored(partition.log, place, detail)
+
+
+def _fail(unit: Unit, error: Error) -> None:
+    for each in unit if isinstance(unit, list) else (unit,):
+        each.failed(error)
