@@ -66,8 +66,9 @@ def _incomplete(what: str, cause: BaseException) -> CloseIncomplete | PluginErro
     said = cause.message if isinstance(cause, Error) else f"{type(cause).__name__}: {cause}"
     made = CloseIncomplete(
         f"{what} was released, but its close failed: {said}",
-        operation="close", fix="See the cause; it is closed anyway",
-    )  # fmt: skip
+        operation="close",
+        fix="See the cause; it is closed anyway",
+    )
     made.__cause__ = cause
     return made
 

@@ -189,9 +189,8 @@ class ClientSession(Session):
                 letters = self._open_dead_letters(request.dead_letter, logs, create, deadline)
             try:
                 opened = open_consumer(
-                    self.backend, logs, request, deadline, letters, following,
-                    self.open_objects.forget,
-                )  # fmt: skip
+                    self.backend, logs, request, deadline, letters, following, self.open_objects.forget
+                )
             except BaseException:
                 if letters is not None:
                     letters.close(0)

@@ -97,9 +97,10 @@ class Groups:
                 f"the group {group!r} has no position and no members", fix=f"{meant}List the groups with groups()"
             )
         return GroupNotFound(
-            f"the group {group!r} has no position on {topic!r}", topic=topic,
+            f"the group {group!r} has no position on {topic!r}",
+            topic=topic,
             fix=f"{meant}List the groups of the topic with groups({topic!r}), or create the group with reset_group()",
-        )  # fmt: skip
+        )
 
     def _named(
         self, target: Start | Places, logs: Sequence[Log], lenient: bool, deadline: Deadline

@@ -130,6 +130,7 @@ def _check_owned(backend: Backend, position: Position) -> None:
     if not backend.connection.owns(position.log):
         raise InvalidMessageId(
             f"{position!r} belongs to another backend or cluster",
-            topic=position.log.topic, fix="Use positions from a client of the same cluster",
-        )  # fmt: skip
+            topic=position.log.topic,
+            fix="Use positions from a client of the same cluster",
+        )
     check_place(backend, position)

@@ -86,8 +86,9 @@ class Topics:
         if differences := _differences(wanted, self.find(wanted.topic, deadline)):
             raise TopicExists(
                 f"the topic {wanted.topic!r} exists with {' and '.join(differences)}",
-                topic=wanted.topic, fix="Pass the existing settings, or choose another name",
-            ) from error  # fmt: skip
+                topic=wanted.topic,
+                fix="Pass the existing settings, or choose another name",
+            ) from error
 
     def names(self, deadline: Deadline, pattern: Matching | None = None) -> list[str]:
         """Return the names of all topics except the backend's own, or of those that match."""

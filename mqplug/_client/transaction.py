@@ -244,8 +244,10 @@ class Transaction:
 def _stored_before() -> OutcomeUnknown:
     return OutcomeUnknown(
         "an earlier step with this number, or a higher one, stored it; its id is unknown",
-        operation="send", fix="Check repeated before sending", retryable=False,
-    )  # fmt: skip
+        operation="send",
+        fix="Check repeated before sending",
+        retryable=False,
+    )
 
 
 def check_note(note: str, *, numbered: bool, repeated: bool) -> str:

@@ -169,8 +169,9 @@ class Acknowledgements:
         if self.step is not None:
             raise ConsumerBusy(
                 f"the consumer belongs to an open step of the transaction {self.step.name!r}",
-                **self._driver_session.where(operation), fix=f"{operation.capitalize()} before or after the step",
-            )  # fmt: skip
+                **self._driver_session.where(operation),
+                fix=f"{operation.capitalize()} before or after the step",
+            )
 
     def end_step(self) -> None:
         """Let commits store acks again. ``committing`` is held."""
@@ -214,7 +215,7 @@ class Acknowledgements:
             f"{message!r} was not delivered by this consumer, or its partition is no longer held",
             **self._driver_session.where(operation),
             fix=f"{operation.capitalize()} only messages that this consumer received",
-        )  # fmt: skip
+        )
 
     # nack --------------------------------------------------------------------------------------------------
 

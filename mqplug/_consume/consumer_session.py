@@ -230,8 +230,9 @@ class ConsumerSession(Session):
         if failure is not None:
             raise CloseIncomplete(
                 f"the last acks could not be stored: {failure.message}",
-                **session.where("close"), fix="Expect messages acked in the last second to be delivered again",
-            ) from failure  # fmt: skip
+                **session.where("close"),
+                fix="Expect messages acked in the last second to be delivered again",
+            ) from failure
         if of_driver is not None:
             raise of_driver.at(**session.where("close"))
 
@@ -379,5 +380,6 @@ class Seeker:
             if not self._assignment and deadline.expired:
                 raise Timeout(
                     "this member of the group got no partition in time",
-                    operation="seek", fix="Allow more time, or close another member",
-                )  # fmt: skip
+                    operation="seek",
+                    fix="Allow more time, or close another member",
+                )

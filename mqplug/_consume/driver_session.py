@@ -151,9 +151,11 @@ class DriverSession:
         """Return the group. Raise ``Unsupported`` if there is none."""
         if self.group is None:
             raise Unsupported(
-                "groups", f"a consumer without a group cannot {operation}",
-                **self.where(operation), fix="Open the consumer with group=",
-            )  # fmt: skip
+                "groups",
+                f"a consumer without a group cannot {operation}",
+                **self.where(operation),
+                fix="Open the consumer with group=",
+            )
         return self.group
 
     def open(self, deadline: Deadline) -> ConsumerDriver:

@@ -72,34 +72,40 @@ def check_log(log: Log, logs: Sequence[Log], *, whole: bool = False) -> None:
     """
     if log in logs:
         return
-    for mine in logs:
-        if (mine.backend, mine.cluster, mine.topic) != (log.backend, log.cluster, log.topic):
-            continue
-        if mine.partition == log.partition:
-            raise InvalidMessageId(
-                f"this id or position belongs to a deleted topic {log.topic!r}, which was created again since",
-                topic=log.topic, fix="Use ids and positions from the current topic",
-            )  # fmt: skip
-    if any((mine.backend, mine.cluster, mine.topic) == (log.backend, log.cluster, log.topic) for mine in logs):
-        if whole:
-            raise InvalidMessageId(
-                f"the topic {log.topic!r} has no partition {log.partition}, to which this id or position belongs",
-                topic=log.topic, fix="Use ids and positions from the current topic",
-            )  # fmt: skip
+    of_topic = [each for each in logs if _topic(each) == _topic(log)]
+    if any(each.partition == log.partition for each in of_topic):
+        raise InvalidMessageId(
+            f"this id or position belongs to a deleted topic {log.topic!r}, which was created again since",
+            topic=log.topic,
+            fix="Use ids and positions from the current topic",
+        )
+    if of_topic and whole:
+        raise InvalidMessageId(
+            f"the topic {log.topic!r} has no partition {log.partition}, to which this id or position belongs",
+            topic=log.topic,
+            fix="Use ids and positions from the current topic",
+        )
+    if of_topic:
         raise NotAssigned(f"partition {log.partition} of {log.topic!r} is not held by this consumer", topic=log.topic)
-    for mine in logs:
-        if (mine.backend, mine.topic) == (log.backend, log.topic):
+    for each in logs:
+        if (each.backend, each.topic) == (log.backend, log.topic):
             raise InvalidMessageId(
                 f"this id or position belongs to the topic {log.topic!r} of the {log.backend} cluster {log.cluster!r}; "
-                f"this client is connected to {mine.cluster!r}",
-                topic=log.topic, fix="Use it with a client of that cluster",
-            )  # fmt: skip
-    raise InvalidMessageId(
-        f"this id or position belongs to {log.backend} topic {log.topic!r}; "
-        f"expected one of {logs[0].backend} topic {logs[0].topic!r}"
-        if logs else f"this id or position belongs to topic {log.topic!r}, and this consumer holds no partition",
-        fix="Use an id or position from the same topic of the same cluster",
-    )  # fmt: skip
+                f"this client is connected to {each.cluster!r}",
+                topic=log.topic,
+                fix="Use it with a client of that cluster",
+            )
+    text = f"this id or position belongs to topic {log.topic!r}, and this consumer holds no partition"
+    if logs:
+        text = (
+            f"this id or position belongs to {log.backend} topic {log.topic!r}; "
+            f"expected one of {logs[0].backend} topic {logs[0].topic!r}"
+        )
+    raise InvalidMessageId(text, fix="Use an id or position from the same topic of the same cluster")
+
+
+def _topic(log: Log) -> tuple[str, str, str]:
+    return log.backend, log.cluster, log.topic
 
 
 def by_log(backend: Backend, places: Mapping[int, AnyPosition], logs: Sequence[Log]) -> dict[Log, AnyPosition]:
@@ -124,8 +130,9 @@ def check_place(backend: Backend, place: MessageId | Position) -> None:
     if not backend.connection.is_possible(place.coordinates):
         raise InvalidMessageId(
             f"{place!r} cannot exist: {place.log.backend} has no such coordinates",
-            topic=place.log.topic, fix="Use ids and positions from mqplug, unchanged",
-        )  # fmt: skip
+            topic=place.log.topic,
+            fix="Use ids and positions from mqplug, unchanged",
+        )
 
 
 def position_of(

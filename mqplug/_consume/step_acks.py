@@ -94,9 +94,10 @@ class StepAcks:
         lost = [self._lost] if self._lost else [each.log for each in self._acked - current]
         if lost:
             raise NotAssigned(
-                f"{lost[0]!r} was handed over before the transaction was committed", **self._session.where("commit"),
+                f"{lost[0]!r} was handed over before the transaction was committed",
+                **self._session.where("commit"),
                 fix="Nothing was stored, and its messages go to its new member: begin another step",
-            )  # fmt: skip
+            )
 
     def _changed(self) -> dict[Log, Tracker]:
         """Return the trackers with unstored acks, or none if this step has no acks."""
@@ -144,14 +145,17 @@ def _check(consumer: ConsumerSession) -> str:
     where = session.where("transaction")
     if consumer.shares:
         raise Unsupported(
-            "transactions", "members that share a log have no position that a transaction could store", **where,
+            "transactions",
+            "members that share a log have no position that a transaction could store",
+            **where,
             fix="Open the consumer with mode='ordered'",
-        )  # fmt: skip
+        )
     if consumer.acks.auto_ack:
         raise TypeError("a transaction stores the acks of its block: open the consumer without auto_ack=")
     if consumer.acks.step is not None:
         raise ConcurrentUse(
-            f"the consumer belongs to an open step of the transaction {consumer.acks.step.name!r}", **where,
+            f"the consumer belongs to an open step of the transaction {consumer.acks.step.name!r}",
+            **where,
             fix="End that step first",
-        )  # fmt: skip
+        )
     return group

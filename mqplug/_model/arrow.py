@@ -63,9 +63,10 @@ def _times(milliseconds: Sequence[int], batch: Rows) -> pa.Array:
     except OverflowError:
         raise InvalidTimestamp(
             f"a message of {batch.log!r} has a time of {max(milliseconds)} ms since 1970, which Arrow cannot hold",
-            milliseconds=max(milliseconds), topic=batch.log.topic,
+            milliseconds=max(milliseconds),
+            topic=batch.log.topic,
             fix="Read the batch's timestamps, which hold any time, or omit the column from to_arrow",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _same(value: Any, kind: pa.DataType, batch: Rows) -> pa.Array:

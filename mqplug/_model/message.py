@@ -132,8 +132,9 @@ class Message(_Base):
         except OverflowError:
             raise InvalidTimestamp(
                 f"{self!r} has a time of {milliseconds} ms since 1970, which is outside the years 1 to 9999",
-                milliseconds=milliseconds, topic=self.topic,
-            ) from None  # fmt: skip
+                milliseconds=milliseconds,
+                topic=self.topic,
+            ) from None
 
     def __repr__(self) -> str:
         log, value = self._batch.log, self.value

@@ -111,9 +111,11 @@ class AsyncProducer(AsyncChild):
     def _flush(self, handed_over: Event, deadline: Deadline) -> None:
         if not handed_over.wait(deadline.remaining(NO_TIMEOUT_S)):
             raise Timeout(
-                "not all messages could be handed over in time", topic=self.topic, operation="flush",
+                "not all messages could be handed over in time",
+                topic=self.topic,
+                operation="flush",
                 fix="Flush again: they are still on their way",
-            )  # fmt: skip
+            )
         self.sync.flush(deadline.timeout_left())
 
     async def statistics(self) -> ProducerStatistics:
@@ -180,8 +182,9 @@ class AsyncProducer(AsyncChild):
     def _full(self) -> QueueFull:
         return QueueFull(
             f"the queue is full: {self._queue.messages} messages of {self._queue.bytes} bytes are on their way",
-            topic=self.topic, operation="send",
-        )  # fmt: skip
+            topic=self.topic,
+            operation="send",
+        )
 
     def _check_open(self) -> None:
         self._loop.check()

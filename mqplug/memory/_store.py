@@ -205,8 +205,9 @@ def open_memory_store(name: str | None, personality: Personality) -> Store:
         if store.personality is not personality:
             raise ConfigError(
                 f"the store {name!r} is already open with like={store.personality.name!r}, not {personality.name!r}",
-                backend="memory", fix="Use the same like= as its other clients, or another name",
-            )  # fmt: skip
+                backend="memory",
+                fix="Use the same like= as its other clients, or another name",
+            )
         _named[name] = store, users + 1
     return store
 
