@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mqplug._base.closing import Closable
-from mqplug._base.deadline import Deadline
 from mqplug._client.client_session import ClientSession
 from mqplug._client.queries import advance, check_position, distance
 from mqplug._client.topics import altered_topic, check_partitions, new_topic
@@ -60,8 +59,7 @@ class Client(Closable):
 
     def health(self, timeout: float | None = 30) -> None:
         """Check that the backend answers. Raise the error if it does not."""
-        deadline = Deadline(timeout)
-        with self._session.using("health"):
+        with self._session.using("health", timeout) as deadline:
             self._connection.health(deadline.remaining(3600))
 
     def unwrap(self, kind: type[T]) -> T | None:
@@ -96,8 +94,7 @@ class Client(Closable):
         :param options: the backend's own settings.
         :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
-        deadline = Deadline(timeout)
-        with self._session.using("create topic"):
+        with self._session.using("create topic", timeout) as deadline:
             wanted = new_topic(
                 topic,
                 self.capabilities,
@@ -123,8 +120,7 @@ class Client(Closable):
         On return the change is in force and stored: every client's next ``describe`` shows it. Messages that exceed a
         shorter retention are removed by the backend's usual cleanup. ``options`` are the backend's own.
         """
-        deadline = Deadline(timeout)
-        with self._session.using("alter topic", needs="alter_topic"):
+        with self._session.using("alter topic", timeout, needs="alter_topic") as deadline:
             wanted = altered_topic(
                 topic, self.capabilities, retention=retention, retention_bytes=retention_bytes, options=options
             )
@@ -132,8 +128,7 @@ class Client(Closable):
 
     def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
         """Delete a topic with all its messages."""
-        deadline = Deadline(timeout)
-        with self._session.using("delete topic", needs="delete_topic"):
+        with self._session.using("delete topic", timeout, needs="delete_topic") as deadline:
             self._backend.delete_topic(check_topic(topic), deadline)
 
     def topics(self, pattern: Matching | None = None, *, timeout: float | None = 30) -> list[str]:
@@ -143,14 +138,12 @@ class Client(Closable):
         """
         if pattern is not None and not isinstance(pattern, Matching):
             raise TypeError(f"topics() takes matching(...), not {type(pattern).__name__}")
-        deadline = Deadline(timeout)
-        with self._session.using("list topics", needs="list_topics"):
+        with self._session.using("list topics", timeout, needs="list_topics") as deadline:
             return self._session.topics.names(deadline, pattern)
 
     def describe(self, topic: str, *, timeout: float | None = 30) -> TopicInfo:
         """Describe a topic: the log of each partition, and its retention, where the backend reports it."""
-        deadline = Deadline(timeout)
-        with self._session.using("describe topic"):
+        with self._session.using("describe topic", timeout) as deadline:
             return self._session.topics.find(topic, deadline)
 
     def partitions(self, topic: str, *, timeout: float | None = 30) -> list[Log]:
@@ -159,15 +152,13 @@ class Client(Closable):
 
     def add_partitions(self, topic: str, total: int, *, timeout: float | None = 30) -> None:
         """Grow the topic to ``total`` partitions. Existing keys may then map to other partitions."""
-        deadline = Deadline(timeout)
-        with self._session.using("add partitions", needs="add_partitions"):
+        with self._session.using("add partitions", timeout, needs="add_partitions") as deadline:
             self._session.topics.add_partitions(topic, check_partitions(total, self.capabilities), deadline)
         self._session.open_objects.topic_changed(topic)
 
     def trim(self, topic: str, before: Mapping[int, Position], *, timeout: float | None = 30) -> None:
         """Remove the messages before a position of each of these partitions."""
-        deadline = Deadline(timeout)
-        with self._session.using("trim", needs="trim"):
+        with self._session.using("trim", timeout, needs="trim") as deadline:
             self._session.topics.trim(topic, before, deadline)
 
     # producing and consuming -------------------------------------------------------------------------------
@@ -247,8 +238,7 @@ class Client(Closable):
         from mqplug._client.stage import Stage
         from mqplug._produce.routing import Router
 
-        deadline = Deadline(timeout)
-        with self._session.using("stage", needs="staged_ingest"):
+        with self._session.using("stage", timeout, needs="staged_ingest") as deadline:
             info = self._session.topics.find(topic, deadline)
             route = Router(self._session.topics, partitioner, ()).route_of(info)
             driver = self._backend.open_stage(info, deadline)
@@ -265,18 +255,16 @@ class Client(Closable):
         """
         from mqplug._client.stage import check_number, check_staged, check_writer
 
-        deadline = Deadline(timeout)
         wanted = Ingest(check_staged(staged), check_writer(writer), check_number(number))
-        with self._session.using("ingest", needs="staged_ingest"):
+        with self._session.using("ingest", timeout, needs="staged_ingest") as deadline:
             return self._backend.ingest(wanted, deadline)
 
     def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
         """Remove unwanted staged messages. Ignore messages that were already removed or taken in."""
         from mqplug._client.stage import check_staged
 
-        deadline = Deadline(timeout)
         unwanted = check_staged(staged)
-        with self._session.using("discard", needs="staged_ingest"):
+        with self._session.using("discard", timeout, needs="staged_ingest") as deadline:
             self._backend.discard(unwanted, deadline)
 
     def consumer(
@@ -371,16 +359,14 @@ class Client(Closable):
 
     def describe_cluster(self, *, timeout: float | None = 30) -> ClusterInfo:
         """Return the running brokers with their addresses. Raises ``Unsupported`` if the backend has none."""
-        deadline = Deadline(timeout)
-        with self._session.using("describe cluster", needs="multi_node"):
+        with self._session.using("describe cluster", timeout, needs="multi_node") as deadline:
             return self._backend.cluster(deadline)
 
     # groups ------------------------------------------------------------------------------------------------
 
     def groups(self, topic: str | None = None, *, timeout: float | None = 30) -> list[GroupInfo]:
         """List the groups that have a position on this topic, or on any, sorted by name."""
-        deadline = Deadline(timeout)
-        with self._session.using("list groups", needs="groups"):
+        with self._session.using("list groups", timeout, needs="groups") as deadline:
             return self._session.groups.all(topic, deadline)
 
     def describe_group(self, group: str, *, timeout: float | None = 30) -> GroupDescription:
@@ -388,14 +374,12 @@ class Client(Closable):
 
         Its topics are those where it has a position or members. With neither it raises ``GroupNotFound``.
         """
-        deadline = Deadline(timeout)
-        with self._session.using("describe group", needs="groups"):
+        with self._session.using("describe group", timeout, needs="groups") as deadline:
             return self._session.groups.describe(check_group(group), deadline)
 
     def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
         """Return the group's position in each partition that has one. Raises ``GroupNotFound`` if none has."""
-        deadline = Deadline(timeout)
-        with self._session.using("describe group", needs="groups"):
+        with self._session.using("describe group", timeout, needs="groups") as deadline:
             return self._session.groups.positions(check_group(group), topic, deadline)
 
     def reset_group(
@@ -423,9 +407,8 @@ class Client(Closable):
         :param must_exist: raise ``GroupNotFound`` instead of creating the group. False by default.
         :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
-        deadline = Deadline(timeout)
         check_missing(missing)
-        with self._session.using("reset group", needs="durable_groups"):
+        with self._session.using("reset group", timeout, needs="durable_groups") as deadline:
             self._session.groups.reset(
                 check_group(group), topic, to, must_exist=must_exist, lenient=missing == "next", deadline=deadline
             )
@@ -435,8 +418,7 @@ class Client(Closable):
 
         A group with members raises a ``ConsumerBusy`` that names them.
         """
-        deadline = Deadline(timeout)
-        with self._session.using("delete group", needs="durable_groups"):
+        with self._session.using("delete group", timeout, needs="durable_groups") as deadline:
             self._session.groups.delete(check_group(group), deadline)
 
     # queries -----------------------------------------------------------------------------------------------
@@ -449,15 +431,13 @@ class Client(Closable):
         self, topic: str | TopicNames, *, timeout: float | None = 30
     ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
         """Return the watermarks of each partition; given many topics, by topic."""
-        deadline = Deadline(timeout)
-        with self._session.using("watermarks"):
+        with self._session.using("watermarks", timeout) as deadline:
             found = self._session.queries.watermarks(check_topics(topic), deadline)
         return found[topic] if isinstance(topic, str) else found
 
     def bounds(self, topic: str, *, timeout: float | None = 30) -> dict[int, Bounds]:
         """Return the first and the last retained id of each partition."""
-        deadline = Deadline(timeout)
-        with self._session.using("bounds"):
+        with self._session.using("bounds", timeout) as deadline:
             return self._session.queries.bounds(topic, deadline)
 
     @overload
@@ -468,8 +448,7 @@ class Client(Closable):
         self, topic: str | TopicNames, *, group: str, timeout: float | None = 30
     ) -> dict[int, int] | dict[str, dict[int, int]]:
         """Estimate how many messages the group has yet to read in each partition. 0 means none, exactly."""
-        deadline = Deadline(timeout)
-        with self._session.using("lag", needs="groups"):
+        with self._session.using("lag", timeout, needs="groups") as deadline:
             found = self._session.queries.lag(check_topics(topic), check_group(group), deadline)
         return found[topic] if isinstance(topic, str) else found
 
@@ -514,11 +493,10 @@ class Client(Closable):
             default), or the position of the first retained message is returned (``"next"``).
         :param timeout: seconds to wait, 30 by default; None waits without a limit.
         """
-        deadline = Deadline(timeout)
         check_start(start)
         check_missing(missing)
         check_partition_list(partitions)
-        with self._session.using("resolve"):
+        with self._session.using("resolve", timeout) as deadline:
             names, lenient = check_topics(topic), missing == "next"
             found = self._session.queries.resolve(names, start, partitions, lenient=lenient, deadline=deadline)
         return found[topic] if isinstance(topic, str) else found

@@ -53,19 +53,25 @@ class ClientSession(Session):
         """The operations and limits of the backend, plus those that the core adds."""
         return public(self.connection.capabilities)
 
-    def using(self, operation: str, *, needs: str | None = None) -> AbstractContextManager[None]:
-        """Check that the client is open and has the capability ``needs``. Errors in the block name the operation."""
+    def using(
+        self, operation: str, timeout: float | None = None, *, needs: str | None = None
+    ) -> AbstractContextManager[Deadline]:
+        """Check that the client is open and has the capability ``needs``. Yield the deadline of the operation.
+
+        Errors in the block name the operation.
+        """
+        deadline = Deadline(timeout)
         self.fork.check()
         if self.closed:
             raise Closed(f"{self!r} was closed", backend=self.backend.name, operation=operation, fix="Connect again")
-        return self._using(operation, needs)
+        return self._using(operation, needs, deadline)
 
     @contextmanager
-    def _using(self, operation: str, needs: str | None) -> Iterator[None]:
+    def _using(self, operation: str, needs: str | None, deadline: Deadline) -> Iterator[Deadline]:
         with self.backend.context(operation):
             try:
                 self._check_capability(needs)
-                yield
+                yield deadline
             except Unsupported as error:
                 if error.fix == Unsupported.fix:
                     error.fix = self.connection.advice(error.capability) or error.fix
@@ -91,10 +97,9 @@ class ClientSession(Session):
         from mqplug._produce.queue import check_limits
         from mqplug._produce.routing import Router, check_refresh
 
-        deadline = Deadline(timeout)
         limits = check_limits(queue_messages, queue_bytes)
         check_refresh(partitions_refresh)
-        with self.using("open a producer"):
+        with self.using("open a producer", timeout) as deadline:
             router = Router(self.topics, partitioner, self.backend.descriptor.partitioners)
             route = None if topic is None else router.route_of(self.topics.find_or_create(topic, create, deadline))
             options = ProducerOptions(partitioner=router.name, queue_bytes=queue_bytes)
@@ -122,8 +127,7 @@ class ClientSession(Session):
         from mqplug._consume.step_acks import StepAcks
         from mqplug._produce.routing import Router
 
-        deadline = Deadline(timeout)
-        with self.using("transaction", needs="transactions"):
+        with self.using("transaction", timeout, needs="transactions") as deadline:
             if consumer is not None and session_of(consumer).driver_session.connection is not self.connection:
                 raise ValueError("consumer= was opened by a different client")
             router = Router(self.topics, partitioner, ())
@@ -170,14 +174,13 @@ class ClientSession(Session):
         """Open a consumer, as ``Client.consumer`` documents."""
         from mqplug._consume.opening import Following, open_consumer
 
-        deadline = Deadline(timeout)
         following = None
         if isinstance(topics, Matching):
             request.check_pattern(topics, create=create)
             following = Following(topics, partial(self.topics.matching, topics))
         names = [] if isinstance(topics, Matching) else check_topics(topics)
         request.check(names, self.capabilities, self.backend.name)
-        with self.using("open a consumer", needs=None if following is None else "topic_patterns"):
+        with self.using("open a consumer", timeout, needs="topic_patterns" if following else None) as deadline:
             if following is None:
                 logs = self.topics.logs(names, request.partitions, create, deadline)
             else:

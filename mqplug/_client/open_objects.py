@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakSet
 
 from mqplug._base.deadline import Deadline
-from mqplug._model.errors import Error, TopicNotFound
+from mqplug._model.errors import Error
 
 if TYPE_CHECKING:
     from mqplug._client.topics import Topics
     from mqplug._consume.consumer_session import ConsumerSession
-    from mqplug._model.log import Log
     from mqplug._produce.producer_session import ProducerSession
 
 logger = logging.getLogger("mqplug")
@@ -166,18 +164,7 @@ class AddedPartitions:
         for each in due:
             each.refresh_at = now + each.partitions_refresh
         with suppress(Error):  # the next look finds what this one missed; sends report an outage
-            found = self._find(sorted({route.topic for _, route in routes}))
+            found = self._topics.find_existing(sorted({route.topic for _, route in routes}), Deadline(LOOK_S))
             for producer, route in routes:
                 if len(found.get(route.topic, ())) not in {0, route.partitions}:
                     producer.replace(route, len(found[route.topic]))
-
-    def _find(self, names: Sequence[str]) -> dict[str, Sequence[Log]]:
-        deadline = Deadline(LOOK_S)
-        try:
-            return self._topics.find_all(names, deadline) if names else {}
-        except TopicNotFound:  # one of them was deleted
-            found: dict[str, Sequence[Log]] = {}
-            for name in names:
-                with suppress(TopicNotFound):
-                    found[name] = self._topics.find(name, deadline).logs
-            return found

@@ -33,7 +33,7 @@ class Stage:
 
     def __init__(
         self,
-        opened: Callable[[str], AbstractContextManager[None]],
+        opened: Callable[[str, float | None], AbstractContextManager[Deadline]],
         driver: StageDriver,
         route: Route,
         able: Capabilities,
@@ -55,8 +55,7 @@ class Stage:
 
         An invalid record raises before any of these is written. Any other error ends the stage.
         """
-        deadline = Deadline(timeout)
-        with self._use("stage"):
+        with self._use(timeout) as deadline:
             columns = columns_of(records, self.topic)
             if not len(columns):
                 return
@@ -68,8 +67,7 @@ class Stage:
 
     def finish(self, *, timeout: float | None = 30) -> Staged:
         """Make the written messages durable, and return them for ``Client.ingest``. There may be none."""
-        deadline = Deadline(timeout)
-        with self._use("stage"), self._or_discard():
+        with self._use(timeout) as deadline, self._or_discard():
             staged = self._driver.finish(deadline.remaining(NO_TIMEOUT_S))
             self._over = True
             return staged
@@ -82,10 +80,10 @@ class Stage:
 
     # inside ------------------------------------------------------------------------------------------------
 
-    def _use(self, operation: str) -> AbstractContextManager[None]:
+    def _use(self, timeout: float | None) -> AbstractContextManager[Deadline]:
         if self._over:
             raise Closed(f"{self!r} is finished or discarded", topic=self.topic, fix="Open another stage")
-        return self._opened(operation)
+        return self._opened("stage", timeout)
 
     @contextmanager
     def _or_discard(self) -> Iterator[None]:

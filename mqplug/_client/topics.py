@@ -40,6 +40,17 @@ class Topics:
         found = self._backend.topics(names, deadline)
         return {name: info.logs for name, info in zip(names, found, strict=True)}
 
+    def find_existing(self, topics: Sequence[str], deadline: Deadline) -> dict[str, Sequence[Log]]:
+        """Return the logs of those of these (checked) topics that exist."""
+        try:
+            return self.find_all(topics, deadline)
+        except TopicNotFound:
+            found: dict[str, Sequence[Log]] = {}
+            for name in topics:
+                with suppress(TopicNotFound):
+                    found[name] = self.find(name, deadline).logs
+            return found
+
     def find_or_create(self, topic: str, create: bool, deadline: Deadline) -> TopicInfo:
         """Describe a topic. With ``create``, create it first if it is missing."""
         try:
@@ -63,14 +74,7 @@ class Topics:
 
     def matching(self, pattern: Matching, deadline: Deadline) -> list[Log]:
         """Return the logs of all topics that match, except topics that are deleted during the call."""
-        names = self.names(deadline, pattern)
-        try:
-            found = self.find_all(names, deadline)
-        except TopicNotFound:
-            found = {}
-            for name in names:
-                with suppress(TopicNotFound):
-                    found[name] = self.find(name, deadline).logs
+        found = self.find_existing(self.names(deadline, pattern), deadline)
         return [log for logs in found.values() for log in logs]
 
     def create(self, wanted: CreateTopic, exist_ok: bool, deadline: Deadline) -> None:

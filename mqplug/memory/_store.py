@@ -17,7 +17,6 @@ from mqplug.memory._partition import MemoryRetention, Partition
 from mqplug.memory._personality import FULL, Personality
 from mqplug.memory._staging import MemoryStaging
 from mqplug.spi import GroupDescription, GroupInfo, GroupPosition, TopicInfo, TransactionMark
-from mqplug.spi.groups import Roster
 
 DEFAULT_RETENTION_S = 7 * 24 * 3600.0
 
@@ -177,10 +176,6 @@ class Store:
     def store_positions(self, group: str, positions: Mapping[Log, GroupPosition]) -> None:
         """Store positions of a group."""
         self.group(group).commit(positions)
-
-    def roster(self, group: str) -> Roster:
-        """Return the roster of a group's members."""
-        return self.group(group).roster
 
     # waiting -----------------------------------------------------------------------------------------------
 
