@@ -3,99 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from mqplug._model.errors import Unsupported
 from mqplug.spi import Numbers
 
 
-class Numbering(Protocol):
-    """The coordinates of one partition: assigns new ones, and computes positions around them."""
-
-    width: int
-    """The number of integers in the coordinates."""
-
-    def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
-        """Return coordinates and details for the messages of a new batch."""
-        ...
-
-    @property
-    def end(self) -> Numbers:
-        """The position of the next stored message."""
-        ...
-
-    @staticmethod
-    def before(coordinates: Numbers) -> Numbers:
-        """Return the position right before a message."""
-        ...
-
-    @staticmethod
-    def behind(coordinates: Numbers, detail: Numbers) -> Numbers:
-        """Return the position right after a message."""
-        ...
-
-    @staticmethod
-    def is_possible(coordinates: Numbers) -> bool:
-        """Return whether an id or a position can have these coordinates."""
-        ...
-
-    @staticmethod
-    def advance(coordinates: Numbers, count: int) -> Numbers:
-        """Return the position ``count`` messages further along. Raise ``Unsupported`` if it cannot be computed."""
-        ...
-
-    def removable(self, places: Sequence[Numbers], wanted: int) -> int:
-        """Return how many messages can be removed from the beginning, up to ``wanted``."""
-        ...
-
-    def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
-        """Return how many messages lie after a position, as exactly as the backend can count."""
-        ...
-
-    def roll(self) -> None:
-        """Make the stored messages removable without later ones."""
-
-
 class Dense:
-    """Coordinates that are offsets without gaps."""
+    """The coordinates of one partition, which are offsets without gaps: assigns new ones, and computes positions."""
 
     width = 1
+    """The number of integers in the coordinates."""
 
     def __init__(self, ledgers: Iterator[int]) -> None:
         self._next = 0
 
     def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
+        """Return coordinates and details for the messages of a new batch."""
         first, self._next = self._next, self._next + count
         return [(offset,) for offset in range(first, first + count)], [()] * count
 
     @property
     def end(self) -> Numbers:
+        """The position of the next stored message."""
         return (self._next,)
 
     @staticmethod
     def before(coordinates: Numbers) -> Numbers:
+        """Return the position right before a message."""
         return coordinates
 
     @staticmethod
     def behind(coordinates: Numbers, detail: Numbers) -> Numbers:  # noqa: ARG004 - the offset is enough
+        """Return the position right after a message."""
         return (coordinates[0] + 1,)
 
     @staticmethod
     def is_possible(coordinates: Numbers) -> bool:
+        """Return whether an id or a position can have these coordinates."""
         return len(coordinates) == 1 and coordinates[0] >= 0
 
     @staticmethod
     def advance(coordinates: Numbers, count: int) -> Numbers:
+        """Return the position ``count`` messages further along. Raise ``Unsupported`` if it cannot be computed."""
         return (coordinates[0] + count,)
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
+        """Return how many messages can be removed from the beginning, up to ``wanted``."""
         return wanted
 
     def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
+        """Return how many messages lie after a position, as exactly as the backend can count."""
         return sum(each >= begin for each in places)
 
     def roll(self) -> None:
-        """Do nothing, because any message can be removed at any time."""
+        """Make the stored messages removable without later ones. Here any message is, at any time."""
 
 
 class Marked(Dense):
@@ -189,3 +150,7 @@ class Entries:
     def roll(self) -> None:
         if self._entry:
             self._ledger, self._entry = next(self._ledgers), 0
+
+
+Numbering = Dense | Entries
+"""The coordinates of one partition. ``Dense`` documents what both do."""
