@@ -1,1 +1,1 @@
-"""General tools: deadlines, bells, forks, outages, and closing once."""
+"""General tools: deadlines, bells, forks, and closing once."""

@@ -1,7 +1,10 @@
-"""A consumer's driver: the lock for its calls, its lifetime, and the context of its errors."""
+"""A consumer's driver: the lock for its calls, its lifetime, its outages, and the context of its errors."""
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from threading import Condition, Lock, get_ident
@@ -11,8 +14,7 @@ import attrs
 
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
-from mqplug._base.outage import Outage
-from mqplug._model.errors import Closed, ConcurrentUse, Timeout, Unsupported
+from mqplug._model.errors import Closed, ConcurrentUse, ConnectError, Timeout, Unsupported
 from mqplug._plugins.backend import NO_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
     from mqplug.spi._drivers import ConsumerDriver, Listener
+
+
+logger = logging.getLogger("mqplug.outage")
+
+REPEAT_LINE_S = 30.0  # between two log lines about one outage
 
 
 class DriverLock:
@@ -99,6 +106,39 @@ class DriverLock:
         """Make the waiting threads check whether the driver is free."""
         with self._lock:
             self._changed.notify_all()
+
+
+class Outage:
+    """The outages of one consumer's server, which are logged here, so that drivers need not.
+
+    A line says when the server stops answering, again every half minute, and when it answers again.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._logged_at = -math.inf
+        self._logged = False  # whether the beginning was logged, and the end not yet
+        self.ongoing = False  # whether the server was away at the last call
+
+    def note(self, error: Exception | None) -> bool:
+        """Note an error of a driver's call. Return whether it is logged here, and needs no other log line."""
+        if not isinstance(error, ConnectError | Timeout):
+            return False
+        self.ongoing = True
+        now = time.monotonic()
+        if now - self._logged_at >= REPEAT_LINE_S:
+            self._logged_at = now
+            self._logged = True
+            # Without the fix, which is for a caller that passed a timeout.
+            logger.warning("%s: the server does not answer, retrying: %s", self._what, error.message)
+        return True
+
+    def end(self) -> None:
+        """Note the success of a call that needed the server."""
+        self.ongoing = False
+        if self._logged:
+            self._logged = False
+            logger.warning("%s: the server answers again", self._what)
 
 
 class DriverSession:

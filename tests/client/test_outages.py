@@ -10,7 +10,7 @@ import pytest
 from waiting import wait_until
 
 import mqplug
-from mqplug._base.outage import Outage
+from mqplug._consume.driver_session import Outage
 from mqplug.spi import hookimpl
 from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ProducerProxy
 
