@@ -36,14 +36,12 @@ def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def close_native(
-    what: str, close: Callable[[float], None], deadline: Deadline, most: float = CLOSE_DEFAULT_S
-) -> CloseIncomplete | PluginError | None:
+def close_native(what: str, close: Callable[[float], None], deadline: Deadline) -> CloseIncomplete | PluginError | None:
     """Run a driver's close. One that overruns is abandoned on a daemon thread, with a ``ResourceWarning``.
 
     Its error is returned, in the form that the caller raises once everything else is released.
     """
-    seconds = deadline.remaining(most)
+    seconds = deadline.remaining(CLOSE_DEFAULT_S)
     failure: list[BaseException] = []
 
     def run() -> None:

@@ -15,7 +15,7 @@ import attrs
 
 from mqplug._base.deadline import Deadline
 from mqplug._client.client import Client
-from mqplug._config.layers import Document, ForeignLayer, Given, Layer, LeftAlone
+from mqplug._config.layers import Document, ForeignLayer, Layer, LeftAlone
 from mqplug._config.plan import ConnectionPlan, Target, plan, sources
 from mqplug._model.errors import Error
 from mqplug._plugins.capabilities import FLAGS
@@ -140,17 +140,13 @@ def _settings(made: ConnectionPlan) -> Iterator[Setting]:
     kind = type(made.settings)
     for name, field in fields_of(kind).items():
         value = getattr(made.settings, name)
-        source = _source(made.givens.get(name))
+        source = made.givens[name].source if name in made.givens else "default"
         if field.nested is not None and value is not None:
             for inner in fields_of(field.nested).values():
                 shown = MASK if inner.secret else getattr(value, inner.name)
                 yield Setting(f"{name}.{inner.name}", _plain(shown), source)
         else:
             yield Setting(name, MASK if field.secret and value else _plain(value), source)
-
-
-def _source(given: Given | None) -> str:
-    return "default" if given is None else given.source
 
 
 def _plain(value: Any) -> Any:

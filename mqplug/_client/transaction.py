@@ -188,7 +188,8 @@ class Transaction:
                 self._state = "unknown"
                 self._ask_again()
             else:
-                self._give_up(deadline)
+                with suppress(Error):  # the commit's error says more
+                    self._drop(deadline)
             raise
         self._state = "committed"
 
@@ -201,10 +202,6 @@ class Transaction:
         with self._lock:
             self._check_open()
             self._state = "ending"
-
-    def _give_up(self, deadline: Deadline) -> None:
-        with suppress(Error):  # the commit's error says more
-            self._drop(deadline)
 
     def _drop(self, deadline: Deadline) -> None:
         self._state = "aborted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import attrs
@@ -61,8 +61,7 @@ RETRY_FOREVER = Retry(attempts=None)
 class NackedMessages:
     """The nacked messages of one log, in log order."""
 
-    def __init__(self, now: Callable[[], float] | None = None) -> None:
-        self._now = now or time.monotonic
+    def __init__(self) -> None:
         self._waiting: list[NackedMessage] = []
 
     def __bool__(self) -> bool:
@@ -87,7 +86,7 @@ class NackedMessages:
 
     def set_due(self, again: NackedMessage, delay: float) -> None:
         """Deliver the message again after ``delay`` seconds."""
-        again.due = self._now() + delay
+        again.due = time.monotonic() + delay
 
     def settle(self) -> bool:
         """Remove the acked messages. Return whether any of the rest hold others back."""
@@ -125,7 +124,7 @@ class NackedMessages:
     def take_due(self, *, in_order: bool = True) -> Delivery | None:
         """Return a delivery of the first message, or of any if not ``in_order``, if it is due; otherwise None."""
         self.settle()
-        now = self._now()
+        now = time.monotonic()
         again = next((each for each in self._among(in_order) if each.present is None and each.due <= now), None)
         if again is None:
             return None
@@ -143,7 +142,7 @@ class NackedMessages:
     def wait(self, *, in_order: bool = True) -> float:
         """Return the seconds until the first message, or any if not ``in_order``, is due."""
         due = min((each.due for each in self._among(in_order) if each.present is None), default=math.inf)
-        return max(0.0, due - self._now())
+        return max(0.0, due - time.monotonic())
 
     def last_due(self) -> float:
         """Return the ``time.monotonic`` time at which the last waiting message is due; 0 if none waits."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import attrs
 
@@ -77,10 +77,6 @@ class ColumnsWithArrow(Columns, Protocol):
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Return the named columns of ``Batch.to_arrow`` that are arrays, with the types of that method."""
         ...
-
-
-def _have_arrow(columns: Columns) -> TypeGuard[ColumnsWithArrow]:
-    return getattr(columns, "arrow", None) is not None
 
 
 @attrs.frozen
@@ -272,8 +268,8 @@ class Batch(Sequence[Message]):
 
     def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Return the named columns that the driver has as Arrow arrays."""
-        columns = self._columns
-        return columns.arrow(names) if _have_arrow(columns) else {}
+        arrow: Callable[[Sequence[str]], Mapping[str, pyarrow.Array]] | None = getattr(self._columns, "arrow", None)
+        return {} if arrow is None else arrow(names)
 
     def _part(self, start: int, stop: int, step: int) -> Batch:
         rows = range(start, stop, step)
