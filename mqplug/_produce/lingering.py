@@ -73,8 +73,12 @@ class CollectedRun(SendRun):
 
         The row is added by one append, so that an interrupt cannot leave half of it.
         """
+        number = self._add_row(row, size)
         if single is not None:
-            self.singles[self.used()[0]] = single
+            self.singles[number] = single
+        return number
+
+    def _add_row(self, row: WholeRow, size: int) -> int:
         value, key, headers, timestamp = row
         rows = self._rows
         if rows is not None:
@@ -87,10 +91,10 @@ class CollectedRun(SendRun):
 
     def _widen(self, rows: Rows) -> None:
         """Continue with whole rows."""
+        rows.seal()  # first: a compiled collector adds rows without the lock
         values, keys = rows.columns()
         self._bytes_left = rows.bytes_left
         self._whole = [(value, key, (), None) for value, key in zip(values, keys or repeat(None), strict=False)]
-        rows.seal()
         self._rows = None
 
     def seal(self) -> None:

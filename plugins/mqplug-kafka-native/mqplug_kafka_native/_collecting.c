@@ -1,7 +1,7 @@
 /* Collecting: a submitted record becomes a row of the open run of its partition, in one call.
  *
- * These are the classes of the core in C. No lock is needed: each call runs with Python's lock from its check of the
- * room to the added row.
+ * These are the classes of the core in C. No lock is needed: each call holds Python's lock from its last check of the
+ * room to the added row, and allocates no object in between.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -359,46 +359,59 @@ static PyObject *collector_follow(PyObject *object, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+/* Return the partition of the next record without a key. Other threads may run meanwhile, and change the collector. */
 static PyObject *next_partition(const Collector *self)
 {
     if (PyLong_Check(self->keyless))
         return Py_NewRef(self->keyless);
-    PyObject *partition = PyIter_Next(self->keyless);
+    PyObject *partitions = Py_NewRef(self->keyless);
+    PyObject *partition = PyIter_Next(partitions);
     if (partition == NULL && !PyErr_Occurred())
         PyErr_SetNone(PyExc_StopIteration);
+    Py_DECREF(partitions);
     return partition;
 }
 
 static PyObject *partition_of_key(const Collector *self, PyObject *key)
 {
-    return PyLong_Check(self->keyed) ? Py_NewRef(self->keyed) : PyObject_CallFunctionObjArgs(self->keyed, key, NULL);
+    PyObject *keyed = Py_NewRef(self->keyed);
+    if (PyLong_Check(keyed))
+        return keyed;
+    PyObject *partition = PyObject_CallFunctionObjArgs(keyed, key, NULL);
+    Py_DECREF(keyed);
+    return partition;
 }
 
-static PyObject *new_handle(const Collector *self, const Rows *rows)
+/* Add a record to rows and return its handle; NULL if they have no room, or with an exception set. */
+static PyObject *add_with_handle(const Collector *self, Rows *rows, PyObject *value, PyObject *key, Py_ssize_t size)
 {
-    Row *handle = (Row *)allocate(self->handle);
-    if (handle != NULL) {
+    if (!has_room(rows, size))
+        return NULL;
+    Row *handle = (Row *)allocate(self->handle); /* may collect garbage, and so let other threads run */
+    if (handle != NULL && has_room(rows, size)) {
         handle->run = Py_NewRef(rows->run);
         handle->number = (unsigned)rows->count;
+        if (add_row(rows, value, key, size))
+            return (PyObject *)handle;
     }
-    return (PyObject *)handle;
+    Py_XDECREF((PyObject *)handle);
+    return NULL;
 }
 
 /* Add the record to the rows of its partition. Return the handle, or the partition if there is no room. */
 static PyObject *collect_in(const Collector *self, PyObject *partition, PyObject *value, PyObject *key, Py_ssize_t size)
 {
-    PyObject *found = PyDict_GetItemWithError(self->rows, partition);
-    if (found == NULL)
+    PyObject *rows = PyDict_GetItemWithError(self->rows, partition);
+    if (rows == NULL)
         return PyErr_Occurred() ? NULL : Py_NewRef(partition);
-    if (Py_TYPE(found) != rows_type)
+    if (Py_TYPE(rows) != rows_type)
         return PyErr_Format(PyExc_TypeError, "the rows of a collector must be Rows");
-    Rows *rows = (Rows *)found;
-    if (!has_room(rows, size))
-        return Py_NewRef(partition);
-    PyObject *handle = new_handle(self, rows);
-    if (handle != NULL && !add_row(rows, value, key, size))
-        Py_CLEAR(handle);
-    return handle;
+    Py_INCREF(rows);
+    PyObject *taken = add_with_handle(self, (Rows *)rows, value, key, size);
+    if (taken == NULL && !PyErr_Occurred())
+        taken = Py_NewRef(partition);
+    Py_DECREF(rows);
+    return taken;
 }
 
 static PyObject *collector_collect(PyObject *object, PyObject *const *arguments, Py_ssize_t count)

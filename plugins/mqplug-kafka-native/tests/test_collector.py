@@ -129,6 +129,28 @@ def test_a_child_process_collects_nothing():
     assert type(collect(b"a", None)) is Handle
 
 
+def test_rows_sealed_while_a_handle_is_made():
+    """Making a handle may collect garbage, and so run code that seals the rows: they get no record after that."""
+    rows = Rows(Run(), MANY, MANY)
+    collect = collector({0: rows}).collect
+    sent = []
+
+    def seal_and_send(phase, info):
+        rows.seal()
+        sent[:] = rows.columns()[0]
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(seal_and_send)
+    gc.set_threshold(50)
+    try:
+        taken = [collect(b"a", None) for _ in range(200)]
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(seal_and_send)
+    assert 0 < len(sent) == sum(type(each) is Handle for each in taken) < 200
+
+
 def test_everything_is_released():
     """Rows, collectors and handles release what they refer to, even in a cycle."""
     run, value, key = Run(), bytes(50), bytes(40)
