@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from mqplug._base.fork import ForkGuard
-from mqplug._model.ids import MessageId
+from mqplug._model.ids import ID_SLOTS, MessageId
 from mqplug._produce.handle import SendHandle
 
 if TYPE_CHECKING:
     from mqplug._model.errors import Error
     from mqplug._produce.handle import IdParts
     from mqplug._produce.pump import AwaitedSend, Wait
+    from mqplug._produce.send_run import StoredRecords
+    from mqplug.spi.compiled import CompiledCollecting
 
 KeylessPartitions = Iterator[int] | int
 KeyedPartitions = Callable[[bytes], int] | int
@@ -30,10 +32,11 @@ class RunOfRows(Protocol):
     topic: str
     was_seen: bool
     rows_seen: set[int]
+    stored_as: StoredRecords | None
+    """Set once all its rows were stored at once."""
 
     @property
     def wait(self) -> Callable[..., None]: ...
-    def id_of(self, row: int) -> MessageId | None: ...
     def outcome_of(self, row: int) -> IdParts | Error | None: ...
     def awaited_of(self, row: int) -> AwaitedSend | None: ...
 
@@ -48,7 +51,11 @@ class RowHandle(SendHandle):
 
     def result(self, timeout: float | None = 30) -> MessageId:
         """As ``SendHandle.result``, with a fast path for the common case."""
-        return (self._run.id_of(self._row) if timeout == 30 else None) or super().result(timeout)
+        stored = self._run.stored_as if timeout == 30 else None
+        if stored is None:
+            return super().result(timeout)
+        log, coordinates, details = stored
+        return MessageId(log, coordinates[self._row], () if details is None else details[self._row])
 
     @property
     def topic(self) -> str:  # type: ignore[override]  # read only here
@@ -100,11 +107,12 @@ class CollectedHandle(Row, RowHandle):
     __slots__ = ()
 
 
-def handle_class(row: type[Any]) -> NewHandle:
-    """Return the class of handles that are derived from this ``Row``."""
-    if row is Row:
+def handle_class(compiled: CompiledCollecting | None) -> NewHandle:
+    """Return the class of handles: with the compiled ``Row``, or without it."""
+    if compiled is None:
         return CollectedHandle
-    return cast("NewHandle", type("RowHandle", (row, RowHandle), {"__slots__": ()}))
+    compiled.use_ids(MessageId, *ID_SLOTS)
+    return cast("NewHandle", type("RowHandle", (compiled.Row, RowHandle), {"__slots__": ()}))
 
 
 class Rows:

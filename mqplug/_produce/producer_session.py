@@ -75,8 +75,7 @@ class ProducerSession(Session):
         queue = self.queue
         if not queue.collects or self._narrow is not None:
             return None
-        made: Collector = queue.collecting.Collector(queue.new_handle, self.max_bytes, queue.lock)
-        return made
+        return queue.collector_class(queue.new_handle, self.max_bytes, queue.lock)
 
     # routes ------------------------------------------------------------------------------------------------
 

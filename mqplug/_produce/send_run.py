@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from mqplug._produce.handle import IdParts
     from mqplug._produce.pump import Wait
 
+    StoredRecords = tuple[Log, Sequence[Numbers], Sequence[Numbers] | None]
+    """The log, and the coordinates and details of each record."""
+
 
 class SendRun:
     """The records of a run, as columns. The driver settles all of them at once, or each one of ``sendings``."""
@@ -48,7 +51,7 @@ class SendRun:
         self.waiter: Bell | None = None
         self._columns = columns
         self._count = len(columns)
-        self._outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error | None = None
+        self._outcome: StoredRecords | Error | None = None
         self._alone: list[SingleSend] | None = None
         self._settled = 0  # how many of those are settled, counted from the first
 
@@ -147,7 +150,7 @@ class SendRun:
         """Settle all records as in doubt: any of them may or may not be stored."""
         self._settle(in_doubt(error).at(topic=self.topic, operation="send"))
 
-    def _settle(self, outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error) -> None:
+    def _settle(self, outcome: StoredRecords | Error) -> None:
         if self._outcome is None:
             self._outcome = outcome
             self._pass_on()

@@ -2106,6 +2106,15 @@ static PyObject *coordinates_of_row(PyObject *object, Py_ssize_t row)
     return made;
 }
 
+bool find_sent_offset(PyObject *offsets, uint32_t row, int64_t *offset)
+{
+    const Coordinates *found = (Coordinates *)offsets;
+    if (Py_TYPE(offsets) != coordinates_type || row >= found->count)
+        return false;
+    *offset = found->offsets == NULL ? found->first + row : found->offsets[row];
+    return true;
+}
+
 static void free_coordinates(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -2660,6 +2669,7 @@ static PyType_Spec sender_spec = {
 static PyMethodDef functions[] = {
     {"load", load, METH_O, "Take the library's functions from the client's extension module at this path."},
     {"library_version", library_version, METH_NOARGS, "Return the version of the library."},
+    {"use_ids", use_ids, METH_VARARGS, "Make ids of this class, with these slots for the log, the offset and the detail."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -2685,8 +2695,9 @@ static int add_types(PyObject *module)
         return -1;
     PyTypeObject *rows = add_type(module, &rows_spec);
     Py_XINCREF((PyObject *)rows);
-    if (rows == NULL || add_type(module, &row_spec) == NULL || add_type(module, &collector_spec) == NULL
-        || prepare_collecting(rows) < 0)
+    PyTypeObject *row = add_type(module, &row_spec);
+    Py_XINCREF((PyObject *)row);
+    if (rows == NULL || row == NULL || add_type(module, &collector_spec) == NULL || prepare_collecting(row, rows) < 0)
         return -1;
     report_type = PyStructSequence_NewType(&report_description);
     return report_type == NULL ? -1 : PyModule_AddType(module, report_type);

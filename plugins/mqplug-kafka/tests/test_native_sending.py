@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -189,6 +190,19 @@ def a_step(mq, topic, commits, batches):
 def to_ms(moment):
     """Return a moment in milliseconds since 1970."""
     return round(moment.timestamp() * 1000)
+
+
+def test_the_ids_of_handles_are_those_of_the_messages(both, topic):
+    """The ids that handles make without Python code equal, hash and read back as those of the received messages."""
+    compiled, _ = both
+    with compiled.producer(topic) as out:
+        handles = [out.submit(b"%d" % number, partition=0) for number in range(100)]
+        ids = [each.result() for each in handles]
+    received = [each.id for each in compiled.read(topic)]
+    assert (ids, set(ids), sorted(ids)) == (received, set(received), received)
+    assert pickle.loads(pickle.dumps(ids)) == [mqplug.MessageId.parse(str(each)) for each in ids]
+    assert {(each.log, len(each.coordinates), each.detail) for each in ids} == {(received[0].log, 1, ())}
+    assert [each.result(5) for each in handles] == ids
 
 
 def test_a_run_with_contradictory_reports_is_in_doubt(kafka_server, topic, monkeypatch):
