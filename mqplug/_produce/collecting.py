@@ -17,8 +17,7 @@ from mqplug._produce.handle import SendHandle
 
 if TYPE_CHECKING:
     from mqplug._model.errors import Error
-    from mqplug._produce.handle import IdParts
-    from mqplug._produce.pump import AwaitedSend, Wait
+    from mqplug._produce.handle import AwaitedSend, IdParts, Wait
     from mqplug._produce.send_run import StoredRecords
     from mqplug.spi.compiled import CompiledCollecting
 

@@ -18,8 +18,7 @@ from mqplug._produce.send_run import SendRun
 if TYPE_CHECKING:
     from mqplug._model.errors import Error
     from mqplug._model.message import Headers
-    from mqplug._produce.handle import IdParts, SendHandle, SingleSend
-    from mqplug._produce.pump import AwaitedSend, Wait
+    from mqplug._produce.handle import AwaitedSend, IdParts, SendHandle, SingleSend, Wait
     from mqplug._produce.send_run import StoredRecords
 
     WholeRow = tuple[bytes | None, bytes | None, Headers, int | None]

@@ -159,9 +159,11 @@ class ProducerSession(Session):
         if partition is not None:
             partition = route.check(partition)
         elif key is None:
-            partition = next(route.chooser.keyless)
+            keyless = route.chooser.keyless
+            partition = keyless if isinstance(keyless, int) else next(keyless)
         else:
-            partition = route.chooser.keyed(key)
+            keyed = route.chooser.keyed
+            partition = keyed if isinstance(keyed, int) else keyed(key)
         if size > self.max_bytes:
             raise self._too_large(size, route.topic)
         if self._narrow is not None:

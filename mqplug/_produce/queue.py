@@ -16,16 +16,15 @@ from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, Error, QueueFull, Timeout
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug._produce.collecting import Collector, RowHandle, Rows, handle_class
-from mqplug._produce.handle import SingleSend
+from mqplug._produce.handle import PUMP_SLICE_S, Pump, SingleSend
 from mqplug._produce.lingering import CollectedRun, LingerThread, OpenRuns
 from mqplug._produce.outcomes import Outcomes, ProducerStatistics
-from mqplug._produce.pump import PUMP_SLICE_S, Pump
 from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
+    from mqplug._produce.handle import AwaitedSend
     from mqplug._produce.lingering import WholeRow
-    from mqplug._produce.pump import AwaitedSend
     from mqplug.spi._drivers import ProducerDriver
 
 T = TypeVar("T")

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from mqplug._model.message import Headers
     from mqplug._model.text import Numbers
     from mqplug._produce.columns import SendColumns
-    from mqplug._produce.handle import IdParts
-    from mqplug._produce.pump import Wait
+    from mqplug._produce.handle import IdParts, Wait
 
     StoredRecords = tuple[Log, Sequence[Numbers], Sequence[Numbers] | None]
     """The log, and the coordinates and details of each record."""

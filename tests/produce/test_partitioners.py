@@ -168,8 +168,8 @@ def test_a_native_partitioner_is_never_mixed_with_the_cores(keys: list[bytes | N
     assert all(0 <= each < count for each in placed)
     for key, partition in zip(keys, placed, strict=True):
         if key is not None:
-            assert partition == ours.keyed(key)
-            assert theirs.keyed(key) == -1
+            assert partition == (ours.keyed if isinstance(ours.keyed, int) else ours.keyed(key))
+            assert theirs.keyed == -1
 
 
 def test_producers_learn_of_partitions_that_were_added(mq: mqplug.Client) -> None:

@@ -449,7 +449,7 @@ def test_all_who_wait_for_one_record_are_woken(
     held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All threads that wait for the same handle wake when it is settled."""
-    monkeypatch.setattr("mqplug._produce.pump.PUMP_SLICE_S", 60)
+    monkeypatch.setattr("mqplug._produce.handle.PUMP_SLICE_S", 60)
     mq, driver = held
     out = mq.producer("orders")
     handle = out.submit(b"one")

@@ -19,7 +19,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from mqplug import Closed, Error
 from mqplug.spi.compiled import CompiledUse
 from mqplug_kafka._cluster.client_options import batching
-from mqplug_kafka._cluster.compiled_sender import CompiledSender
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import client_error, typed_error
 from mqplug_kafka._cluster.log_throttle import logger
@@ -44,11 +43,17 @@ class SharedProducer:
     ) -> None:
         self._credentials = credentials
         self.generation = credentials.generation
+        self.outdated = False
+        """Whether another one should send the next records: certificates were renewed, or this one is unsound."""
+        self.is_unsound = False
+        """Whether its reports contradicted each other."""
+        self._part = part
         self._on_error = on_error
         self.batch_bytes = int(options["batch.size"])
         """The client adds no record that would make a batch larger than this."""
         try:
-            self._sender: Sender | None = new_sender(part, credentials.prepared(options, on_error))
+            prepared = credentials.prepared(options, on_error)
+            self._sender: Sender | None = new_sender(part, prepared, self._note_unsound)
         except KafkaException as error:
             raise typed_error(error, "the settings were refused") from error
         self.users = 0
@@ -56,16 +61,14 @@ class SharedProducer:
         self._serving = Lock()
         self._sleepers: set[Event] = set()
 
-    @property
-    def outdated(self) -> bool:
-        """Whether another one should send the next records: certificates were renewed, or this one is unsound."""
-        sender = self._sender
-        return (sender is not None and sender.is_unsound) or self._credentials.generation != self.generation
+    def look(self) -> bool:
+        """Look for renewed certificates. Return whether it is outdated."""
+        self.outdated = self.is_unsound or self._credentials.generation != self.generation
+        return self.outdated
 
-    @property
-    def is_unsound(self) -> bool:
-        """Whether its reports contradicted each other."""
-        return self._sender is not None and self._sender.is_unsound
+    def _note_unsound(self) -> None:
+        self.is_unsound = self.outdated = True
+        self._part.refuse("sends", "its reports on a run contradicted each other")
 
     @property
     def busy(self) -> bool:
@@ -104,8 +107,9 @@ class SharedProducer:
                 raise
             finally:
                 self._serving.release()
-                for sleeper in tuple(self._sleepers):
-                    sleeper.set()
+                if self._sleepers:
+                    for sleeper in tuple(self._sleepers):
+                        sleeper.set()
         else:
             self._sleep(timeout)
 
@@ -142,9 +146,12 @@ def _request_producer_id(sender: Sender, topic: str) -> None:
             sender.list_topics(topic, METADATA_TIMEOUT_S)
 
 
-def new_sender(part: CompiledUse, options: dict[str, Any]) -> Sender:
+def new_sender(part: CompiledUse, options: dict[str, Any], on_unsound: Callable[[], None]) -> Sender:
     """Return a sender: the compiled part's if it is usable, otherwise the plain one."""
-    return CompiledSender(part, options) if part.usable("sends") else PlainSender(options)
+    if not part.usable("sends"):
+        return PlainSender(options)
+    made: Sender = part.module.Sender(options, on_unsound)
+    return made
 
 
 class SharedProducers:
@@ -186,7 +193,7 @@ class SharedProducers:
             shared = self._current.get(wanted)
             if shared is None:
                 shared = self._current[wanted] = self._create(wanted)
-            elif shared.outdated:
+            elif shared.look():
                 shared = self._current[wanted] = self._renewed(wanted, shared)
             shared.users += 1
             self._users += 1
@@ -205,6 +212,7 @@ class SharedProducers:
                 raise
             logger.warning("the client's producer could not be renewed: %s", error)
             former.generation = self._credentials.generation
+            former.outdated = False
             return former
 
     def release(self, shared: SharedProducer, timeout: float) -> None:
@@ -246,10 +254,10 @@ class ProducersBySize:
         most = self._shared_producers.batch_bytes
         wanted = min(most, batch_bytes or most)
         found = self._acquired.get(wanted)
-        if found is None or found.outdated:
+        if found is None or found.look():
             with self._lock:
                 found = self._acquired.get(wanted)
-                if found is None or found.outdated:
+                if found is None or found.look():
                     former, found = found, self._shared_producers.acquire(wanted)
                     self._acquired[wanted] = found
                     if former is not None:

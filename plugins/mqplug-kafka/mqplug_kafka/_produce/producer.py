@@ -56,7 +56,8 @@ class KafkaProducer(ProducerDriver):
     def pump(self, timeout: float) -> None:
         """Serve delivery reports, and continue with held or refused records."""
         self._producers.pump(timeout)
-        self._current_logs.settle(timeout)
+        if self._current_logs.waiting:
+            self._current_logs.settle(timeout)
         for sends in tuple(self._topics.values()):
             if sends.holds:
                 sends.retry(timeout)
@@ -188,6 +189,7 @@ class TopicSends:
         if producer is not self._prepared_for or now >= self._prepared_until:
             self._prepared_for, self._prepared_until = producer, now + PREPARE_EVERY_S
             self._prepared.clear()
+            producer.look()
         self._current_logs.prepare(producer, self._topic, partition)
         self._prepared.add(partition)
 
