@@ -1459,7 +1459,7 @@ static PyType_Spec reader_spec = {
 
 /* -- Sending ----------------------------------------------------------------------------------------------------- */
 
-/* A sender takes runs of records, and reports to the owner of each run what became of it. Each record's opaque pointer is its
+/* A sender takes runs of records, and calls the owner of each run with its outcome. Each record's opaque pointer is its
  * row in the run's array, where the library's thread notes partition, offset and error: nothing is matched afterwards.
  * The bytes of values are not copied before they are sent; a run holds the objects that own them until all its reports
  * are in.

@@ -212,7 +212,7 @@ def test_keys_tell_the_partition_when_one_failed(reports):
 class Shared:
     """A client's producer whose pump meets another thread that acquires one with smaller batches."""
 
-    busy = False
+    busy = True
 
     def __init__(self, batch_bytes):
         self.batch_bytes = batch_bytes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, NoReturn, cast
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -53,7 +53,8 @@ class SharedProducer:
         """The client adds no record that would make a batch larger than this."""
         try:
             prepared = credentials.prepared(options, on_error)
-            self._sender: Sender | None = new_sender(part, prepared, self._note_unsound)
+            self.sender = new_sender(part, prepared, self._note_unsound)
+            """The client's producer. Raises ``Closed`` after its last user has released it."""
         except KafkaException as error:
             raise typed_error(error, "the settings were refused") from error
         self.users = 0
@@ -73,14 +74,7 @@ class SharedProducer:
     @property
     def busy(self) -> bool:
         """Whether it has records in flight, or reports on them."""
-        return self._sender is not None and len(self._sender) > 0
-
-    @property
-    def sender(self) -> Sender:
-        """The client's producer. Raises ``Closed`` after its last user has released it."""
-        if self._sender is None:
-            raise Closed("the client's producer was closed")
-        return self._sender
+        return len(self.sender) > 0
 
     def learn(self, topic: str, partition: int, count: int) -> None:
         """Make the client learn of added partitions. By default it asks every five minutes."""
@@ -96,8 +90,8 @@ class SharedProducer:
 
     def pump(self, timeout: float) -> None:
         """Serve delivery reports. One thread does so for all; the others sleep until it has served some."""
-        sender = self._sender
-        if sender is None or not len(sender):
+        sender = self.sender
+        if not len(sender):
             return
         if self._serving.acquire(blocking=False):
             try:
@@ -122,8 +116,8 @@ class SharedProducer:
 
     def hasten(self, timeout: float) -> None:
         """Make the client send its lingering records."""
-        sender = self._sender
-        if sender is not None and len(sender):
+        sender = self.sender
+        if len(sender):
             sender.flush(min(timeout, FLUSH_SLICE_S))
 
     def end(self, timeout: float) -> None:
@@ -132,7 +126,17 @@ class SharedProducer:
         if sender.flush(timeout):
             sender.purge()
             sender.poll(0)
-        self._sender = None
+        self.sender = cast("Sender", EndedSender())
+
+
+class EndedSender:
+    """Takes the place of a sender that was ended: it has nothing in flight, and takes nothing more."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise Closed("the client's producer was closed")
 
 
 def _request_producer_id(sender: Sender, topic: str) -> None:
@@ -243,6 +247,8 @@ class ProducersBySize:
         largest = shared_producers.acquire()
         self._acquired = {largest.batch_bytes: largest}
         self._former: list[SharedProducer] = []  # with outdated certificates, until all their reports are in
+        self.only: SharedProducer | None = largest
+        """The only one in use; None while there are several."""
 
     @property
     def largest(self) -> SharedProducer:
@@ -262,19 +268,15 @@ class ProducersBySize:
                     self._acquired[wanted] = found
                     if former is not None:
                         self._former.append(former)
+                    self._note_only()
         return found
 
-    def pump(self, timeout: float) -> None:
-        """Serve delivery reports. Raise a typed error if the client ended with a fatal one."""
-        try:
-            if len(self._acquired) == 1 and not self._former:
-                next(iter(self._acquired.values())).pump(timeout)
-            else:
-                self._pump_several(timeout)
-        except KafkaException as error:
-            raise typed_error(error, "the brokers refuse everything that this client sends") from error
+    def _note_only(self) -> None:
+        first, *others = self._all()
+        self.only = None if others else first
 
-    def _pump_several(self, timeout: float) -> None:
+    def pump(self, timeout: float) -> None:
+        """Serve the delivery reports of all."""
         busy = [each for each in self._all() if each.busy]
         for each in busy:
             each.pump(timeout if len(busy) == 1 else min(timeout, SLICE_S))
@@ -290,6 +292,7 @@ class ProducersBySize:
         with self._lock:
             done = [each for each in self._former if not each.busy]
             self._former = [each for each in self._former if each.busy]
+            self._note_only()
         for each in done:
             self._shared_producers.release(each, 0)
 

@@ -62,8 +62,10 @@ class CurrentLogs:
         """Settle a stored record or run now, or once the logs of its topic are known again; always in order."""
         if self.waiting or self._pending:
             self.waiting.append((records, partition, coordinates))
-        else:
-            records.stored(self._log(records.topic, partition), coordinates)
+            return
+        info = self._connection.known(records.topic)
+        log = info.logs[partition] if info is not None and partition < len(info.logs) else None
+        records.stored(log or self._log(records.topic, partition), coordinates)
 
     def settle(self, timeout: float) -> None:
         """Settle waiting records whose logs are known, or become known in time."""

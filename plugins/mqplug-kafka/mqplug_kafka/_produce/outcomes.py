@@ -67,13 +67,6 @@ class RecordOutcome:
         self._number = number
         self._batch_bytes = batch_bytes
 
-    def hand_to(self, sender: Sender) -> None:
-        """Hand over the record, which the caller has checked with ``unstorable``."""
-        try:
-            sender.send(self._sending, self)
-        except KafkaException as error:
-            self._settle_refused(error)
-
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         """Take the report of confluent-kafka's producer."""
         self._settle(message.partition() or 0, message.offset(), error)
@@ -96,9 +89,9 @@ class RecordOutcome:
         if sent:
             self._settle(partition, None, KafkaError(code))
         else:
-            self._settle_refused(_refusal(code, alone=True))
+            self.settle_refused(_refusal(code, alone=True))
 
-    def _settle_refused(self, error: KafkaError | KafkaException) -> None:
+    def settle_refused(self, error: KafkaError | KafkaException) -> None:
         """Settle a record that the client did not accept: it was never sent."""
         self._sending.failed(not_stored(error))
         if self._again is not None:

@@ -15,13 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock, RLock
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from mqplug import Closed, Error, InvalidRecord, OutcomeUnknown
 from mqplug.spi import ProducerDriver, Run, Sending
 from mqplug_kafka._cluster.client_options import ALONE
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, bad_time, invalid_record, not_stored, refused_with_batch
+from mqplug_kafka._cluster.errors import (
+    INVALID_RECORD_CODES,
+    bad_time,
+    invalid_record,
+    not_stored,
+    refused_with_batch,
+    typed_error,
+)
 from mqplug_kafka._cluster.shared_producer import ProducersBySize, SharedProducer
 from mqplug_kafka._cluster.topic_metadata import TopicLimits
 from mqplug_kafka._produce.current_logs import CurrentLogs
@@ -55,7 +62,10 @@ class KafkaProducer(ProducerDriver):
 
     def pump(self, timeout: float) -> None:
         """Serve delivery reports, and continue with held or refused records."""
-        self._producers.pump(timeout)
+        try:
+            (self._producers.only or self._producers).pump(timeout)
+        except KafkaException as error:  # a fatal one
+            raise typed_error(error, "the brokers refuse everything that this client sends") from error
         if self._current_logs.waiting:
             self._current_logs.settle(timeout)
         for sends in tuple(self._topics.values()):
@@ -162,8 +172,11 @@ class TopicSends:
             self._prepare(producer, sending.partition)
         self._last = number = self._last + 1
         self._in_flight.add(number)
+        outcome = RecordOutcome(sending, self._current_logs, self, number, producer.batch_bytes)
         try:
-            RecordOutcome(sending, self._current_logs, self, number, producer.batch_bytes).hand_to(producer.sender)
+            producer.sender.send(sending, outcome)
+        except KafkaException as error:
+            outcome.settle_refused(error)
         except BaseException:
             self._given_up(number)
             raise
