@@ -23,13 +23,12 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 def to_record_batch(batch: Rows, columns: Sequence[str] | None = None) -> pa.RecordBatch:
     """Return the chosen columns of a batch, or all of them."""
-    chosen = list(_MAKERS) if columns is None else list(columns)
-    makers = _MAKERS | _ON_REQUEST
-    unknown = [name for name in chosen if name not in makers]
+    chosen = list(_DEFAULT_MAKERS) if columns is None else list(columns)
+    unknown = [name for name in chosen if name not in _MAKERS]
     if unknown:
-        raise ValueError(f"unknown column {unknown[0]!r}; expected one of {', '.join(makers)}")
+        raise ValueError(f"unknown column {unknown[0]!r}; expected one of {', '.join(_MAKERS)}")
     ready = batch.arrow_columns(chosen)
-    arrays = [ready[name] if name in ready else makers[name](batch) for name in chosen]
+    arrays = [ready[name] if name in ready else _MAKERS[name](batch) for name in chosen]
     return pa.record_batch(arrays, names=chosen)
 
 
@@ -80,7 +79,7 @@ def _repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
-_MAKERS: dict[str, Callable[[Rows], pa.Array]] = {
+_DEFAULT_MAKERS: dict[str, Callable[[Rows], pa.Array]] = {
     "key": lambda batch: pa.array(batch.keys, pa.binary()),
     "value": lambda batch: pa.array(batch.values, pa.binary()),
     "topic": lambda batch: _same(batch.log.topic, pa.string(), batch),
@@ -92,6 +91,6 @@ _MAKERS: dict[str, Callable[[Rows], pa.Array]] = {
     "log_time": lambda batch: _times(batch.log_times, batch),
     "attempt": lambda batch: pa.array(batch.attempts, pa.int32()),
 }
-_ON_REQUEST: dict[str, Callable[[Rows], pa.Array]] = {
+_MAKERS: dict[str, Callable[[Rows], pa.Array]] = _DEFAULT_MAKERS | {
     "timestamp_type": lambda batch: pa.nulls(len(batch), pa.int32()),  # unless the driver provides it
 }

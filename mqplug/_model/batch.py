@@ -262,9 +262,9 @@ class Batch(Sequence[Message]):
         which are the default, and timestamp_type: 0 if the producer set the timestamp, 1 if the log did, null if the
         backend does not report it.
         """
-        from mqplug._model import arrow as _arrow
+        from mqplug._model.arrow import to_record_batch
 
-        return _arrow.to_record_batch(self, columns)  # pyright: ignore[reportArgumentType]
+        return to_record_batch(self, columns)  # pyright: ignore[reportArgumentType]
 
     def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Return the named columns that the driver has as Arrow arrays."""

@@ -74,11 +74,12 @@ class SliceColumns:
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Return the pages' columns as Arrow, without a copy for a single page. Small pages return an empty dict."""
-        if sum(map(len, self._slices)) < _ARROW_PAGE_MESSAGES * len(self._slices):
+        slices = self._slices
+        if sum([part.stop - part.start for part in slices]) < _ARROW_PAGE_MESSAGES * len(slices):
             return {}
         from mqplug_rocksmq._format.from_pages_to_arrow import joined_columns
 
-        return joined_columns(self._slices, names)
+        return joined_columns(slices, names)
 
 
 class PageBatch(Batch):

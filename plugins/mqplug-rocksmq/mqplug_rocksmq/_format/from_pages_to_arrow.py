@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
-from typing import Final, ParamSpec, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from mqplug import Corrupt
 
-P = ParamSpec("P")
+Buffers = Sequence[pa.Buffer | None]
+"""The buffers of a page, in the order of its directory; None for an empty one."""
 
 _TIME: Final = pa.timestamp("ms", tz="UTC")
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA: Final = pa.schema([("timestamp", _TIME), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
 _BINARY: Final = pa.binary()
 
+_BUFFER_COUNT: Final = 13
+_INVALID: Final = (ValueError, TypeError, LookupError, ArithmeticError)
 _NO_PAIRS: Final = pa.array([], _HEADERS.value_type)
 _NO_BYTES: Final = pa.py_buffer(b"")  # Arrow requires a data buffer wherever there are offsets
 
@@ -46,22 +49,24 @@ class ArrowSlice(Protocol):
 
 def joined_columns(parts: Sequence[ArrowSlice], names: Sequence[str]) -> dict[str, pa.Array]:
     """Return those of the named columns that pages have, each joined over all parts."""
-    pages = [(part, part.as_page()) for part in parts]
-    columns: dict[str, pa.Array] = {}
-    for name in names:
-        if name == "offset":
-            columns[name] = _joined([_offsets(part) for part in parts])
-        elif name in _COLUMNS:
-            columns[name] = _joined([_part(_COLUMNS[name](page), part) for part, page in pages])
+    known = [name for name in names if name in _COLUMNS]
+    pages = [_slice_columns(part, known) for part in parts]
+    arrays = pages[0] if len(pages) == 1 else map(_joined, zip(*pages, strict=True))
+    columns = dict(zip(known, arrays, strict=True))
+    if "offset" in names:
+        columns["offset"] = _joined([_offsets(part) for part in parts])
     return columns
 
 
-def _joined(arrays: list[pa.Array]) -> pa.Array:
+def _slice_columns(part: ArrowSlice, names: Sequence[str]) -> list[pa.Array]:
+    """Return the named columns of the messages of a slice."""
+    page, start, count = part.as_page(), part.start, part.end - part.base - part.start
+    columns = page_columns(page, names)
+    return columns if count == page.count else [column.slice(start, count) for column in columns]
+
+
+def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-
-
-def _part(column: pa.Array, part: ArrowSlice) -> pa.Array:
-    return column if len(column) == len(part) else column.slice(part.start, len(part))
 
 
 def _offsets(part: ArrowSlice) -> pa.Array:
@@ -73,20 +78,34 @@ def _offsets(part: ArrowSlice) -> pa.Array:
 
 def page_record_batch(page: ArrowPage) -> pa.RecordBatch:
     """Return the messages of a page as a record batch."""
-    return pa.RecordBatch.from_arrays([_times(page), _keys(page), _values(page), _headers(page)], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(page_columns(page, SCHEMA.names), schema=SCHEMA)
 
 
-def _checked(build: Callable[P, pa.Array]) -> Callable[P, pa.Array]:
-    """Turn the errors of *build* into ``Corrupt``."""
+def page_columns(page: ArrowPage, names: Iterable[str]) -> list[pa.Array]:
+    """Return the named columns of a page."""
+    buffers = _buffers(page, 0, _BUFFER_COUNT)
+    try:
+        return [_COLUMNS[name](page.count, buffers) for name in names]
+    except _INVALID as error:
+        raise _corrupt(error) from error
 
-    @wraps(build)
-    def checked(*args: P.args, **keywords: P.kwargs) -> pa.Array:
-        try:
-            return build(*args, **keywords)
-        except (ValueError, TypeError, LookupError, ArithmeticError) as error:
-            raise Corrupt(f"a column of a page is invalid: {error}") from error
 
-    return checked
+def binary_column(page: ArrowPage, number: int, count: int) -> pa.Array:
+    """Return *count* byte strings from three buffers, of which *number* is the first."""
+    buffers = _buffers(page, number, number + 3)
+    try:
+        return _binary(count, buffers)
+    except _INVALID as error:
+        raise _corrupt(error) from error
+
+
+def _corrupt(error: Exception) -> Corrupt:
+    return Corrupt(f"a column of a page is invalid: {error}")
+
+
+def _buffers(page: ArrowPage, first: int, end: int) -> Buffers:
+    whole = pa.py_buffer(page.raw)
+    return [whole.slice(start, length) if length else None for start, length in page.places(first, end)]
 
 
 def _validated(column: pa.Array) -> pa.Array:
@@ -95,35 +114,18 @@ def _validated(column: pa.Array) -> pa.Array:
     return column
 
 
-@_checked
-def binary_column(page: ArrowPage, number: int, count: int) -> pa.Array:
-    """Return *count* byte strings from three buffers, of which *number* is the first."""
-    return _binary(count, _buffers(page, number, number + 3))
+def _times(count: int, buffers: Buffers) -> pa.Array:
+    return pa.Array.from_buffers(_TIME, count, [None, buffers[0]])
 
 
-def _keys(page: ArrowPage) -> pa.Array:
-    return binary_column(page, 1, page.count)
-
-
-def _values(page: ArrowPage) -> pa.Array:
-    return binary_column(page, 4, page.count)
-
-
-@_checked
-def _times(page: ArrowPage) -> pa.Array:
-    return pa.Array.from_buffers(_TIME, page.count, [None, *_buffers(page, 0, 1)])
-
-
-@_checked
-def _headers(page: ArrowPage) -> pa.Array:
-    [lists] = _buffers(page, 7, 8)
+def _headers(count: int, buffers: Buffers) -> pa.Array:
+    lists, name_offsets, name_data, *value_buffers = buffers[7:]
     if lists is None:
-        return _no_headers(page.count)
-    name_offsets, name_data, *value_buffers = _buffers(page, 8, 13)
-    total = memoryview(lists).cast("i")[page.count]
+        return _no_headers(count)
+    total = memoryview(lists).cast("i")[count]
     names = pa.Array.from_buffers(pa.utf8(), total, [None, name_offsets, name_data or _NO_BYTES])
     pairs = pa.StructArray.from_arrays([names, _binary(total, value_buffers)], fields=list(_HEADERS.value_type))
-    return _validated(pa.Array.from_buffers(_HEADERS, page.count, [None, lists], children=[pairs]))
+    return _validated(pa.Array.from_buffers(_HEADERS, count, [None, lists], children=[pairs]))
 
 
 @lru_cache(maxsize=16)
@@ -132,13 +134,7 @@ def _no_headers(count: int) -> pa.Array:
     return pa.Array.from_buffers(_HEADERS, count, [None, offsets], children=[_NO_PAIRS])
 
 
-def _buffers(page: ArrowPage, first: int, end: int) -> list[pa.Buffer | None]:
-    """Return the buffers *first* up to *end* of a page, None for an empty one."""
-    whole = pa.py_buffer(page.raw)
-    return [whole.slice(start, length) if length else None for start, length in page.places(first, end)]
-
-
-def _binary(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
+def _binary(count: int, buffers: Buffers) -> pa.Array:
     validity, offsets, data = buffers
     if offsets is None:
         return _nulls(count)
@@ -150,6 +146,10 @@ def _nulls(count: int) -> pa.Array:
     return pa.nulls(count, _BINARY)
 
 
-_COLUMNS: Final = {
-    "key": _keys, "value": _values, "headers": _headers, "timestamp": _times, "log_time": _times,
-}  # fmt: skip
+_COLUMNS: Final[Mapping[str, Callable[[int, Buffers], pa.Array]]] = {
+    "key": lambda count, buffers: _binary(count, buffers[1:4]),
+    "value": lambda count, buffers: _binary(count, buffers[4:7]),
+    "headers": _headers,
+    "timestamp": _times,
+    "log_time": _times,
+}
