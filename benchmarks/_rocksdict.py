@@ -7,7 +7,7 @@ so that both sides write the same bytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
@@ -28,7 +28,7 @@ PAGE_KEY, LOG_RECORD = Struct(">IQ"), Struct("<6Q")
 def writing(directory: Path, load: Load, origin: str, *, sync: bool) -> Iterator[Work]:
     """Prepare to write pages of values or of Arrow arrays into a database of its own."""
 
-    def pages() -> list[PageBody]:
+    def pages() -> Iterable[PageBody]:
         return (
             arrow_page_bodies({"value": load.table.column("value")}, _now())
             if origin == "arrow"
@@ -84,7 +84,7 @@ class PageAppender:
         self._options.sync = sync
         self._ends: dict[int, int] = {}
 
-    def append(self, partition: int, bodies: Sequence[PageBody]) -> None:
+    def append(self, partition: int, bodies: Iterable[PageBody]) -> None:
         """Append pages to the log of a partition."""
         end = self._ends.get(partition, 0)
         changes = WriteBatch(raw_mode=True)
@@ -100,7 +100,7 @@ class PageAppender:
         del self._data, self._meta
 
 
-def pages_of(values: Sequence[bytes]) -> list[PageBody]:
+def pages_of(values: Sequence[bytes]) -> Iterable[PageBody]:
     """Return the pages that the plugin would make from these values now."""
     if len(values) == 1:
         return [encode_single(_now(), None, values[0])]
@@ -111,7 +111,7 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _write(database: Rdict, load: Load, pages: Callable[[], list[PageBody]], *, sync: bool) -> int:
+def _write(database: Rdict, load: Load, pages: Callable[[], Iterable[PageBody]], *, sync: bool) -> int:
     appender = PageAppender(database, sync=sync)
     for number in range(load.batches):
         appender.append(number % load.partitions, pages())

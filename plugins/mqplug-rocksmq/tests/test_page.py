@@ -7,6 +7,7 @@ from struct import unpack
 import pytest
 
 from mqplug import Corrupt
+from mqplug_rocksmq._format import page
 from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, encode_single
 from mqplug_rocksmq._format.slices import Slice
 
@@ -110,6 +111,23 @@ def test_buffers_are_aligned() -> None:
     assert {start % 8 for start in unpack("<26I", body.directory)[::2]} == {0}
 
 
+def test_pages_of_a_large_send_are_encoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is encoded when it is needed, so that it can take the memory of the one before; each pass encodes anew."""
+    encoded: list[PageColumns] = []
+
+    def encode(columns: PageColumns) -> page.PageBody:
+        encoded.append(columns)
+        return encode_page(columns)
+
+    monkeypatch.setattr(page, "encode_page", encode)
+    bodies = page.page_bodies(PageColumns([5] * 2500, [b"%d" % number for number in range(2500)]))
+    assert not encoded
+    first = next(iter(bodies))
+    assert (len(encoded), first.messages) == (1, 1000)
+    assert [body.messages for body in bodies] == [1000, 1000, 500]
+    assert next(iter(bodies)).seal(0) == first.seal(0) == first.copied().seal(0)
+
+
 def test_cut() -> None:
     """Columns are cut together, and an absent column stays absent."""
     before = PageColumns([1, 2, 3], [b"a", b"b", b"c"], None)
@@ -123,9 +141,9 @@ def test_a_page_from_elsewhere_whose_offsets_lead_out_of_it() -> None:
     directory = unpack("<26I", good.directory)
     where = directory[2 * 5] - directory[0]
     for offset in (-5, 1 << 30):
-        data = bytearray(good.data)
+        data = bytearray(b"".join(good.parts))
         data[where + 40 : where + 44] = offset.to_bytes(4, "little", signed=True)
-        page = Page(good._replace(data=bytes(data)).seal(0))
+        page = Page(good._replace(parts=[bytes(data)]).seal(0))
         with pytest.raises(Corrupt):
             page.to_arrow()
         with pytest.raises(Corrupt):

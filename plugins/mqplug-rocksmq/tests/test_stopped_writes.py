@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 from owner_takeover import killed, owned_elsewhere, owns
-from rocksmq_stores import eventually, line, python
+from rocksmq_stores import eventually, line, native, python
 
 import mqplug
+from mqplug import Error
+from mqplug_rocksmq._driver.producers import StoreSink
 from mqplug_rocksmq._engine.errors import WritesStopped
 from mqplug_rocksmq._engine.rocks import Changes, Pages
+from mqplug_rocksmq._format.page import PageBody, encode_single
 
 
 class Gate:
@@ -80,6 +83,28 @@ def test_sends_after_a_takeover_are_stored_later(path: Path, gate: Gate) -> None
             assert owns(mq)
 
         filled_while_shut(mq, gate, take_over)
+
+
+def test_a_waiting_send_that_cannot_be_encoded(path: Path, gate: Gate) -> None:
+    """It fails when its turn comes, and the sends before and after it are stored."""
+
+    def broken() -> Iterator[PageBody]:
+        yield encode_single(1, None, b"lost")
+        raise ValueError("a bug")
+
+    outcomes: list[tuple[int, Error | None]] = []
+    with mqplug.connect("rocksmq", path=str(path), sync="always") as mq:
+        mq.create_topic("orders")
+        sink = StoreSink(native(mq))
+        gate.shut = True
+        for bodies in ([encode_single(1, None, b"0")], broken(), [encode_single(1, None, b"1")]):
+            sink.append("orders", 0, bodies, lambda log, first, error: outcomes.append((first, error)))
+        gate.shut = False
+        eventually(lambda: len(outcomes) == 3)
+        assert [message.value for message in mq.read("orders")] == [b"0", b"1"]
+    failed = [error for _, error in outcomes if error]
+    assert (len(failed), type(failed[0])) == (1, mqplug.PluginError)
+    assert sorted(first for first, error in outcomes if not error) == [0, 1]
 
 
 CLIENT = """

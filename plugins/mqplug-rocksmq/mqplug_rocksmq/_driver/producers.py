@@ -62,7 +62,7 @@ class SingleSends:
     def __init__(self, sendings: Sequence[Sending]) -> None:
         self._sendings = sendings
 
-    def bodies(self) -> list[PageBody]:
+    def bodies(self) -> Iterable[PageBody]:
         """Return the sends as pages."""
         now, sendings = clock.now_ms(), self._sendings
         if len(sendings) == 1 and not sendings[0].headers:
@@ -93,7 +93,7 @@ class RunSend:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def bodies(self) -> list[PageBody]:
+    def bodies(self) -> Iterable[PageBody]:
         """Return the batch as pages."""
         if arrays := self._run.arrow(("timestamp", "key", "value", "headers")):
             from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
@@ -162,7 +162,7 @@ class SendCallback(Protocol):
 class Sink(Protocol):
     """Stores messages."""
 
-    def append(self, topic: str, partition: int, bodies: Sequence[PageBody], settled: SendCallback) -> None:
+    def append(self, topic: str, partition: int, bodies: Iterable[PageBody], settled: SendCallback) -> None:
         """Store pages, and call *settled* later. If this raises, nothing is stored, and *settled* is not called."""
 
     def serve(self, timeout: float) -> None:
@@ -184,7 +184,7 @@ class StoreSink:
         self._news = Bell()
         self.ring = self._news.ring
 
-    def append(self, topic: str, partition: int, bodies: Sequence[PageBody], settled: SendCallback) -> None:
+    def append(self, topic: str, partition: int, bodies: Iterable[PageBody], settled: SendCallback) -> None:
         described = self._store.topics.get(topic)
         log = partition_log(self._store.id, described, partition)
 
@@ -198,6 +198,8 @@ class StoreSink:
                 raise
             except Error as error:
                 settled(None, 0, error)
+            except Exception as error:  # noqa: BLE001 - a sender that gets no outcome would wait forever
+                settled(None, 0, PluginError(f"encoding messages for topic {topic!r} failed: {error!r}"))
 
         self._stopped.do(append)
 

@@ -9,7 +9,7 @@ would copy them into memory that the process does not have yet, which takes long
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -24,7 +24,7 @@ STAGED_FILE_BYTES: Final = 32 << 20  # of memory
 _MARK_BYTES: Final = 1 << 20
 _MESSAGE_OVERHEAD_BYTES: Final = 120  # of memory that a message takes besides its key and value
 
-EncodePages = Callable[[], Sequence[PageBody]]
+EncodePages = Callable[[], Iterable[PageBody]]
 
 
 class RocksMQStage(StageDriver):
@@ -86,13 +86,13 @@ class RocksMQStage(StageDriver):
 
 def _pages_of(run: Run) -> EncodePages:
     if run.arrow(("value",)):  # holding a small part of a large array would hold the whole array
-        return _encoded(RunSend(run).bodies())
+        return _encoded([body.copied() for body in RunSend(run).bodies()])
     return _held(RunSend(run).columns())
 
 
 def _held(columns: PageColumns) -> EncodePages:
     """Return a function that encodes messages later. With headers, which take far more memory, encode them now."""
-    return partial(page_bodies, columns) if columns.headers is None else _encoded(page_bodies(columns))
+    return partial(page_bodies, columns) if columns.headers is None else _encoded(list(page_bodies(columns)))
 
 
 def _encoded(bodies: Sequence[PageBody]) -> EncodePages:

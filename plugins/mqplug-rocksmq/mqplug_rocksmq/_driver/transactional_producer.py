@@ -220,7 +220,7 @@ class _BufferedPart:
 
     def _encode(self, sends: SingleSends | RunSend, count: int) -> Error | None:
         try:
-            self.bodies += sends.bodies()
+            self.bodies += [body.copied() for body in sends.bodies()]
         except Error as error:
             sends.give_up(error)
             return error

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as functions
 
-from mqplug_rocksmq._format.page import PageBody, PageWriter, page_rows
+from mqplug_rocksmq._format.page import LazyBodies, PageBody, PageWriter, page_rows
 
 pc: Any = functions  # its functions are generated at import: type checkers know few of them
 
 ARROW_COLUMNS: Final = ("timestamp", "key", "value", "headers")
 
 
-def arrow_page_bodies(arrays: Mapping[str, pa.Array], now: int) -> list[PageBody]:
+def arrow_page_bodies(arrays: Mapping[str, pa.Array], now: int) -> Iterable[PageBody]:
     """Return messages as page bodies of a suitable size. Messages without a timestamp get *now*.
 
     The arrays come from ``mqplug.spi.Run.arrow``. All but the values may be missing.
     """
     values = arrays["value"]
     first, last = _data_range(values)
-    return [
-        _encode({name: array[rows] for name, array in arrays.items()}, now)
-        for rows in page_rows(len(values), last - first)
-    ]
+    rows = page_rows(len(values), last - first)
+    if len(rows) == 1:
+        return [_encode(arrays, now)]
+    return LazyBodies(rows, lambda part: _encode({name: array[part] for name, array in arrays.items()}, now))
 
 
 def _encode(arrays: Mapping[str, pa.Array], now: int) -> PageBody:

@@ -8,7 +8,7 @@ from an intended gap.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 from struct import Struct, pack
@@ -74,23 +74,33 @@ class PageColumns(NamedTuple):
 
 
 class PageBody(NamedTuple):
-    """An encoded page that has no position in a log yet. ``seal`` adds it."""
+    """An encoded page that has no position in a log yet. ``seal`` adds it.
+
+    Its parts are not joined before, because each copy of a page takes new memory. They may belong to Arrow arrays.
+    """
 
     messages: int
     newest: int  # the largest timestamp
     directory: bytes
-    data: bytes
+    parts: Sequence[Buffer]
 
     @property
     def size(self) -> int:
         """The size of the page in bytes."""
-        return _HEAD.size + len(self.data)
+        return _HEAD.size + sum(map(len, self.parts))
 
     def seal(self, before: int) -> bytes:
         """Return the page for its position in a log, after a page that ended at the offset *before*."""
         begin, checksum = _begin(self.messages)
         rest = _BEFORE.pack(before) + self.directory
-        return b"".join((begin, _CRC.pack(crc32c(self.data, crc32c(rest, checksum))), rest, self.data))
+        checksum = crc32c(rest, checksum)
+        for part in self.parts:
+            checksum = crc32c(part, checksum)
+        return b"".join((begin, _CRC.pack(checksum), rest, *self.parts))
+
+    def copied(self) -> PageBody:
+        """Return the page in memory of its own, which keeps no larger array alive."""
+        return self._replace(parts=(b"".join(self.parts),))
 
 
 @lru_cache(maxsize=64)
@@ -126,7 +136,7 @@ def encode_single(time: int, key: bytes | None, value: bytes | None) -> PageBody
             length = len(item)
             parts += (_ONE_ITEM.pack(0, length), item, bytes(-length % _ALIGNMENT_BYTES))
     directory = _single_directory(None if key is None else len(key), None if value is None else len(value))
-    return PageBody(1, time, directory, b"".join(parts))
+    return PageBody(1, time, directory, (b"".join(parts),))
 
 
 @lru_cache(maxsize=1024)
@@ -156,7 +166,7 @@ class PageWriter:
 
     def body(self, count: int, newest: int) -> PageBody:
         """Return the collected buffers as a page body."""
-        return PageBody(count, newest, _DIRECTORY.pack(*self._directory), b"".join(self._parts))
+        return PageBody(count, newest, _DIRECTORY.pack(*self._directory), self._parts)
 
     def add(self, part: bytes | memoryview) -> None:
         """Add a buffer."""
@@ -276,7 +286,8 @@ class Page:
         newest = max(self.buffer(_TIME).cast("Q").tolist())  # unsigned, so that a negative timestamp is too large
         if newest > _MAX_TIME_MS:
             raise Corrupt("a timestamp in a page lies outside the years 1970 to 9999")
-        return PageBody(self.count, newest, bytes(self.raw[_DIRECTORY_AT : _HEAD.size]), bytes(self.raw[_HEAD.size :]))
+        directory, data = bytes(self.raw[_DIRECTORY_AT : _HEAD.size]), bytes(self.raw[_HEAD.size :])
+        return PageBody(self.count, newest, directory, (data,))
 
     def _examine(self, first: int, count: int) -> None:
         """Raise ``Corrupt`` unless three buffers, from *first* on, are a column of *count* values."""
@@ -371,11 +382,31 @@ class Page:
         return data
 
 
-def page_bodies(columns: PageColumns) -> list[PageBody]:
+class LazyBodies:
+    """Page bodies that are encoded while they are iterated over.
+
+    If each is stored before the next, they reuse the same memory. Taking new memory costs more than encoding.
+    """
+
+    __slots__ = ("_encode", "_rows")
+
+    def __init__(self, rows: Sequence[slice], encode: Callable[[slice], PageBody]) -> None:
+        self._rows = rows
+        self._encode = encode
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[PageBody]:
+        return map(self._encode, self._rows)
+
+
+def page_bodies(columns: PageColumns) -> Iterable[PageBody]:
     """Return messages as page bodies of a suitable size."""
     count = len(columns.times)
     size = columns.ends[-1] if columns.ends else sum(map(len, filter(None, columns.values or ())))
-    return [encode_page(columns.cut(rows)) for rows in page_rows(count, size)]
+    rows = page_rows(count, size)
+    return [encode_page(columns)] if len(rows) == 1 else LazyBodies(rows, lambda part: encode_page(columns.cut(part)))
 
 
 def is_full(messages: int, size: int) -> bool:

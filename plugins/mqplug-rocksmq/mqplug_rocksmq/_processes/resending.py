@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
@@ -249,7 +249,7 @@ class ResendingSink:
         self._lost = False
         self._outlet = reopen(self._name, None, timeout)
 
-    def append(self, topic: str, partition: int, bodies: Sequence[PageBody], settled: SendCallback) -> None:
+    def append(self, topic: str, partition: int, bodies: Iterable[PageBody], settled: SendCallback) -> None:
         pages = [body.seal(0) for body in bodies]
         with self._lock:
             send = NumberedSend(self._next, topic, partition, pages, settled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -124,7 +124,7 @@ class Store:
     def append_bodies(
         self,
         number: int,
-        bodies: Sequence[PageBody],
+        bodies: Iterable[PageBody],
         done: WriteCallback | None = None,
         origin: Origin | None = None,
     ) -> int:
@@ -155,7 +155,7 @@ class Store:
         return first
 
     def _fill(
-        self, changes: Changes, log: LogState, bodies: Sequence[PageBody], origin: Origin | None
+        self, changes: Changes, log: LogState, bodies: Iterable[PageBody], origin: Origin | None
     ) -> tuple[int, bool]:
         """Add pages to the changes. Return their first offset, and whether offsets were leased for them."""
         first = log.next
