@@ -206,7 +206,7 @@ class Assignment:
         if len(batch):
             held.lenient = self._lenient
         end = self._until.get(log)
-        if end is not None and batch.next_position > end:
+        if end is not None and batch.next_position.coordinates > end.coordinates:
             batch = batch[: bisect_left(batch.coordinates, end.coordinates)].ending_at(end)
         held.waiting.append(held.tracker.without_acked(batch))
         return held
@@ -227,7 +227,7 @@ class Assignment:
             return False
         for log, held in self._held.items():
             end = self._until.get(log)
-            if end is None or held.tracker.position < end:
+            if end is None or held.tracker.position.coordinates < end.coordinates:
                 return False
         return bool(self._held)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
-from mqplug._consume.delivery import Delivery
+from mqplug._consume.delivery import Delivery, StillHolds
 from mqplug._consume.shared_tracker import SharedTracker
 from mqplug._model.batch import empty_batch
 from mqplug._model.errors import NotAssigned, Timeout, TopicNotFound
@@ -159,7 +159,7 @@ class Fetcher:
             if not held.waiting or not self._assignment.is_current(held):
                 self._ready.popleft()
                 continue
-            if delivery := self._take_from(held, most):
+            if delivery := self._take_from(held, most, still_holds):
                 if not held.waiting:
                     self._ready.popleft()
                 return self._hand_out(delivery)
@@ -182,7 +182,7 @@ class Fetcher:
             return None
         return self._hand_out(held.tracker.deliver(offer.batch, offer=offer))
 
-    def _take_from(self, held: HeldPartition, most: int) -> Delivery | None:
+    def _take_from(self, held: HeldPartition, most: int, still_holds: StillHolds | None) -> Delivery | None:
         while held.waiting:
             batch = held.waiting[0]
             size = len(batch)
@@ -197,7 +197,7 @@ class Fetcher:
             if size > room:
                 held.waiting.appendleft(batch[room:])
                 batch = batch[:room]
-            return held.tracker.deliver(batch, self._driver_session.still_holds)
+            return held.tracker.deliver(batch, still_holds)
         return None
 
     def _hand_out(self, delivery: Delivery) -> Delivery:

@@ -90,6 +90,8 @@ class NackedMessages:
 
     def settle(self) -> bool:
         """Remove the acked messages. Return whether any of the rest hold others back."""
+        if not self._waiting:  # nearly always
+            return False
         for again in tuple(self._waiting):
             present = again.present
             if present is not None and present.flags[0] == ACKED:
