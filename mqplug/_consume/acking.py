@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
-from mqplug._consume.delivery import ACKED, Delivery
+from mqplug._consume.delivery import ACKED, RETURNED, Delivery
 from mqplug._consume.retries import Reject
 from mqplug._consume.start_positions import check_place
 from mqplug._model.batch import Batch
@@ -137,7 +137,7 @@ class Acknowledgements:
         """Ack a message and all before it in its partition."""
         delivery, index = self._delivered(message, "ack")
         step = self.step
-        if not delivery.live:
+        if not delivery.live or delivery.flags[index] == RETURNED:
             self._note_late(delivery, step)
             return
         with self._assignment.committing:

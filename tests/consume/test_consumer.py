@@ -421,6 +421,23 @@ def test_an_ack_of_what_is_long_settled_is_counted(mq: mqplug.Client) -> None:
         assert orders.receive(timeout=0) is None
 
 
+def test_ack_through_a_nacked_message_is_late(mq: mqplug.Client) -> None:
+    """After a nack of a message, ack_through of it is counted and acks nothing, however often it was nacked."""
+    fill(mq, 2, partitions=1)
+    with mq.consumer("orders", group="g") as orders:
+        orders.receive(timeout=5)
+        for attempt in (1, 2, 3):
+            message = orders.receive(timeout=5)
+            assert message is not None
+            assert message.attempt == attempt
+            orders.nack(message, delay=0)
+            orders.ack_through(message)
+            orders.ack_through(message.id)
+            assert orders.late_acks == 2 * attempt
+        orders.commit()
+        assert mq.lag("orders", group="g")[0] == 2
+
+
 def test_a_member_may_seek_in_a_partition_that_was_added(mq: mqplug.Client) -> None:
     """A member that holds an added partition seeks in it by id, and learns what its group has stored there."""
     with mq.consumer("orders", group="billing") as member:

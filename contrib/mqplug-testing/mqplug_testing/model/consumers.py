@@ -231,11 +231,6 @@ class Consumers:
         row = reading.log.row(wanted) if reading is not None else None
         return (reading, row) if isinstance(reading, Work) and row is not None else (None, 0)
 
-    def is_nacked(self, consumer: str, wanted: MessageId) -> bool:
-        """Return whether a message waits to come again: the rules leave open what ``ack_through`` does to it."""
-        work, row = self._work(consumer, wanted)
-        return work is not None and work.hands.get(row) is Hand.NACKED
-
     def _check_ack(self, model: ConsumerModel, wanted: MessageId, outcome: Outcome) -> bool:
         """Return whether a call that names this message is legal and succeeded."""
         if self._group(model, outcome) is None:
@@ -269,7 +264,7 @@ class Consumers:
         model = self.open[consumer]
         if self._check_ack(model, wanted, outcome):
             work, row = self._work(consumer, wanted)
-            if work is None or row not in work.hands:
+            if work is None or work.hands.get(row, Hand.NACKED) is Hand.NACKED:
                 model.late += 1
                 return
             before = dict(work.hands)

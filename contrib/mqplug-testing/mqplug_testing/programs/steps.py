@@ -379,11 +379,6 @@ class Ack(OfConsumer):
     def needs(self) -> Sequence[str]:
         return [self.consumer, self.message]
 
-    def applies(self, play: Play) -> bool:
-        if not super().applies(play):
-            return False
-        return not (self.through and play.world.consumers.is_nacked(self.consumer, play.names[self.message]))
-
     def perform(self, play: Play) -> None:
         wanted = play.names[self.message]
         message = play.hands.get((self.consumer, wanted), self.message)
