@@ -25,7 +25,7 @@ def test_each_rule_is_a_sentence_of_the_page():
 def test_each_rule_has_a_line_and_each_line_a_rule():
     """Each rule is named where the model or a step checks it, and nothing else is named there."""
     folders = (SOURCES, SOURCES.parent / "programs")
-    text = "\n".join(path.read_text() for folder in folders for path in folder.glob("*.py") if path.stem != "rules")
+    text = "\n".join(path.read_text() for folder in folders for path in folder.rglob("*.py") if path.stem != "rules")
     named = set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', text))
     assert RULES.keys() - named == set()
     with pytest.raises(KeyError):

@@ -28,7 +28,7 @@ def test_a_sound_backend_breaks_no_rule(url):
         found = check_programs(harness, 60, 1, programs=60, patience=PATIENCE)
     assert found.failure is None, found.failure.program(url)
     assert found.programs == 60
-    assert len(found.pairs) > found.operations**2 / 3
+    assert len(found.pairs) > 10 * found.operations
 
 
 def run_as_pasted(text):

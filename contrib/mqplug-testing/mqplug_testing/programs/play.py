@@ -20,8 +20,20 @@ from mqplug_testing.model import LogTimes, Outcome, World
 from mqplug_testing.model.topics import Topic
 
 CLIENTS: Final = ("mq", "other")
-PLACES: Final = {"t1": "t", "t2": "t2", "g1": "g", "g2": "g2", "n1": "n", "n2": "n2"}
-"""The ends of the names of topics, groups and transactions. One is the beginning of the other."""
+PLACES: Final = {
+    "t1": "t",
+    "t2": "t2",
+    "t3": "t" * 232 + "3",
+    "t4": "t" * 232 + "4",
+    "g1": "g",
+    "g2": "g2",
+    "g3": "G",
+    "n1": "n",
+    "n2": "n2",
+}
+"""The ends of the names of topics, groups and transactions. One is the beginning of the other, or differs in case; two
+topics have 249 characters, and differ in the last.
+"""
 
 
 @attrs.frozen
@@ -56,7 +68,7 @@ class Play:
         self.names: dict[str, Any] = {"mqplug": mqplug, **clients}
         self.lines: list[Line] = []
         self.hands: dict[tuple[str, MessageId], str] = {}
-        self._run = uuid.uuid4().hex[:8]
+        self.prefix = f"random-{uuid.uuid4().hex[:8]}-"  # of all names of this program
         self._events: list[tuple[str, str, list[Log]]] = []
         self._received = 0
         self._lock = threading.Lock()
@@ -68,7 +80,7 @@ class Play:
 
     def name(self, short: str) -> str:
         """Return the name of a topic or a group, which no other program uses, and define it for the program."""
-        self.names.setdefault(short, f"random-{self._run}-{PLACES[short]}")
+        self.names.setdefault(short, self.prefix + PLACES[short])
         return str(self.names[short])
 
     def has(self, names: Iterable[str]) -> bool:

@@ -10,9 +10,9 @@ from typing import Final
 import attrs
 
 from mqplug_testing.model import RULES, RuleBroken
+from mqplug_testing.programs._steps.base import Step
 from mqplug_testing.programs.generate import Pairs
 from mqplug_testing.programs.play import CLIENTS, PLACES, Line, Statement
-from mqplug_testing.programs.steps import Step
 
 
 @attrs.frozen

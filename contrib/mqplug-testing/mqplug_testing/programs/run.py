@@ -14,11 +14,11 @@ import attrs
 from mqplug import Client
 from mqplug_testing._harness.harness import Harness
 from mqplug_testing.model import LogTimes, RuleBroken
+from mqplug_testing.programs._steps.base import Step
 from mqplug_testing.programs.generate import Generator, Pairs
 from mqplug_testing.programs.play import CLIENTS, Play
 from mqplug_testing.programs.report import Failure, Findings
 from mqplug_testing.programs.shrink import shrunk
-from mqplug_testing.programs.steps import Step
 
 MAX_STEPS: Final = 60
 

@@ -9,8 +9,11 @@ from typing import Final
 import attrs
 
 from mqplug_testing.model import Content
+from mqplug_testing.programs._steps.base import Step
+from mqplug_testing.programs._steps.consuming import OpenConsumer
+from mqplug_testing.programs._steps.producing import Send
+from mqplug_testing.programs._steps.topics import CreateTopic
 from mqplug_testing.programs.starts import Symbol
-from mqplug_testing.programs.steps import CreateTopic, OpenConsumer, Send, Step
 
 SHRINKING_S: Final = 60.0  # for all attempts together
 
@@ -69,10 +72,9 @@ def _simpler(step: Step) -> Iterator[Step]:
                 yield attrs.evolve(step, partitions=partitions)
         case Send():
             plain = tuple(attrs.evolve(each, content=Content(b"")) for each in step.records)
-            for records in (plain[:1], plain[-1:], plain, step.records[:1], step.records[-1:]):
-                way = "send" if len(records) == 1 else step.way
-                if (records, way) != (step.records, step.way):
-                    yield attrs.evolve(step, records=records, way=way)
+            for records in (plain[:1], plain[-1:], step.records[:1], step.records[-1:]):
+                yield Send(step.producer, step.topic, records)
+            yield attrs.evolve(step, records=plain)
         case OpenConsumer():
             if len(step.topics) > 1:
                 yield from (attrs.evolve(step, topics=(each,)) for each in step.topics)

@@ -1,0 +1,41 @@
+"""All steps of programs, by families. Each program is drawn from the usual ones and from some of the other families."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mqplug_testing.programs._steps.acking import Ack, AckThrough, Commit, Nack
+from mqplug_testing.programs._steps.base import Step
+from mqplug_testing.programs._steps.consuming import (
+    AskLateAcks,
+    AskPosition,
+    AskStored,
+    Close,
+    OpenMember,
+    OpenReader,
+    Pause,
+    Receive,
+    ReceiveMany,
+    Resume,
+)
+from mqplug_testing.programs._steps.groups import DeleteGroup, Lag, ListGroups, Positions, ResetGroup
+from mqplug_testing.programs._steps.producing import OpenProducer, Send, SendMany, Submit
+from mqplug_testing.programs._steps.queries import Bounds, Resolve, Watermarks, WatermarksOfAll
+from mqplug_testing.programs._steps.seeking import Seek
+from mqplug_testing.programs._steps.topics import AddPartitions, CreateTopic, DeleteTopic, ListTopics, Trim
+from mqplug_testing.programs._steps.transactions import Transact
+
+USUAL: Final[tuple[type[Step], ...]] = (
+    CreateTopic, OpenProducer, Send, SendMany, OpenReader, OpenMember, Close, Receive, ReceiveMany, Ack, Commit, Seek,
+    Watermarks, Resolve, Positions,
+)  # fmt: skip
+FAMILIES: Final[dict[str, tuple[type[Step], ...]]] = {
+    "topics": (DeleteTopic, AddPartitions, ListTopics),
+    "trims": (Trim, Bounds),
+    "sending": (Submit,),
+    "nacks": (Nack, AckThrough, AskLateAcks),
+    "pauses": (Pause, Resume),
+    "queries": (Bounds, WatermarksOfAll, AskPosition, AskStored, Lag),
+    "groups": (ResetGroup, DeleteGroup, ListGroups, Lag),
+    "transactions": (Transact,),
+}

@@ -1,0 +1,120 @@
+"""Steps that ask about groups, and change them from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import attrs
+
+from mqplug_testing.model import Outcome
+from mqplug_testing.model.topics import named_log
+from mqplug_testing.programs._steps.base import OfTopic, Step, missing
+from mqplug_testing.programs.choices import GROUPS, Choices
+from mqplug_testing.programs.play import Play, Statement
+from mqplug_testing.programs.starts import AnyPlace
+
+
+@attrs.frozen
+class OfGroup(OfTopic):
+    """A call about a group in a topic."""
+
+    group: str
+
+    capabilities = ("durable_groups",)
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self | None:
+        topic = choose.topic()
+        return None if topic is None else cls(choose.client(), topic, choose.luck.choice(GROUPS))
+
+    def ask(self, play: Play, method: str) -> Outcome:
+        """Ask for something about the group."""
+        play.name(self.group)
+        play.settle()
+        return self.call(play, method, f", group={self.group}")
+
+
+@attrs.frozen
+class Positions(OfGroup):
+    """Ask for the positions of a group."""
+
+    def perform(self, play: Play) -> None:
+        play.world.groups.positions(self.group, self.topic, self.ask(play, "positions"))
+
+
+@attrs.frozen
+class Lag(OfGroup):
+    """Ask for the lag of a group."""
+
+    def perform(self, play: Play) -> None:
+        play.world.groups.lag(self.group, self.topic, self.ask(play, "lag"))
+
+
+@attrs.frozen
+class ListGroups(OfTopic):
+    """List the groups of a topic."""
+
+    weight = 0.3
+    capabilities = ("durable_groups",)
+
+    def perform(self, play: Play) -> None:
+        outcome = play.execute(Statement(f"[each.name for each in {self.client}.groups({self.topic})]"))
+        shorts: dict[str, str] = {play.names[name]: name for name in play.world.groups.stored}
+        if outcome.error is None:
+            listed: list[str] = outcome.value
+            outcome = Outcome(sorted(shorts.get(each, each) for each in listed))
+        play.world.groups.listed(self.topic, list(play.world.groups.stored), outcome)
+
+
+@attrs.frozen
+class ResetGroup(OfGroup):
+    """Reset a group."""
+
+    to: AnyPlace
+    lenient: bool = False
+
+    weight = 0.8
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self | None:
+        topic = choose.topic()
+        if topic is None:
+            return None
+        group, lenient = choose.luck.choice(GROUPS), choose.likely(0.4)
+        return cls(choose.client(), topic, group, choose.start(topic), lenient)
+
+    def needs(self) -> Sequence[str]:
+        return [self.topic, *self.to.needs()]
+
+    def applies(self, play: Play) -> bool:
+        if not super().applies(play):
+            return False
+        start, topic = self.to.model(play), play.world.topics.current[self.topic]
+        logs = [log for log in topic.logs if named_log(start) in {None, log.log}]
+        return topic.deleted or all(len(log.places(start, lenient=self.lenient).points) < 2 for log in logs)
+
+    def perform(self, play: Play) -> None:
+        play.name(self.group)
+        code = f"{self.client}.reset_group({self.group}, {self.topic}, {self.to.code()}{missing(self.lenient)})"
+        outcome = play.execute(Statement(code))
+        play.world.groups.reset(self.group, self.topic, self.to.model(play), self.lenient, outcome)
+
+
+@attrs.frozen
+class DeleteGroup(Step):
+    """Delete a group."""
+
+    client: str
+    group: str
+
+    weight = 0.3
+    capabilities = ("durable_groups",)
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self:
+        return cls(choose.client(), choose.luck.choice(GROUPS))
+
+    def perform(self, play: Play) -> None:
+        play.name(self.group)
+        play.world.groups.deleted(self.group, play.execute(Statement(f"{self.client}.delete_group({self.group})")))
