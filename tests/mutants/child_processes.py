@@ -111,7 +111,7 @@ def _run_programs(name, count_and_seed, results):
     with warnings.catch_warnings(), harness_of(kind("mutant")) as harness:
         warnings.simplefilter("ignore")
         try:
-            found = check_programs(harness, math.inf, seed, programs=count, patience=1.0, shrink=False)
+            found = check_programs(harness, math.inf, seed, programs=count, patience=1.0, shrink=False, restarts=True)
         except Exception as error:
             results.send(f"crashed {error!r}")
         else:

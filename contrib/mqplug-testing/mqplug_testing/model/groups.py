@@ -130,14 +130,15 @@ class Groups:
         point = max(log.low, log.passed(state.point, state.beyond))
         return {log.end - point, log.end - state.first_unacked(log)}
 
-    def listed(self, topic: str, groups: Sequence[str], outcome: Outcome) -> None:
-        """Judge the names of ``groups``: those of these groups that have a position."""
+    def listed(self, topic: str, outcome: Outcome) -> bool:
+        """Judge the names of ``groups``: those that have a position. Return whether there is such a topic."""
         if not self._topics.exists(topic):
             refused(outcome, "missing", TopicNotFound)
-            return
-        wanted = sorted(each for each in groups if self._of_topic(each, self._topics.current[topic]))
+            return False
+        wanted = sorted(each for each in self.stored if self._of_topic(each, self._topics.current[topic]))
         seen = value_of(outcome, "no-trace")
         check(seen == wanted, "no-trace", wanted, seen)
+        return True
 
     # changes -----------------------------------------------------------------------------------------------
 

@@ -122,12 +122,18 @@ class LogModel:
         """The point after the last message."""
         return len(self.stored)
 
-    def store(self, message: Stored) -> int:
+    @property
+    def is_dense(self) -> bool:
+        """Whether ids are single numbers without gaps, as far as is known."""
+        ids = [each.id.coordinates for each in self.stored]
+        return not ids or ids == [(number,) for number in range(ids[0][0], ids[0][0] + len(ids))]
+
+    def store(self, message: Stored, rule: str = "send-order") -> int:
         """Add a message that the backend confirmed, and return its row. Ids only grow."""
         check(message.id.log is self.log, "id", f"an id of {self.log!r}", repr(message.id))
         if self.stored:
             last = self.stored[-1].id
-            check(message.id > last, "send-order", f"an id after {last!r}", repr(message.id))
+            check(message.id > last, rule, f"an id after {last!r}", repr(message.id))
         self.stored.append(message)
         return len(self.stored) - 1
 

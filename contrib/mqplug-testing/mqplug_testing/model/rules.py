@@ -30,6 +30,10 @@ RULES: Final = {
     "busy": "If the group has members, `reset_group` raises a `ConsumerBusy` that names them "
     "(`error.members`) and moves "
     "nothing; so does `delete_group`.",
+    "describe-group": "`describe_group` returns the topics where a group has a position or members, and its members",
+    "members": "`groups` lists the groups that have a position.",
+    "member-name": "each one's name at the backend, its host, and the partitions that it holds now",
+    "no-group": "A group with neither raises `GroupNotFound`.",
     "reset": "Any other partition in which the group has no position gets one at `EARLIEST`, like an "
     "added partition.",
     "delete-group": "`delete_group` deletes a group on all topics.",
@@ -45,6 +49,17 @@ RULES: Final = {
     # sending
     "id": "`send` waits and returns the id that the consumer will see.",
     "send-order": "Sends of one producer to one partition are never reordered.",
+    "staged": "Messages written to a `stage` go to the partitions that `send_many` would choose, and are "
+    "not yet visible.",
+    "ingest": "readers see all of them or none, in the order in which the stages are passed.",
+    "stage-order": "`ingest` takes in the messages of any number of stages in one step: readers see all of them or "
+    "none, in the order in which the stages are passed.",
+    "placed": "The result has the first and the last id in each partition.",
+    "ingest-repeated": "If a number is not higher than the writer's last one, `ingest` takes in nothing, discards the "
+    "staged messages, and reports `repeated`.",
+    "gone": "If messages were discarded or taken in before, `ingest` raises `Corrupt`, takes in nothing, and the "
+    "number stays free.",
+    "discard": "`discard` removes unwanted staged messages.",
     "atomic": "Readers see messages only after the commit, and never those of an aborted step.",
     "not-committed": "After an abort it raises `NotCommitted`, which proves that nothing was stored.",
     "repeated": "If this number or a higher one was committed before, the step is `repeated`: nothing is sent, the "
@@ -67,6 +82,11 @@ RULES: Final = {
     "deleted": "Ids of a deleted topic are refused even if a new topic has the same name.",
     "add-partitions": "Messages and ids stay, and groups read the new partitions from `EARLIEST`.",
     "trim": "`trim` removes everything before a position in each partition.",
+    "alter": "`alter_topic` changes only what you pass: `retention`, `retention_bytes`, and the backend's own "
+    "`options`.",
+    "altered": "When the call returns, the change is stored, and every client's `describe` shows it.",
+    "not-altered": "Passing nothing raises `TypeError`, and an option that the backend does not know raises "
+    "`ConfigError`; both change nothing.",
     # what is stored
     "queries": "`watermarks`, `bounds` and `lag` move nothing, need no membership in a group, and return "
     "results by partition.",
@@ -79,12 +99,23 @@ RULES: Final = {
     # what a start means
     "resolve": "`resolve` returns the position that a start means now, in each partition or in those of "
     "`partitions=`.",
+    "advance": "`advance` moves a position by a number of messages, and `distance` counts the messages between two "
+    "positions of one partition.",
+    "exact": "They are exact if ids have no gaps.",
+    "never-more": "fewer messages lie between than they say, never more.",
     "beyond": "A position beyond the end is returned as it is.",
     "resolve-lost": "If retention removed messages after a position, `resolve` raises `PositionLost`; "
     "with `missing=\"next\"` "
     "it returns the position of the first retained message.",
+    # ids
+    "ids": "Ids of one log are totally ordered, in the order of the log.",
+    "id-text": "`MessageId.parse(str(id))` is the same id, and so is a pickled copy.",
+    "foreign": "An id or a position of another cluster, or with coordinates that the backend cannot have issued, "
+    "raises `InvalidMessageId`.",
     # time and threads
     "idle": "An idle `receive` returns None; an idle `receive_many` returns an empty batch.",
+    "timeout": "Every blocking call takes a timeout in seconds",
+    "outage": "what was confirmed outlives an outage: sent messages, committed acks, altered settings.",
     "pause": "`pause(0)` stops delivery from a partition, which stays assigned; `resume(0)` continues "
     "where it stopped.",
     "close": "It is bounded in time, wakes a blocked receive, stores acks, and flushes accepted messages.",

@@ -12,6 +12,8 @@ from mqplug.spi import Capabilities
 from mqplug_testing.model.logs import CLOCK_SLACK_MS, AnyStart, Content, LogModel, LogTimes, Near, Stored
 from mqplug_testing.model.rules import Outcome, check, refused, value_of
 
+OFFSET_LIMIT = 2**63 - 2  # where a backend whose offsets have 64 bits may end
+
 
 @attrs.define(eq=False)
 class Topic:
@@ -48,6 +50,7 @@ class Topics:
         self.messages: dict[str, tuple[Topic, LogModel, Stored]] = {}
         self.names: dict[MessageId, str] = {}
         self.producers: dict[str, Topic] = {}
+        self._logs_seen: dict[Log, LogModel] = {}
 
     def of(self, log: Log) -> LogModel | None:
         """Return the model of a log of an existing topic."""
@@ -80,7 +83,7 @@ class Topics:
             check(not {each.log for each in old} & set(logs), "deleted", "logs of a new incarnation", logs)
         name = logs[0].topic
         self.messages = {name: each for name, each in self.messages.items() if each[1].log not in logs}
-        self.current[topic] = Topic(name, [LogModel(log) for log in logs], recreated=topic in self.current)
+        self.current[topic] = Topic(name, self._models(logs), recreated=topic in self.current)
 
     def described(self, topic: str, outcome: Outcome) -> None:
         """Judge ``partitions``."""
@@ -107,7 +110,7 @@ class Topics:
         logs = self._logs(described, total)
         before = [each.log for each in there.logs]
         check(logs[: len(before)] == before, "add-partitions", before, logs)
-        added = [LogModel(log) for log in logs[len(before) :]]
+        added = self._models(logs[len(before) :])
         there.logs += added
         there.grown = True
         return added
@@ -117,6 +120,11 @@ class Topics:
         right = [each.partition for each in logs] == list(range(count))
         check(right, "describe", f"{count} partitions", logs)
         return list(logs)
+
+    def _models(self, logs: Sequence[Log]) -> list[LogModel]:
+        models = [LogModel(log) for log in logs]
+        self._logs_seen |= zip(logs, models, strict=True)
+        return models
 
     def deleted(self, topic: str, outcome: Outcome) -> None:
         """Judge ``delete_topic``."""
@@ -170,10 +178,15 @@ class Topics:
         self._sent(there, records, value_of(outcome, "id"), between)
 
     def committed(
-        self, topic: str, records: Sequence[Sent], ids: Sequence[MessageId], between: tuple[int, int]
+        self,
+        topic: str,
+        records: Sequence[Sent],
+        ids: Sequence[MessageId],
+        between: tuple[int, int],
+        order: str = "send-order",
     ) -> None:
-        """Judge the ids that a committed step returned for its records."""
-        self._sent(self.current[topic], records, ids, between, single=True)
+        """Judge the ids of the records that a committed step or an ingest stored."""
+        self._sent(self.current[topic], records, ids, between, single=True, order=order)
 
     def _sent(
         self,
@@ -183,6 +196,7 @@ class Topics:
         between: tuple[int, int],
         *,
         single: bool = False,
+        order: str = "send-order",
     ) -> None:
         check(len(ids) == len(records), "id", f"{len(records)} ids", ids)
         sticky: set[int] = set()
@@ -192,7 +206,7 @@ class Topics:
                 check(False, "id", f"an id of {there.name}", repr(each))
                 continue
             self._check_partition(there, record, log.log.partition, set() if single else sticky)
-            self._store(there, log, record, each, between)
+            self._store(there, log, record, each, between, order)
 
     def _check_partition(self, topic: Topic, record: Sent, partition: int, sticky: set[int]) -> None:
         key = record.content.key
@@ -205,11 +219,13 @@ class Topics:
             sticky.add(partition)
             check(len(sticky) == 1, "sticky", "one partition", sorted(sticky))
 
-    def _store(self, topic: Topic, log: LogModel, record: Sent, sent: MessageId, between: tuple[int, int]) -> None:
+    def _store(
+        self, topic: Topic, log: LogModel, record: Sent, sent: MessageId, between: tuple[int, int], order: str
+    ) -> None:
         began, ended = between
         times = (began - CLOCK_SLACK_MS, ended + CLOCK_SLACK_MS)
         stored = Stored(sent, record.content, times, self.log_times, self.able.timestamps_producer)
-        log.store(stored)
+        log.store(stored, order)
         self.messages[record.name] = (topic, log, stored)
         self.names[sent] = record.name
 
@@ -292,6 +308,50 @@ class Topics:
             places = log.places(start, lenient=lenient)
             check(not places.lost, "resolve-lost", "PositionLost", found)
             log.check_position(found[log.log.partition], places, "resolve")
+
+    def advanced(self, start: AnyStart, count: int, end: object, distance: Outcome) -> None:
+        """Judge ``advance``, and ``distance`` of its result."""
+        assert isinstance(start, Position)
+        further = count > 0 and start.coordinates[0] < OFFSET_LIMIT
+        right = isinstance(end, Position) and end.log is start.log and (end > start if further else end >= start)
+        check(right, "advance", f"a position {count} messages after {start!r}", repr(end))
+        assert isinstance(end, Position)
+        log = self._any(start.log)
+        between = log.point(end) - log.point(start)
+        check(between <= count, "never-more", f"at most {count} messages before {end!r}", between)
+        if log.is_dense and len(start.coordinates) == 1:
+            right = end.coordinates == (start.coordinates[0] + count,) or end.coordinates[0] >= OFFSET_LIMIT
+            check(right, "exact", f"{count} after {start!r}", repr(end))
+            self.distance(start, end, distance)
+
+    def not_advanced(self, start: AnyStart, outcome: Outcome) -> None:
+        """Judge an error of ``advance``: a position so far away is impossible on some backends."""
+        assert isinstance(start, Position)
+        log = self._any(start.log)
+        far = log.high_position is None or start > log.high_position
+        check(far or log.deleted, "advance", "a position", outcome)
+        refused(outcome, "advance", InvalidMessageId)
+
+    def distance(self, start: AnyStart, end: AnyStart, outcome: Outcome) -> None:
+        """Judge ``distance``."""
+        assert isinstance(start, Position)
+        assert isinstance(end, Position)
+        if start.log is not end.log:
+            refused(outcome, "advance", TypeError)
+            return
+        log = self._any(start.log)
+        if outcome.error is not None:
+            self.not_advanced(max(start, end), outcome)
+            return
+        between = log.point(end) - log.point(start)
+        check(outcome.value >= between, "never-more", f"at least {between}", outcome)
+        if log.is_dense and len(start.coordinates) == 1:
+            wanted = max(0, end.coordinates[0] - start.coordinates[0])
+            check(outcome.value == wanted, "exact", wanted, outcome)
+
+    def _any(self, log: Log) -> LogModel:
+        """Return the model of a log, even of a deleted topic."""
+        return self._logs_seen[log]
 
     def _refuses(self, logs: Sequence[LogModel], start: AnyStart, lenient: bool, outcome: Outcome) -> bool:
         """Return whether an error is a legal refusal."""

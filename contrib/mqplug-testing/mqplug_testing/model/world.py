@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from mqplug.spi import Capabilities
 from mqplug_testing.model.consumers import Consumers
+from mqplug_testing.model.descriptions import Descriptions
 from mqplug_testing.model.groups import Groups
 from mqplug_testing.model.logs import LogTimes
+from mqplug_testing.model.settings import TopicSettings
+from mqplug_testing.model.stages import Stages
 from mqplug_testing.model.topics import Topics
 from mqplug_testing.model.transactions import Transactions
 
@@ -18,4 +21,7 @@ class World:
         self.topics = Topics(able, log_times)
         self.groups = Groups(self.topics)
         self.consumers = Consumers(self.topics, self.groups)
+        self.descriptions = Descriptions(self.topics, self.groups, self.consumers)
+        self.settings = TopicSettings(self.topics)
+        self.stages = Stages(self.topics)
         self.transactions = Transactions(self.topics)

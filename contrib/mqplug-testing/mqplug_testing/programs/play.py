@@ -5,6 +5,7 @@ A step is Python text, which is evaluated: the program that is printed is the on
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 import uuid
@@ -21,18 +22,12 @@ from mqplug_testing.model.topics import Topic
 
 CLIENTS: Final = ("mq", "other")
 PLACES: Final = {
-    "t1": "t",
-    "t2": "t2",
-    "t3": "t" * 232 + "3",
-    "t4": "t" * 232 + "4",
-    "g1": "g",
-    "g2": "g2",
-    "g3": "G",
-    "n1": "n",
-    "n2": "n2",
-}
-"""The ends of the names of topics, groups and transactions. One is the beginning of the other, or differs in case; two
-topics have 249 characters, and differ in the last.
+    "t1": "t", "t2": "t2", "t3": "t" * 232 + "3", "t4": "t" * 232 + "4", "g1": "g", "g2": "g2", "g3": "G",
+    "g4": "shared", "g5": "key", "g6": "exclusive", "n1": "n", "n2": "n2", "w1": "w", "w2": "w2",
+}  # fmt: skip
+"""The ends of the names of topics, groups, transactions and writers.
+
+One is the beginning of the other, or differs in case; two have 249 characters, and differ in the last.
 """
 
 
@@ -62,14 +57,22 @@ class Line:
 class Play:
     """The state of a running program."""
 
-    def __init__(self, clients: Mapping[str, Client], log_times: LogTimes, *, patience: float) -> None:
+    def __init__(
+        self,
+        clients: Mapping[str, Client],
+        log_times: LogTimes,
+        *,
+        patience: float,
+        hooks: Mapping[str, Callable[[], object]],
+    ) -> None:
         self.world = World(clients["mq"].capabilities, log_times)
         self.patience = patience
-        self.names: dict[str, Any] = {"mqplug": mqplug, **clients}
+        self.names: dict[str, Any] = {"mqplug": mqplug, "pickle": pickle, "time": time, **clients, **hooks}
         self.lines: list[Line] = []
         self.hands: dict[tuple[str, MessageId], str] = {}
         self.prefix = f"random-{uuid.uuid4().hex[:8]}-"  # of all names of this program
         self._events: list[tuple[str, str, list[Log]]] = []
+        self._owners: dict[str, str] = {}  # by name of a consumer, producer or stage: its client
         self._received = 0
         self._lock = threading.Lock()
 
@@ -90,6 +93,15 @@ class Play:
             if of not in self.names or (partition and int(partition[:-1]) not in self.names[of]):
                 return False
         return True
+
+    def opened_by(self, client: str) -> list[str]:
+        """Return the names of what a client has open."""
+        return [name for name, owner in self._owners.items() if owner == client and name in self.names]
+
+    @property
+    def clients(self) -> dict[str, Client]:
+        """The open clients."""
+        return {name: self.names[name] for name in CLIENTS}
 
     def forget_old(self, topic: Topic) -> None:
         """Forget the ids and positions of a deleted topic, if the new one may have the same."""
@@ -112,6 +124,8 @@ class Play:
         else:
             outcome = Outcome(value)
             self.names.update(zip(statement.names, values, strict=False))
+            if (client := statement.code.partition(".")[0]) in CLIENTS:
+                self._owners.update(dict.fromkeys(statement.names, client))
         self.lines.append(Line(statement, outcome))
         return outcome
 

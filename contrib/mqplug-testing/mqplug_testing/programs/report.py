@@ -25,14 +25,16 @@ class Failure:
 
     def program(self, url: str = "memory") -> str:
         """Return the program as Python, with what each call returned, the rule, and what it allows."""
-        statements = [LISTENERS.sub("", str(line.statement)) for line in self.lines]
+        statements = [_pasted(line.statement, url) for line in self.lines]
         text = "\n".join(statements)
         clients = [name for name in CLIENTS if f"{name}." in text]
+        hooks = [name for name in HOOKS if f"{name}()" in statements]
         names = [name for name in PLACES if re.search(rf"\b{name}\b", text)]
         return "\n".join([
-            "import contextlib", "import random", "import uuid", "", "import mqplug", "",
+            *(f"import {name}" for name in IMPORTS if f"{name}." in text or name in ALWAYS), "", "import mqplug", "",
             "random.seed(0)  # producers draw the first partition for records without a key",
             *(f"{client} = mqplug.connect({url!r})" for client in clients),
+            *(f"{name} = lambda: input('Call {name} of the harness, then press Enter: ')" for name in hooks),
             'run = f"random-{uuid.uuid4().hex[:8]}"',
             *(f'{name} = f"{{run}}-{PLACES[name]}"' for name in names),
             *(_told(statement, line) for statement, line in zip(statements[:-1], self.lines, strict=False)),
@@ -44,7 +46,16 @@ class Failure:
         ])  # fmt: skip
 
 
+IMPORTS: Final = ("contextlib", "pickle", "random", "time", "uuid")
+ALWAYS: Final = ("contextlib", "random", "uuid")
+HOOKS: Final = ("restart", "kill", "start")
 LISTENERS: Final = re.compile(r", on_assigned=\w+, on_revoked=\w+")
+
+
+def _pasted(statement: Statement, url: str) -> str:
+    """Return a statement as it can be pasted: without listeners, and with the URL."""
+    text = LISTENERS.sub("", str(statement))
+    return text.replace("connect()", f"mqplug.connect({url!r})") if statement.code == "connect()" else text
 
 
 def _shown(statement: Statement, text: str) -> Iterator[str]:

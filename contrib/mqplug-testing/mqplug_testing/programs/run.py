@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import attrs
@@ -40,12 +40,14 @@ def check_programs(
     programs: int | None = None,
     patience: float | None = None,
     shrink: bool = True,
+    restarts: bool = False,
 ) -> Findings:
     """Run random programs, and judge each call by the rules.
 
     It ends after ``seconds``, after ``programs``, or with the first program in which a rule is broken, which is then
     shrunk. The same ``seed`` draws the same programs, as long as the backend answers the same. ``patience`` is how long
-    to wait for a message that must come; by default that of the harness.
+    to wait for a message that must come; by default that of the harness. ``restarts`` has programs restart and kill the
+    backend too, with the hooks of the harness.
     """
     drawn = random.randrange(2**31) if seed is None else seed
     waits = harness.waiting.something if patience is None else patience
@@ -54,19 +56,20 @@ def check_programs(
     with _quiet(), _clients(harness) as clients:
         run: Run | None = None
         while time.monotonic() < end and (programs is None or findings.programs < programs):
-            run = _one(clients, f"{drawn}/{findings.programs}", findings.pairs, log_times, waits)
+            play = Play(clients, log_times, patience=waits, hooks=_hooks(harness, restarts=restarts))
+            run = _one(play, f"{drawn}/{findings.programs}", findings.pairs)
+            clients.update(play.clients)
             findings.count(run.steps)
             if run.broken is not None:
                 break
     if run is not None and run.broken is not None:
-        small = _shrunk(harness, run, log_times, waits) if shrink else run
+        small = _shrunk(harness, run, log_times, waits, restarts=restarts) if shrink else run
         findings.failure = Failure(small.broken or run.broken, tuple(small.steps), tuple(small.play.lines))
     return findings
 
 
-def _one(clients: dict[str, Client], seed: str, pairs: Pairs, log_times: LogTimes, patience: float) -> Run:
+def _one(play: Play, seed: str, pairs: Pairs) -> Run:
     luck = random.Random(seed)
-    play = Play(clients, log_times, patience=patience)
     steps = Generator(play, luck, pairs).steps(luck.randint(MAX_STEPS // 4, MAX_STEPS))
     return _perform(steps, play)
 
@@ -87,22 +90,31 @@ def _perform(steps: Iterable[Step], play: Play) -> Run:
 
 
 def replay(
-    harness: Harness, steps: Sequence[Step], *, patience: float | None = None, log_times: LogTimes | None = None
+    harness: Harness,
+    steps: Sequence[Step],
+    *,
+    patience: float | None = None,
+    log_times: LogTimes | None = None,
+    restarts: bool = False,
 ) -> Run:
     """Run the steps of a program again."""
     waits = harness.waiting.something if patience is None else patience
+    hooks = _hooks(harness, restarts=restarts)
     with _quiet(), _clients(harness) as clients:
-        return _perform(steps, Play(clients, log_times or LogTimes(), patience=waits))
+        play = Play(clients, log_times or LogTimes(), patience=waits, hooks=hooks)
+        run = _perform(steps, play)
+        clients.update(play.clients)
+    return run
 
 
-def _shrunk(harness: Harness, run: Run, log_times: LogTimes, patience: float) -> Run:
+def _shrunk(harness: Harness, run: Run, log_times: LogTimes, patience: float, *, restarts: bool) -> Run:
     """Return the smallest program that was found to break the same rule."""
     assert run.broken is not None
     best, rule = run, run.broken.rule
 
     def breaks(steps: Sequence[Step]) -> list[Step] | None:
         nonlocal best
-        again = replay(harness, steps, patience=patience, log_times=log_times)
+        again = replay(harness, steps, patience=patience, log_times=log_times, restarts=restarts)
         if again.broken is None or again.broken.rule != rule:
             return None
         best = again
@@ -125,16 +137,23 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _clients(harness: Harness) -> Iterator[dict[str, Client]]:
-    with ExitStack() as opened:
-        yield {name: _opened(opened, harness) for name in CLIENTS}
+    """Yield open clients by name. Programs may replace them."""
+    clients: dict[str, Client] = {}
+    try:
+        for name in CLIENTS:
+            clients[name] = harness.connect()
+        yield clients
+    finally:
+        for client in clients.values():
+            with suppress(Exception):
+                client.close(10)
 
 
-def _opened(opened: ExitStack, harness: Harness) -> Client:
-    client = harness.connect()
-    opened.callback(_close, client)
-    return client
-
-
-def _close(client: Client) -> None:
-    with suppress(Exception):
-        client.close(10)
+def _hooks(harness: Harness, *, restarts: bool) -> dict[str, Callable[[], object]]:
+    """Return the functions that programs may call besides those of mqplug."""
+    hooks: dict[str, Callable[[], object]] = {"connect": harness.connect}
+    if restarts and harness.restart is not None:
+        hooks["restart"] = harness.restart
+    if restarts and harness.kill is not None and harness.start is not None:
+        hooks |= {"kill": harness.kill, "start": harness.start}
+    return hooks

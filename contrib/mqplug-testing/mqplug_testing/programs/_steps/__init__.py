@@ -6,6 +6,7 @@ from typing import Final
 
 from mqplug_testing.programs._steps.acking import Ack, AckThrough, Commit, Nack
 from mqplug_testing.programs._steps.base import Step
+from mqplug_testing.programs._steps.clients import Outage, ReopenClient, Restart
 from mqplug_testing.programs._steps.consuming import (
     AskLateAcks,
     AskPosition,
@@ -18,10 +19,20 @@ from mqplug_testing.programs._steps.consuming import (
     ReceiveMany,
     Resume,
 )
-from mqplug_testing.programs._steps.groups import DeleteGroup, Lag, ListGroups, Positions, ResetGroup
+from mqplug_testing.programs._steps.groups import DeleteGroup, DescribeGroup, Lag, ListGroups, Positions, ResetGroup
+from mqplug_testing.programs._steps.ids import CompareIds, ReadIds, SeekNowhere
 from mqplug_testing.programs._steps.producing import OpenProducer, Send, SendMany, Submit
-from mqplug_testing.programs._steps.queries import Bounds, Resolve, Watermarks, WatermarksOfAll
+from mqplug_testing.programs._steps.queries import Advance, Bounds, Distance, Resolve, Watermarks, WatermarksOfAll
 from mqplug_testing.programs._steps.seeking import Seek
+from mqplug_testing.programs._steps.settings import AlterTopic, AlterWrongly, DescribeTopic
+from mqplug_testing.programs._steps.stages import (
+    DiscardStaged,
+    FinishStage,
+    Ingest,
+    LeaveStage,
+    OpenStage,
+    WriteStage,
+)
 from mqplug_testing.programs._steps.topics import AddPartitions, CreateTopic, DeleteTopic, ListTopics, Trim
 from mqplug_testing.programs._steps.transactions import Transact
 
@@ -36,6 +47,11 @@ FAMILIES: Final[dict[str, tuple[type[Step], ...]]] = {
     "nacks": (Nack, AckThrough, AskLateAcks),
     "pauses": (Pause, Resume),
     "queries": (Bounds, WatermarksOfAll, AskPosition, AskStored, Lag),
-    "groups": (ResetGroup, DeleteGroup, ListGroups, Lag),
+    "groups": (ResetGroup, DeleteGroup, ListGroups, DescribeGroup, Lag),
+    "settings": (DescribeTopic, AlterTopic, AlterWrongly),
+    "clients": (ReopenClient, Restart, Outage),
+    "ids": (CompareIds, ReadIds, SeekNowhere),
+    "advances": (Advance, Distance),
     "transactions": (Transact,),
+    "stages": (OpenStage, WriteStage, FinishStage, LeaveStage, DiscardStaged, Ingest),
 }

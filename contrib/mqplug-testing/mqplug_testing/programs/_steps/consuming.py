@@ -96,8 +96,10 @@ class OpenMember(OpenConsumer):
         if len(others) >= MAX_MEMBERS or (others and not choose.able.assignment_events):
             return None
         start = Symbol(choose.luck.choice(("EARLIEST", "LATEST"))) if choose.likely(0.7) else choose.start(topic)
+        both = choose.likely(0.15) and all(map(choose.world.topics.exists, choose.topics))
+        topics = choose.topics if both else (topic,)
         lenient, must_exist = choose.likely(0.3), choose.likely(0.1)
-        return cls(choose.new("c"), choose.client(), (topic,), start, group, lenient, must_exist=must_exist)
+        return cls(choose.new("c"), choose.client(), topics, start, group, lenient, must_exist=must_exist)
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@ from typing import Self
 
 import attrs
 
+from mqplug import ConsumerBusy
 from mqplug_testing.model import Outcome
 from mqplug_testing.model.topics import named_log
 from mqplug_testing.programs._steps.base import OfTopic, Step, missing
@@ -59,12 +60,36 @@ class ListGroups(OfTopic):
     capabilities = ("durable_groups",)
 
     def perform(self, play: Play) -> None:
-        outcome = play.execute(Statement(f"[each.name for each in {self.client}.groups({self.topic})]"))
+        play.settle()
+        code = f"[(each.name, each.members) for each in {self.client}.groups({self.topic})]"
+        outcome = play.execute(Statement(code))
         shorts: dict[str, str] = {play.names[name]: name for name in play.world.groups.stored}
         if outcome.error is None:
-            listed: list[str] = outcome.value
-            outcome = Outcome(sorted(shorts.get(each, each) for each in listed))
-        play.world.groups.listed(self.topic, list(play.world.groups.stored), outcome)
+            listed: list[tuple[str, int | None]] = outcome.value
+            outcome = Outcome(sorted((shorts.get(name, name), members) for name, members in listed))
+        play.world.descriptions.listed(self.topic, outcome)
+
+
+@attrs.frozen
+class DescribeGroup(Step):
+    """Describe a group."""
+
+    client: str
+    group: str
+
+    weight = 1.5
+    capabilities = ("durable_groups",)
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self:
+        return cls(choose.client(), choose.luck.choice(GROUPS))
+
+    def perform(self, play: Play) -> None:
+        play.name(self.group)
+        play.settle()
+        outcome = play.execute(Statement(f"{self.client}.describe_group({self.group})"))
+        play.settle()
+        play.world.descriptions.described(self.group, outcome)
 
 
 @attrs.frozen
@@ -99,6 +124,9 @@ class ResetGroup(OfGroup):
         code = f"{self.client}.reset_group({self.group}, {self.topic}, {self.to.code()}{missing(self.lenient)})"
         outcome = play.execute(Statement(code))
         play.world.groups.reset(self.group, self.topic, self.to.model(play), self.lenient, outcome)
+        if isinstance(outcome.error, ConsumerBusy):
+            described = play.execute(Statement(f"{self.client}.describe_group({self.group})"))
+            play.world.descriptions.named(outcome, described)
 
 
 @attrs.frozen
@@ -117,4 +145,8 @@ class DeleteGroup(Step):
 
     def perform(self, play: Play) -> None:
         play.name(self.group)
-        play.world.groups.deleted(self.group, play.execute(Statement(f"{self.client}.delete_group({self.group})")))
+        outcome = play.execute(Statement(f"{self.client}.delete_group({self.group})"))
+        play.world.groups.deleted(self.group, outcome)
+        if isinstance(outcome.error, ConsumerBusy):
+            described = play.execute(Statement(f"{self.client}.describe_group({self.group})"))
+            play.world.descriptions.named(outcome, described)

@@ -16,6 +16,7 @@ from mqplug_testing.programs.choices import Choices
 from mqplug_testing.programs.play import Play, Statement
 
 CALL_TIMEOUT_S = 30
+LONG = 500
 
 
 def arguments(record: Sent) -> str:
@@ -25,7 +26,14 @@ def arguments(record: Sent) -> str:
     named = [f"{name}={value!r}" for name, value in given.items() if value is not None]
     if content.headers:
         named.append(f"headers={list(content.headers)!r}")
-    return ", ".join([repr(content.value), *named])
+    return ", ".join([_brief(content.value), *named])
+
+
+def _brief(value: bytes | None) -> str:
+    """Return a value as Python, a long one of equal bytes as a product."""
+    if value is None or len(value) < LONG or len(set(value)) > 1:
+        return repr(value)
+    return f"{value[:1]!r} * {len(value)}"
 
 
 @attrs.frozen
@@ -68,8 +76,8 @@ class Send(Step):
         producer = choose.one(choose.named("p"))
         if producer is None:
             return None
-        names = choose.play.names
-        topic = next(name for name in names if name in choose.topics and names[name] == names[producer].topic)
+        topics, of = choose.world.topics, choose.play.names[producer].topic
+        topic = next(name for name, each in topics.current.items() if each.name == of)
         if not choose.world.topics.exists(topic) and choose.likely(0.8):
             return None
         count = choose.luck.choice(cls.counts)

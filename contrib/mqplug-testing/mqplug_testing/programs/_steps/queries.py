@@ -10,7 +10,7 @@ import attrs
 from mqplug_testing.programs._steps.base import OfTopic, Step, missing
 from mqplug_testing.programs.choices import Choices
 from mqplug_testing.programs.play import Play, Statement
-from mqplug_testing.programs.starts import AnyPlace
+from mqplug_testing.programs.starts import AnyPlace, Place
 
 
 @attrs.frozen
@@ -79,3 +79,61 @@ class Resolve(Step):
         code = f"{self.client}.resolve({self.topic}, {self.start.code()}{more}{missing(self.lenient)})"
         outcome = play.execute(Statement(code, (self.name,)))
         play.world.topics.resolved(self.topic, self.start.model(play), self.partitions, self.lenient, outcome)
+
+
+COUNTS = (0, 1, 2, 3, 10, 2**31, 2**53, 2**63)
+
+
+@attrs.frozen
+class Advance(Step):
+    """Move a position, name the result, and count the messages between."""
+
+    name: str
+    client: str
+    place: Place
+    count: int
+
+    capabilities = ("advance",)
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self | None:
+        place = choose.place(None)
+        return None if place is None else cls(choose.new("x"), choose.client(), place, choose.luck.choice(COUNTS))
+
+    def needs(self) -> Sequence[str]:
+        return self.place.needs()
+
+    def perform(self, play: Play) -> None:
+        number, place = self.place.partition, self.place.code()
+        start = self.place.model(play)
+        moved = f"{{{number}: {self.client}.advance({place}, {self.count})}}"
+        outcome = play.execute(Statement(moved, (self.name,)))
+        if outcome.error is None:
+            distance = play.execute(Statement(f"{self.client}.distance({place}, {self.name}[{number}])"))
+            play.world.topics.advanced(start, self.count, outcome.value[number], distance)
+        else:
+            play.world.topics.not_advanced(start, outcome)
+
+
+@attrs.frozen
+class Distance(Step):
+    """Count the messages between two positions."""
+
+    client: str
+    one: Place
+    other: Place
+
+    weight = 0.5
+    capabilities = ("advance",)
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self | None:
+        one, other = choose.place(None), choose.place(None)
+        return None if one is None or other is None else cls(choose.client(), one, other)
+
+    def needs(self) -> Sequence[str]:
+        return [*self.one.needs(), *self.other.needs()]
+
+    def perform(self, play: Play) -> None:
+        outcome = play.execute(Statement(f"{self.client}.distance({self.one.code()}, {self.other.code()})"))
+        play.world.topics.distance(self.one.model(play), self.other.model(play), outcome)
