@@ -46,6 +46,9 @@ RULES: Final = {
     "nack-blocks": "In order (`mode=\"ordered\"`, the default, and `exclusive`), it blocks its partition "
     "until it is acked, "
     "to preserve the order.",
+    "shared": "If members share a log, any of them may get it, and the other messages continue.",
+    "with-one": "If members share a log, one of them at a time has a message.",
+    "by-key": "In `key_shared`, the messages of a key come in order, and one member at a time has messages of it.",
     # sending
     "id": "`send` waits and returns the id that the consumer will see.",
     "send-order": "Sends of one producer to one partition are never reordered.",

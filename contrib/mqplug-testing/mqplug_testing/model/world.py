@@ -8,6 +8,7 @@ from mqplug_testing.model.descriptions import Descriptions
 from mqplug_testing.model.groups import Groups
 from mqplug_testing.model.logs import LogTimes
 from mqplug_testing.model.settings import TopicSettings
+from mqplug_testing.model.sharing import Sharing
 from mqplug_testing.model.stages import Stages
 from mqplug_testing.model.topics import Topics
 from mqplug_testing.model.transactions import Transactions
@@ -23,5 +24,6 @@ class World:
         self.consumers = Consumers(self.topics, self.groups)
         self.descriptions = Descriptions(self.topics, self.groups, self.consumers)
         self.settings = TopicSettings(self.topics)
+        self.sharing = Sharing(self.topics)
         self.stages = Stages(self.topics)
         self.transactions = Transactions(self.topics)

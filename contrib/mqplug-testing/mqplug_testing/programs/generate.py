@@ -18,6 +18,13 @@ from mqplug_testing.programs._steps.consuming import Close, OpenReader, Receive,
 from mqplug_testing.programs._steps.groups import Lag, Positions
 from mqplug_testing.programs._steps.producing import OpenProducer, Send
 from mqplug_testing.programs._steps.queries import Bounds, Watermarks
+from mqplug_testing.programs._steps.sharing import (
+    AskLateShared,
+    CloseSharer,
+    CommitShared,
+    ReceiveShared,
+    SharedPositions,
+)
 from mqplug_testing.programs._steps.topics import CreateTopic
 from mqplug_testing.programs.choices import Choices
 from mqplug_testing.programs.play import Play
@@ -77,6 +84,7 @@ class Generator:
                 left -= 1
             yield Receive(consumer)
             yield Close(consumer)
+        yield from self._ending_of_sharers()
         for topic in [each for each in self._choose.topics if topics.exists(each)]:
             for group in play.world.groups.stored:
                 yield Positions("mq", topic, group)
@@ -84,6 +92,22 @@ class Generator:
             yield Watermarks("mq", topic)
             yield Bounds("mq", topic)
             yield from self._read_all(topic)
+
+    def _ending_of_sharers(self) -> Iterator[Step]:
+        """Close the members of each group but the last, which must get all that is left, and commit its acks."""
+        sharing = self._play.world.sharing
+        for group in sharing.groups.values():
+            while len(group.members) > 1:
+                yield CloseSharer(next(iter(group.members)))
+            for member in list(group.members):
+                while member in sharing.open and sharing.must_come(member, self._play.now()):
+                    yield ReceiveShared(member, 100)
+                yield ReceiveShared(member, 100)
+                yield CommitShared(member)
+                yield AskLateShared(member)
+                for topic in group.members[member].topics if member in group.members else ():
+                    yield SharedPositions("mq", topic, group.name)
+                yield CloseSharer(member)
 
     def _read_all(self, topic: str) -> Iterator[Step]:
         reader = self._choose.new("c")

@@ -195,6 +195,6 @@ class Play:
                     with suppress(Exception):
                         client.delete_topic(self.names[topic], timeout=10)
         if self.able.durable_groups:
-            for group in self.world.groups.stored:
+            for group in [*self.world.groups.stored, *self.world.sharing.groups]:
                 with suppress(Exception):
                     client.delete_group(self.names[group], timeout=10)

@@ -25,6 +25,20 @@ from mqplug_testing.programs._steps.producing import OpenProducer, Send, SendMan
 from mqplug_testing.programs._steps.queries import Advance, Bounds, Distance, Resolve, Watermarks, WatermarksOfAll
 from mqplug_testing.programs._steps.seeking import Seek
 from mqplug_testing.programs._steps.settings import AlterTopic, AlterWrongly, DescribeTopic
+from mqplug_testing.programs._steps.sharing import (
+    AckShared,
+    AskLateShared,
+    CloseSharer,
+    CommitShared,
+    DescribeSharers,
+    NackShared,
+    OpenSharer,
+    ReceiveShared,
+    SeekShared,
+    SharedLag,
+    SharedPositions,
+    Wait,
+)
 from mqplug_testing.programs._steps.stages import (
     DiscardStaged,
     FinishStage,
@@ -53,5 +67,19 @@ FAMILIES: Final[dict[str, tuple[type[Step], ...]]] = {
     "ids": (CompareIds, ReadIds, SeekNowhere),
     "advances": (Advance, Distance),
     "transactions": (Transact,),
+    "sharing": (
+        OpenSharer,
+        CloseSharer,
+        ReceiveShared,
+        AckShared,
+        NackShared,
+        CommitShared,
+        AskLateShared,
+        SeekShared,
+        Wait,
+        SharedPositions,
+        SharedLag,
+        DescribeSharers,
+    ),
     "stages": (OpenStage, WriteStage, FinishStage, LeaveStage, DiscardStaged, Ingest),
 }

@@ -61,6 +61,8 @@ def close(play: Play, client: str) -> None:
     for name in play.opened_by(client):
         if name in play.world.consumers.open:
             play.world.consumers.closed(name, Outcome())
+        if name in play.world.sharing.open:
+            play.world.sharing.closed(name, Outcome())
         play.world.stages.open.pop(name, None)
         del play.names[name]
 

@@ -66,7 +66,9 @@ class ListGroups(OfTopic):
         shorts: dict[str, str] = {play.names[name]: name for name in play.world.groups.stored}
         if outcome.error is None:
             listed: list[tuple[str, int | None]] = outcome.value
-            outcome = Outcome(sorted((shorts.get(name, name), members) for name, members in listed))
+            sharing = {play.names[name] for name in play.world.sharing.groups}
+            others = [(shorts.get(name, name), members) for name, members in listed if name not in sharing]
+            outcome = Outcome(sorted(others))
         play.world.descriptions.listed(self.topic, outcome)
 
 

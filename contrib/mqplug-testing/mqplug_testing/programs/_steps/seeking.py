@@ -48,12 +48,13 @@ class Seek(OfConsumer):
         return bool(model.readings) and (model.group is None or clear)
 
     def perform(self, play: Play) -> None:
-        to, more, partition = self.to.code(), "", self.partition
-        if isinstance(self.to, NearMessage):
-            to, more = self.to.message, ", inclusive=False" if self.to.after else ""
-        if isinstance(self.to, NearMessage | Place):
-            partition = None
-        elif partition is not None:
-            more = f", partition={partition}"
-        outcome = self.call(play, f"seek({to}{more}{missing(self.lenient)})")
+        partition = None if isinstance(self.to, NearMessage | Place) else self.partition
+        outcome = self.call(play, f"seek({seek_arguments(self.to, partition)}{missing(self.lenient)})")
         play.world.consumers.sought(self.consumer, self.to.model(play), partition, self.lenient, outcome)
+
+
+def seek_arguments(to: AnyPlace, partition: int | None) -> str:
+    """Return the place and the partition as arguments of ``seek``."""
+    if isinstance(to, NearMessage):
+        return f"{to.message}, inclusive=False" if to.after else to.message
+    return to.code() if partition is None else f"{to.code()}, partition={partition}"

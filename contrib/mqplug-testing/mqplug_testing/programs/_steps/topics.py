@@ -56,6 +56,10 @@ class DeleteTopic(OfTopic):
         known = choose.current(topic).logs[0].log.incarnation
         return None if read and not known else cls(choose.client(), topic)
 
+    def applies(self, play: Play) -> bool:
+        shared = any(self.topic in each.topics for each in play.world.sharing.open.values())
+        return super().applies(play) and not shared
+
     def perform(self, play: Play) -> None:
         play.world.topics.deleted(self.topic, self.call(play, "delete_topic"))
 
