@@ -1,4 +1,4 @@
-"""Memory backends for the kit's failure reports: each seeks wrongly in another way."""
+"""Memory backends for the kit's failure reports: each seeks, or opens, wrongly in another way."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ class Raising(Mutant):
     class Consumer(Proxy):
         def seek(self, positions, timeout):
             raise mqplug.PositionLost("gone for good")
+
+
+class OpensNoGroup(Mutant):
+    """Raises because of a defect when a group is opened."""
+
+    class Connection(Proxy):
+        def start_group(self, group, options):
+            raise RuntimeError("start_group has no table")
 
 
 class Hanging(Mutant):

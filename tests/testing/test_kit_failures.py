@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import wrong_seek_backends  # noqa: F401 - once for all runs: no two mutants have one name
 
+import mqplug_testing._collection  # noqa: F401 - once for all runs: the package keeps what the first one loaded
 from mqplug_testing import CASES
 from mqplug_testing._case_tools.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
 from mqplug_testing._case_tools.processes import ChildProcess
@@ -108,6 +109,18 @@ def test_a_backend_sees_its_own_frames(prove):
     assert "KeyError: 'table'" in joined
     assert 'raise RuntimeError("seek has no table")' in joined
     assert not re.search(r"mqplug_testing/_|_pytest|pluggy|contextlib", joined)
+
+
+def test_an_error_names_the_step_that_it_ends(prove):
+    """A case of many steps names the step that an exception of the backend ended, in the text and in the summary."""
+    lines = prove("OpensNoGroup", only="GRP-21")
+    text = shown(lines)
+    assert text[2] == "ordered, EARLIEST"
+    assert text[3] == "expected: no error"
+    assert text[4].startswith("seen:     PluginError: the driver raised RuntimeError: start_group has no table")
+    assert any(line.startswith(">") and "bench.member(topic" in line for line in text)
+    assert any('raise RuntimeError("start_group has no table")' in line for line in text)
+    assert any(line.startswith("    ordered, EARLIEST: expected no error") for line in lines)
 
 
 def test_an_error_in_the_place_of_another_is_shown(prove):

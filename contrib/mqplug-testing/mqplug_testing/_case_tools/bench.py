@@ -342,6 +342,18 @@ class Bench:
         else:
             raise PromiseBroken(expected=expected, seen="no error")
 
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Name what this block checks: an error that ends it, of a comparison or of the backend, has the name."""
+        try:
+            yield
+        except PromiseBroken as error:
+            error.what = ": ".join(filter(None, [what, error.what]))
+            raise
+        except Exception as error:
+            broken = PromiseBroken(what, expected="no error", seen=error_text(error))
+            raise broken.with_traceback(error.__traceback__) from error
+
     def wait(
         self,
         condition: Callable[[], object],

@@ -23,7 +23,7 @@ class PromiseBroken(AssertionError):
         self.difference = difference
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, self.args
+        return _again, (self.what, self.expected, self.seen, self.difference)
 
     def __str__(self) -> str:
         return "\n".join([*filter(None, [self.what]), *sides_of(self.expected, self.seen)]) or "a comparison failed"

@@ -279,12 +279,14 @@ def test_opened_on_a_trimmed_topic(bench: Bench) -> None:
     topic, gone, left = trimmed.topic, trimmed.gone, trimmed.left
     starts = ((EARLIEST, 0), (last(len(gone + left) + 1), 0), (last(len(left)), 0), (last(2), len(left) - 2))
     for start, index in starts:
-        bench.delivers(bench.reader(topic, start), left[index:], f"without a group, {start!r}")
+        with bench.step(f"without a group, {start!r}"):
+            bench.delivers(bench.reader(topic, start), left[index:])
         for mode in ("ordered", "shared", "key_shared"):
             if getattr(bench.client.capabilities, mode):
-                member = bench.member(topic, bench.name(), start=start, mode=mode)
-                bench.delivers(member, left[index:], f"{mode}, {start!r}")
-        group = bench.name()
-        bench.client.reset_group(group, topic, start)
-        bench.stands(bench.client.positions(topic, group=group)[0].position, gone + left, len(gone) + index)
-        bench.delivers(bench.member(topic, group), left[index:], f"reset to {start!r}")
+                with bench.step(f"{mode}, {start!r}"):
+                    bench.delivers(bench.member(topic, bench.name(), start=start, mode=mode), left[index:])
+        with bench.step(f"reset to {start!r}"):
+            group = bench.name()
+            bench.client.reset_group(group, topic, start)
+            bench.stands(bench.client.positions(topic, group=group)[0].position, gone + left, len(gone) + index)
+            bench.delivers(bench.member(topic, group), left[index:])
