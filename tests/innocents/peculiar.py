@@ -16,10 +16,12 @@ from mqplug.spi import DescribeGroupMembers, ListGroups, unsupported
 from mqplug_testing._memory_harness import _roll
 
 
-def _leave_gaps(numbering, count):
-    step = 7
-    first, numbering._next = numbering._next, numbering._next + step * count
-    return [(offset,) for offset in range(first, first + step * count, step)], [()] * count
+def _leaving_gaps(step):
+    def place(numbering, count):
+        first, numbering._next = numbering._next, numbering._next + step * count
+        return [(offset,) for offset in range(first, first + step * count, step)], [()] * count
+
+    return place
 
 
 def _like(**peculiarities):
@@ -30,7 +32,13 @@ def _like(**peculiarities):
 class SparseIds(Mutant):
     """Leaves out six of seven ids."""
 
-    patches = ((Dense, "place", _leave_gaps),)
+    patches = ((Dense, "place", _leaving_gaps(7)),)
+
+
+class IdsAMillionApart(Mutant):
+    """Leaves out a million ids after each."""
+
+    patches = ((Dense, "place", _leaving_gaps(1_000_000)),)
 
 
 class IdsOfThreeNumbers(Mutant):
@@ -109,6 +117,24 @@ class TakesAgain(Mutant):
         left = 2
 
 
+class TakesAllAgainWhenGrown(Mutant):
+    """Makes members give up all their partitions when one is added, and take them again."""
+
+    class Consumer(TakingAgain):
+        left = 0
+        known = frozenset()
+
+        def poll(self, most, timeout):
+            if self.seated:
+                wanted = frozenset(self.inner._seat.wanted)
+                topics = {log.topic for log in self.known}
+                if any(log.topic in topics for log in wanted - self.known):
+                    self.take_again(timeout)
+                self.known = wanted
+            return super().poll(most, timeout)
+
+
 PECULIAR = [
-    SparseIds, IdsOfThreeNumbers, Slow, BatchesOfAnySize, LittleAtATime, TimesOfTheBroker, TellsNothing, TakesAgain,
+    SparseIds, IdsAMillionApart, IdsOfThreeNumbers, Slow, BatchesOfAnySize, LittleAtATime, TimesOfTheBroker,
+    TellsNothing, TakesAgain, TakesAllAgainWhenGrown,
 ]  # fmt: skip

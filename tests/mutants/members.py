@@ -29,16 +29,24 @@ class TakingAgain(Proxy):
 
     def poll(self, most, timeout):
         batches = self.inner.poll(most, timeout)
-        held = self.inner._positions
-        if self.left and timeout and not batches and held and getattr(self.inner, "_seat", None) is not None:
+        if self.left and timeout and not batches and self.inner._positions and self.seated:
             self.left -= 1
-            logs = list(held)
-            self.inner.commit(self.inner._listener.revoked(logs), timeout)
-            self.inner._drop(logs)
-            positions = self.inner._stored(logs)
-            held |= {log: each.position.coordinates for log, each in positions.items()}
-            self.inner._listener.assigned(positions)
+            self.take_again(timeout)
         return batches
+
+    @property
+    def seated(self):
+        return getattr(self.inner, "_seat", None) is not None
+
+    def take_again(self, timeout):
+        """Give up what it holds, and take it again from the stored positions."""
+        held = self.inner._positions
+        logs = list(held)
+        self.inner.commit(self.inner._listener.revoked(logs), timeout)
+        self.inner._drop(logs)
+        positions = self.inner._stored(logs)
+        held |= {log: each.position.coordinates for log, each in positions.items()}
+        self.inner._listener.assigned(positions)
 
 
 class NeverRests(Mutant):
