@@ -68,6 +68,19 @@ class Slow(Mutant):
             return self.inner.poll(min(most, 50), timeout)
 
 
+class Stalls(Mutant):
+    """Returns late from the first polls that wait, as on a busy machine. Cases that measure time may fail."""
+
+    class Consumer(Proxy):
+        left = 4
+
+        def poll(self, most, timeout):
+            if self.left and timeout:
+                self.left -= 1
+                time.sleep(0.4)
+            return self.inner.poll(most, timeout)
+
+
 class BatchesOfAnySize(Mutant):
     """Delivers random numbers of messages at a time."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from innocents import LACKING, PECULIAR
 from innocents.lacking import concerned
+from innocents.peculiar import Stalls
 from mutants import SOUND as SOUND_BACKENDS
 from mutants.base import Mutant
 from mutants.child_processes import BY_ID, PATIENCE, outcomes, random_programs
@@ -24,6 +25,11 @@ def failures(kind, cases):
 def test_who_is_odd_passes(kind):
     """A backend with a legal peculiarity passes the whole contract."""
     assert failures(kind, BY_ID) == {}
+
+
+def test_a_busy_machine_is_no_defect():
+    """Cases of delays compare when a message came, so that a wait that outlasts the delay fails none."""
+    assert failures(Stalls, ["ACK-08", "ACK-08-shared"]) == {}
 
 
 @pytest.mark.parametrize("kind", LACKING, ids=lambda kind: kind.without)
