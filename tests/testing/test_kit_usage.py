@@ -154,6 +154,20 @@ def test_a_quick_run_names_what_only_a_full_one_runs(contract, monkeypatch, opti
     assert "only the profile" not in contract("only=['WM-01']", "--mqplug-profile=quick").stdout.str()
 
 
+@pytest.mark.parametrize("options", [[], ["-n1"]], ids=["alone", "workers"])
+def test_a_quick_run_names_the_variants_that_it_leaves_out(contract, monkeypatch, options):
+    """The summary and the report of a quick run name the parts of a case that only the full profile runs."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    quick = contract("only=['CON-16', 'CON-01']", "--mqplug-profile=quick", "--mqplug-report=report.json", *options)
+    assert "CON-16 leaves out in the profile quick: a consumer without a group" in quick.outlines
+    (run,) = json.loads(Path("report.json").read_text())["runs"]
+    assert {row["id"]: row["left_out"] for row in run["cases"]} == {
+        "CON-01": [],
+        "CON-16": ["a consumer without a group"],
+    }
+    assert "leaves out" not in contract("only=['CON-16']", "--mqplug-profile=full").stdout.str()
+
+
 @pytest.mark.parametrize(
     ("keyword", "found"),
     [

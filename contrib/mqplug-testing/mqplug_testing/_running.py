@@ -45,20 +45,25 @@ def run(case: Case, harness: Harness, *, scale: float = 1.0, profile: Profile = 
     return run_with(case, harness, RunSettings(scale=scale, profile=profile))
 
 
-def run_with(case: Case, harness: Harness, settings: RunSettings) -> AttemptResult:
-    """Run one case with these settings."""
+def run_with(
+    case: Case, harness: Harness, settings: RunSettings, *, left_out: list[str] | None = None
+) -> AttemptResult:
+    """Run one case with these settings, and add the variants of it that the profile leaves out to ``left_out``."""
     with running(alone=case.timed):
         for _ in range(TIMED_ATTEMPTS - 1 if case.timed else 0):
             try:
-                return _once(case, harness, settings)
+                return _once(case, harness, settings, left_out)
             except (AssertionError, pytest.fail.Exception):
                 continue
-        return _once(case, harness, settings)
+        return _once(case, harness, settings, left_out)
 
 
-def _once(case: Case, harness: Harness, settings: RunSettings) -> AttemptResult:
+def _once(case: Case, harness: Harness, settings: RunSettings, left_out: list[str] | None) -> AttemptResult:
     with Bench(harness, settings, case.id) as bench:
-        return attempt(case, bench)
+        outcome = attempt(case, bench)
+    if left_out is not None:
+        left_out += bench.left_out
+    return outcome
 
 
 def attempt(case: Case, bench: Bench) -> AttemptResult:
@@ -98,13 +103,13 @@ LEAKS: Final = (
 def run_item(item: pytest.Item, case: Case, harness: Harness) -> None:
     """Run a case as this item, and note for the report which backend it ran on."""
     settings = item.stash[SETTINGS]
-    noted: dict[str, Any] = {"profile": settings.profile}
+    noted: dict[str, Any] = {"profile": settings.profile, "left_out": []}
     item.stash[NOTED] = noted
     noted |= facts_of(harness)
     if case.id in harness.known_failures and case.id not in settings.known_failures:
         item.add_marker(pytest.mark.xfail(strict=True, reason=harness.known_failures[case.id]))
     with captured_logs("asyncio", logging.ERROR) as complaints:
-        outcome = run_with(case, harness, settings)
+        outcome = run_with(case, harness, settings, left_out=noted["left_out"])
         gc.collect(1)  # asyncio reports an unfinished task when it is collected
     if complaints:
         pytest.fail(f"{case.id}: the driver left something unfinished; asyncio reports: {complaints[0]}", pytrace=False)

@@ -63,6 +63,7 @@ class Bench:
         self.profile = settings.profile
         self.seed = settings.seed
         self.comparisons = 0
+        self.left_out: list[str] = []
         self._case = case
         self._opened = ExitStack()
         self._topics: list[str] = []
@@ -114,6 +115,12 @@ class Bench:
     def sized(self, quick: int, full: int, soak: int | None = None) -> int:
         """Return the size for this profile."""
         return {"quick": quick, "full": full, "soak": soak or full}[self.profile]
+
+    def has_time_for(self, variant: str) -> bool:
+        """Return whether this profile includes a variant of the case; the report names one that quick leaves out."""
+        if self.profile == "quick":
+            self.left_out.append(variant)
+        return self.profile != "quick"
 
     @property
     def lot(self) -> str:

@@ -60,7 +60,10 @@ class ContractReport:
         if noted := getattr(report, "mqplug_noted", None):
             run = noted["run"]
             outcome, reason = _outcome(report, run.get("outcome", "passed"), noted.get("why", ""))
-            row = CaseResult(**noted["case"], outcome=outcome, reason=reason, seconds=round(report.duration, 3))
+            left_out = run.get("left_out", [])
+            row = CaseResult(
+                **noted["case"], outcome=outcome, reason=reason, seconds=round(report.duration, 3), left_out=left_out
+            )
             self._rows[report.nodeid] = self._run(noted["name"], run), row
             if self._lines is not None:
                 self._lines.write(row)

@@ -20,7 +20,7 @@ OUTCOMES: Final[tuple[CaseOutcome, ...]] = ("passed", "refused", "skipped", "xfa
 @attrs.frozen(kw_only=True)
 class CaseResult:
     """The result of one case. It is ``refused`` if calls of an undeclared operation raised ``Unsupported``, as they
-    must.
+    must. ``left_out`` names the variants of the case that the profile does not include.
     """
 
     id: str
@@ -32,6 +32,7 @@ class CaseResult:
     outcome: CaseOutcome
     reason: str
     seconds: float
+    left_out: list[str] = attrs.field(factory=list)
 
     @property
     def headline(self) -> str:

@@ -122,7 +122,7 @@ def _held_back(bench: Bench, topic: str, member: Consumer) -> None:
 def _comes_after_its_delay(bench: Bench, member: Consumer, message: Message) -> Message:
     """Return a message for the first time, and check that it comes next, and not at once.
 
-    When it came is compared, not what came meanwhile: on a busy machine any wait may outlast the delay.
+    What is compared is when it came: on a busy machine any wait may outlast the delay.
     """
     nacked = time.monotonic()
     member.nack(message, delay=2 * bench.waiting.nothing)
