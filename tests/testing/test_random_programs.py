@@ -19,6 +19,7 @@ BROKEN = {  # and the rules of which the first program may break any
     seeking.BoundIsNext: {"bounds"},
 }
 MOST_STEPS = 12
+MOST_UNCHECKED = 3  # rules, in a short run
 
 
 @pytest.mark.parametrize("url", ["memory", "memory://?like=kafka", "memory://?like=pulsar"])
@@ -76,8 +77,20 @@ def test_the_same_seed_draws_the_same_programs():
 
 
 def test_the_result_counts_what_was_done():
-    """The result names the programs, the steps, the pairs of operations and the seed."""
+    """The result names the programs, the steps, the pairs of operations, the rules, and the seed."""
     with harness_for("memory") as harness:
         found = check_programs(harness, 60, 3, programs=2, patience=PATIENCE)
-    assert str(found).startswith(f"2 programs, {found.steps} steps, {len(found.pairs)} of ")
-    assert str(found).endswith("--seed 3")
+    told, _, never = str(found).partition("\n")
+    assert told.startswith(f"2 programs, {found.steps} steps, {len(found.pairs)} of ")
+    assert told.endswith(f"{len(found.rules)} of {len(RULES)} rules, --seed 3")
+    assert never == f"rules that were never checked: {', '.join(found.unchecked)}"
+    assert found.rules.keys() | set(found.unchecked) == RULES.keys()
+    assert found.rules["id"] > 0
+
+
+def test_rare_pairs_are_preferred():
+    """A short run over memory makes most pairs of operations, and checks nearly all rules."""
+    with harness_for("memory") as harness:
+        found = check_programs(harness, 60, 5, programs=200, patience=PATIENCE)
+    assert len(found.pairs) > 0.85 * found.operations * (found.operations + 1)
+    assert len(found.unchecked) <= MOST_UNCHECKED, found.unchecked

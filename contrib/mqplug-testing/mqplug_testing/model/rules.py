@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import attrs
@@ -148,8 +151,23 @@ class Outcome:
         return repr(self.value) if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
 
+_checks: ContextVar[Counter[str] | None] = ContextVar("checks", default=None)
+
+
+@contextmanager
+def counting(checks: Counter[str]) -> Iterator[None]:
+    """Count how often each rule is checked within the block."""
+    token = _checks.set(checks)
+    try:
+        yield
+    finally:
+        _checks.reset(token)
+
+
 def check(condition: object, rule: str, allowed: object, seen: object) -> None:
     """Raise ``RuleBroken`` unless the condition holds."""
+    if (checks := _checks.get()) is not None:
+        checks[rule] += 1
     if not condition:
         raise RuleBroken(rule, str(allowed), str(seen))
 

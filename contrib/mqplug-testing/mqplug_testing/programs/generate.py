@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from mqplug.spi import Capabilities
 from mqplug_testing.model import Content
 from mqplug_testing.model.topics import Sent
 from mqplug_testing.programs._steps import FAMILIES, USUAL
@@ -35,6 +36,12 @@ FAMILY_CHANCE: Final = 0.4  # that a program has the steps of a family
 Pairs = Counter[tuple[str, str]]
 
 
+def operations(able: Capabilities) -> list[type[Step]]:
+    """Return the steps that a backend with these capabilities allows."""
+    kinds = dict.fromkeys([*USUAL, *(each for steps in FAMILIES.values() for each in steps)])
+    return [kind for kind in kinds if all(getattr(able, each) for each in kind.capabilities)]
+
+
 class Generator:
     """Draws the steps of one program."""
 
@@ -44,9 +51,8 @@ class Generator:
         self._pairs = pairs
         self._choose = Choices(play, luck)
         self._last = "begin"
-        some = [steps for steps in FAMILIES.values() if self._choose.likely(FAMILY_CHANCE)]
-        kinds = dict.fromkeys([*USUAL, *(each for steps in some for each in steps)])
-        self._kinds = [kind for kind in kinds if all(getattr(play.able, each) for each in kind.capabilities)]
+        some = {*USUAL, *(each for steps in FAMILIES.values() if self._choose.likely(FAMILY_CHANCE) for each in steps)}
+        self._kinds = [kind for kind in operations(play.able) if kind in some]
 
     def steps(self, count: int) -> Iterator[Step]:
         """Yield a program: its beginning, random steps, and an end that shows what is left."""
@@ -63,7 +69,7 @@ class Generator:
 
     def _draw(self) -> Step:
         while True:
-            weights = [kind.weight / (1 + self._pairs[self._last, kind.__name__]) ** 0.5 for kind in self._kinds]
+            weights = [kind.weight / (1 + self._pairs[self._last, kind.__name__]) for kind in self._kinds]
             (kind,) = self._luck.choices(self._kinds, weights)
             step = kind.draw(self._choose)
             if step is not None and step.applies(self._play):

@@ -80,12 +80,18 @@ def _brief(line: Line) -> str:
 
 @attrs.define
 class Findings:
-    """The result of a run: its seed, how much was done, and the failure, if any."""
+    """The result of a run: its seed, how much was done, and the failure, if any.
+
+    ``operations`` is the number of different calls that the backend allows. ``pairs`` counts which followed which, and
+    ``rules`` how often each rule of the model was checked.
+    """
 
     seed: int
+    operations: int = 0
     programs: int = 0
     steps: int = 0
     pairs: Pairs = attrs.field(factory=Counter)
+    rules: Counter[str] = attrs.field(factory=Counter)
     failure: Failure | None = None
 
     def count(self, steps: Sequence[Step]) -> None:
@@ -94,10 +100,12 @@ class Findings:
         self.steps += len(steps)
 
     @property
-    def operations(self) -> int:
-        """The number of different operations that were used."""
-        return len({kind for _, kind in self.pairs})
+    def unchecked(self) -> list[str]:
+        """The rules of the model that no call was judged by."""
+        return [rule for rule in RULES if rule not in self.rules]
 
     def __str__(self) -> str:
         pairs = f"{len(self.pairs)} of {self.operations * (self.operations + 1)} pairs of operations"
-        return f"{self.programs} programs, {self.steps} steps, {pairs}, --seed {self.seed}"
+        rules = f"{len(RULES) - len(self.unchecked)} of {len(RULES)} rules"
+        text = f"{self.programs} programs, {self.steps} steps, {pairs}, {rules}, --seed {self.seed}"
+        return f"{text}\nrules that were never checked: {', '.join(self.unchecked)}" if self.unchecked else text

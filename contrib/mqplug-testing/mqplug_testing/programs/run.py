@@ -14,8 +14,9 @@ import attrs
 from mqplug import Client
 from mqplug_testing._harness.harness import Harness
 from mqplug_testing.model import LogTimes, RuleBroken
+from mqplug_testing.model.rules import counting
 from mqplug_testing.programs._steps.base import Step
-from mqplug_testing.programs.generate import Generator, Pairs
+from mqplug_testing.programs.generate import Generator, Pairs, operations
 from mqplug_testing.programs.play import CLIENTS, Play
 from mqplug_testing.programs.report import Failure, Findings
 from mqplug_testing.programs.shrink import shrunk
@@ -53,7 +54,8 @@ def check_programs(
     waits = harness.waiting.something if patience is None else patience
     findings, log_times = Findings(drawn), LogTimes()
     end = time.monotonic() + seconds
-    with _quiet(), _clients(harness) as clients:
+    with _quiet(), counting(findings.rules), _clients(harness) as clients:
+        findings.operations = len(operations(clients["mq"].capabilities))
         run: Run | None = None
         while time.monotonic() < end and (programs is None or findings.programs < programs):
             play = Play(clients, log_times, patience=waits, hooks=_hooks(harness, restarts=restarts))
