@@ -353,6 +353,7 @@ def test_the_command_proves_a_backend(capfd):
         (["nowhere://", "--history", "1s", "--only", "WM"], 2, "--only is for cases, and --history runs none"),
         (["nowhere://", "--random", "1s", "--only", "WM"], 2, "--only is for cases, and --random runs none"),
         (["nowhere://", "--random", "1s", "--history", "1s"], 2, "--history and --random are two different runs"),
+        (["nowhere://", "--corpus", "file"], 2, "--corpus is for random programs: pass --random"),
         (["memory://", "--history", "soon"], 2, "'soon' is not a duration; write one such as 60s, 10m, 1h, 2d or 1w"),
         (["memory://", "--profile", "fast"], 2, "'fast' is not one of"),
         (["nowhere://"], 1, "unknown backend 'nowhere'"),
@@ -433,10 +434,22 @@ def test_the_command_runs_random_programs(capfd):
     assert re.search(r"^\d+ programs, \d+ steps, .* --seed 5$", capfd.readouterr().out, re.MULTILINE)
 
 
-def test_the_command_shows_a_program_that_breaks_a_rule(capfd):
-    """A broken rule ends the run with 1, and with the program that shows it."""
+def test_the_command_shows_a_program_that_breaks_a_rule(capfd, tmp_path, monkeypatch):
+    """A broken rule ends the run with 1, and with the program that shows it, which the next run repeats first."""
+    monkeypatch.chdir(tmp_path)
     with mqplug.register("broken", NoneBecomesEmpty("broken")):
         assert mqplug_command(["test", "broken://programs", "--random", "60s", "--seed", "1"]) == 1
-    printed = capfd.readouterr().out
-    assert "mq = mqplug.connect('broken://programs')" in printed
-    assert "# This breaks the rule 'content' of docs/rules.md" in printed
+        printed = capfd.readouterr().out
+        assert "= mqplug.connect('broken://programs')" in printed
+        assert "# This breaks the rule 'content' of docs/rules.md" in printed
+        assert "the next run repeats this program first: it is in random-programs.jsonl" in printed
+        assert mqplug_command(["test", "broken://programs", "--random", "60s", "--seed", "2"]) == 1
+        assert "1 programs of the corpus, 0 programs, 0 steps" in capfd.readouterr().out
+
+
+def test_the_command_refuses_a_corpus_of_another_version(capfd, tmp_path):
+    """A corpus that cannot be read is named with its line."""
+    corpus = tmp_path / "corpus"
+    corpus.write_text("{}\n")
+    assert mqplug_command(["test", "memory://", "--random", "1s", "--corpus", str(corpus)]) == 2
+    assert f"{corpus}, line 1: no program of this version" in capfd.readouterr().err

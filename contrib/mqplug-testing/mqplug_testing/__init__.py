@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from mqplug_testing._running import run
     from mqplug_testing.contract import CASES
     from mqplug_testing.history import History, Verdict, check_history
-    from mqplug_testing.programs import Findings, check_programs
+    from mqplug_testing.programs import Findings, UnreadableCorpus, check_programs
 
 # Before these modules are imported, so that failed comparisons show both sides, also from an installed wheel.
 if (pytest := sys.modules.get("pytest")) is not None:
     pytest.register_assert_rewrite("mqplug_testing._case_tools.bench", "mqplug_testing.contract")
 
 __all__ = [
-    "CASES", "DISTURBING_HOOKS", "Bench", "Case", "Findings", "Harness", "History", "NetworkHooks", "Profile", "Proxy",
-    "ServerHooks", "ServerProcess", "Trimmed", "Verdict", "Waiting", "check_history", "check_options", "check_programs",
-    "free_port", "harness_for", "prove", "run",
+    "CASES", "DISTURBING_HOOKS", "Bench", "Case", "Findings", "Harness", "History", "NetworkHooks", "Profile",
+    "Proxy", "ServerHooks", "ServerProcess", "Trimmed", "UnreadableCorpus", "Verdict", "Waiting", "check_history",
+    "check_options", "check_programs", "free_port", "harness_for", "prove", "run",
 ]  # fmt: skip
 
 _HOMES: Final = {
@@ -56,7 +56,7 @@ _HOMES: Final = {
     "_running": "run",
     "contract": "CASES",
     "history": "History Verdict check_history",
-    "programs": "Findings check_programs",
+    "programs": "Findings UnreadableCorpus check_programs",
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -25,6 +25,8 @@ from mqplug_cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
 from mqplug_cli._interrupts import SIGNALS
 from mqplug_cli._places import duration_option
 
+CORPUS = Path("random-programs.jsonl")
+
 OF_CASES = ("only", "workers", "known_failures", "kit", "report", "scale")
 EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
 
@@ -82,6 +84,10 @@ file_type = click.Path(dir_okay=False, path_type=Path)
     "--random", "random_programs", callback=duration_option, metavar="TIME",
     help="Run random programs for this long instead, each call judged by the rules.",
 )  # fmt: skip
+@click.option(
+    "--corpus", type=file_type, metavar="FILE",
+    help=f"Add a program that breaks a rule to this file, and run first those that it has. [default: {CORPUS}]",
+)  # fmt: skip
 @timeout_option
 @click.pass_context
 def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
@@ -116,6 +122,8 @@ def _check(options: dict[str, Any]) -> None:
             raise click.UsageError(f"--{unused[0].replace('_', '-')} is for cases, and --{option} runs none.")
     if None not in (options["history"], options["random_programs"]):
         raise click.UsageError("--history and --random are two different runs: pass one of them.")
+    if options["corpus"] is not None and options["random_programs"] is None:
+        raise click.UsageError("--corpus is for random programs: pass --random.")
     if options["only"] or options["kit"] or options["known_failures"]:
         from mqplug_testing import check_options
 
@@ -195,15 +203,20 @@ def _search_history(url: str, options: dict[str, Any]) -> int:
 
 
 def _run_programs(url: str, options: dict[str, Any]) -> int:
-    from mqplug_testing import check_programs, harness_for
+    from mqplug_testing import UnreadableCorpus, check_programs, harness_for
 
     click.echo(f"random programs run for {options['random_programs']:g} s with --seed {options['seed']}")
+    corpus: Path = options["corpus"] or CORPUS
     with harness_for(url) as harness:
-        findings = check_programs(harness, options["random_programs"], options["seed"])
+        try:
+            findings = check_programs(harness, options["random_programs"], options["seed"], corpus=corpus)
+        except UnreadableCorpus as error:
+            raise click.UsageError(str(error)) from None
     click.echo(str(findings))
     if findings.failure is None:
         return 0
     click.echo(findings.failure.program(url))
+    click.echo(f"\nthe next run repeats this program first: it is in {corpus}")
     return FAILED
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 from mqplug.spi import Capabilities
@@ -36,10 +36,11 @@ FAMILY_CHANCE: Final = 0.4  # that a program has the steps of a family
 Pairs = Counter[tuple[str, str]]
 
 
-def operations(able: Capabilities) -> list[type[Step]]:
-    """Return the steps that a backend with these capabilities allows."""
+def operations(able: Capabilities, hooks: Container[str]) -> list[type[Step]]:
+    """Return the steps that a backend with these capabilities, and a run with these hooks, allow."""
     kinds = dict.fromkeys([*USUAL, *(each for steps in FAMILIES.values() for each in steps)])
-    return [kind for kind in kinds if all(getattr(able, each) for each in kind.capabilities)]
+    able_to = [kind for kind in kinds if all(getattr(able, each) for each in kind.capabilities)]
+    return [kind for kind in able_to if all(each in hooks for each in kind.hooks)]
 
 
 class Generator:
@@ -52,7 +53,7 @@ class Generator:
         self._choose = Choices(play, luck)
         self._last = "begin"
         some = {*USUAL, *(each for steps in FAMILIES.values() if self._choose.likely(FAMILY_CHANCE) for each in steps)}
-        self._kinds = [kind for kind in operations(play.able) if kind in some]
+        self._kinds = [kind for kind in operations(play.able, play.names) if kind in some]
 
     def steps(self, count: int) -> Iterator[Step]:
         """Yield a program: its beginning, random steps, and an end that shows what is left."""

@@ -82,12 +82,14 @@ def _brief(line: Line) -> str:
 class Findings:
     """The result of a run: its seed, how much was done, and the failure, if any.
 
+    ``repeated`` is the number of programs from the corpus, which the other counts leave out.
     ``operations`` is the number of different calls that the backend allows. ``pairs`` counts which followed which, and
     ``rules`` how often each rule of the model was checked.
     """
 
     seed: int
     operations: int = 0
+    repeated: int = 0
     programs: int = 0
     steps: int = 0
     pairs: Pairs = attrs.field(factory=Counter)
@@ -107,5 +109,6 @@ class Findings:
     def __str__(self) -> str:
         pairs = f"{len(self.pairs)} of {self.operations * (self.operations + 1)} pairs of operations"
         rules = f"{len(RULES) - len(self.unchecked)} of {len(RULES)} rules"
-        text = f"{self.programs} programs, {self.steps} steps, {pairs}, {rules}, --seed {self.seed}"
+        repeated = f"{self.repeated} programs of the corpus, " if self.repeated else ""
+        text = f"{repeated}{self.programs} programs, {self.steps} steps, {pairs}, {rules}, --seed {self.seed}"
         return f"{text}\nrules that were never checked: {', '.join(self.unchecked)}" if self.unchecked else text

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -16,6 +17,7 @@ from mqplug_testing._harness.harness import Harness
 from mqplug_testing.model import LogTimes, RuleBroken
 from mqplug_testing.model.rules import counting
 from mqplug_testing.programs._steps.base import Step
+from mqplug_testing.programs.corpus import Corpus, Entry
 from mqplug_testing.programs.generate import Generator, Pairs, operations
 from mqplug_testing.programs.play import CLIENTS, Play
 from mqplug_testing.programs.report import Failure, Findings
@@ -42,23 +44,33 @@ def check_programs(
     patience: float | None = None,
     shrink: bool = True,
     restarts: bool = False,
+    corpus: Path | None = None,
 ) -> Findings:
     """Run random programs, and judge each call by the rules.
 
     It ends after ``seconds``, after ``programs``, or with the first program in which a rule is broken, which is then
     shrunk. The same ``seed`` draws the same programs, as long as the backend answers the same. ``patience`` is how long
     to wait for a message that must come; by default that of the harness. ``restarts`` has programs restart and kill the
-    backend too, with the hooks of the harness.
+    backend too, with the hooks of the harness. ``corpus`` is a file to which that program is added; those that it has
+    of this backend run first.
     """
     drawn = random.randrange(2**31) if seed is None else seed
     waits = harness.waiting.something if patience is None else patience
     findings, log_times = Findings(drawn), LogTimes()
-    end = time.monotonic() + seconds
+    known, hooks = None if corpus is None else Corpus(corpus), _hooks(harness, restarts=restarts)
     with _quiet(), counting(findings.rules), _clients(harness) as clients:
-        findings.operations = len(operations(clients["mq"].capabilities))
-        run: Run | None = None
+        backend = clients["mq"].backend
+        findings.operations = len(operations(clients["mq"].capabilities, hooks))
+        for entry in known.of(backend) if known is not None else ():
+            findings.repeated += 1
+            again = _perform(entry.steps, Play(clients, log_times, patience=waits, hooks=hooks))
+            clients.update(again.play.clients)
+            if again.broken is not None:
+                findings.failure = failure_of(again)
+                return findings
+        run, end = None, time.monotonic() + seconds
         while time.monotonic() < end and (programs is None or findings.programs < programs):
-            play = Play(clients, log_times, patience=waits, hooks=_hooks(harness, restarts=restarts))
+            play = Play(clients, log_times, patience=waits, hooks=hooks)
             run = _one(play, f"{drawn}/{findings.programs}", findings.pairs)
             clients.update(play.clients)
             findings.count(run.steps)
@@ -66,8 +78,17 @@ def check_programs(
                 break
     if run is not None and run.broken is not None:
         small = _shrunk(harness, run, log_times, waits, restarts=restarts) if shrink else run
-        findings.failure = Failure(small.broken or run.broken, tuple(small.steps), tuple(small.play.lines))
+        findings.failure = failure_of(small)
+        if known is not None and small.broken is not None:
+            number = findings.programs - 1
+            known.add(Entry(backend, small.broken.rule, f"{drawn}/{number}", tuple(small.steps)))
     return findings
+
+
+def failure_of(run: Run) -> Failure:
+    """Return the failure of a program that broke a rule."""
+    assert run.broken is not None
+    return Failure(run.broken, tuple(run.steps), tuple(run.play.lines))
 
 
 def _one(play: Play, seed: str, pairs: Pairs) -> Run:

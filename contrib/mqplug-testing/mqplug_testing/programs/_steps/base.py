@@ -26,6 +26,7 @@ class Step:
 
     weight: ClassVar[float] = 1.0  # how likely it is
     capabilities: ClassVar[tuple[str, ...]] = ()  # without which it is not generated
+    hooks: ClassVar[tuple[str, ...]] = ()  # functions that the run must offer
 
     @property
     def kind(self) -> str:

@@ -38,6 +38,7 @@ class Restart(Step):
     """Close both clients, restart the backend, and connect again."""
 
     weight = 0.3
+    hooks = ("restart",)
 
     @classmethod
     def draw(cls, choose: Choices) -> Self:  # noqa: ARG003 - it needs nothing
@@ -77,6 +78,7 @@ class Outage(Step):
 
     weight = 0.5
     capabilities = ("persistent",)
+    hooks = ("kill", "start")
 
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
