@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from mutants.base import Mutant
 
-from mqplug.memory._personality import FULL
+from mqplug import memory
 
 SHARING = ("shared", "key_shared")
 WITHOUT_GROUPS = ("durable_groups", "ordered", "exclusive", *SHARING, "nack", "ack_timeout", "assignment_events")
@@ -26,7 +26,8 @@ def _lacking(capability):
     return type(f"Lacking-{capability}", (Lacking,), {"without": capability})
 
 
-LACKING = [_lacking(name) for name, able in attrs.asdict(FULL.capabilities).items() if able is True]
+FULL = memory.mqplug_describe().capabilities
+LACKING = [_lacking(name) for name, able in attrs.asdict(FULL).items() if able is True]
 
 
 def concerned(kind, reached, cases):

@@ -8,8 +8,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from mqplug_testing import prove
-from mqplug_testing._memory_harness import harness as memory_harness
+from mqplug_testing import harness_for, prove
 from mqplug_testing.debug import Rules
 
 pytestmark = pytest.mark.python
@@ -23,7 +22,7 @@ def harness(request):
     """Clients whose drivers record each driver rule that the core breaks, even if the error goes unseen."""
     seen: list[Rules] = []
 
-    with memory_harness(f"memory://?debug=true&like={request.param}") as found:
+    with harness_for(f"memory://?debug=true&like={request.param}") as found:
 
         def connect():
             client = found.connect()

@@ -6,8 +6,7 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug_kafka._harness import harness as shipped
-from mqplug_testing import prove
+from mqplug_testing import harness_for, prove
 
 ADMINISTERING = (
     "BIG-08", "BIG-09", "CC-07", "CC-08", "CC-11", "ERR-01", "GRP-17", "GRP-20", "LIF-13", "TO-01", "TOP-02",
@@ -26,7 +25,7 @@ def harness(secured_kafka, secured):
     secured.allow("carol", "Read", group_prefix="mqplug-transaction-kit-")
     secured.allow("carol", "Write", "Describe", transaction_prefix="kit-")
     query = f"mechanism=SCRAM-SHA-256&tls=true&ca_file={secured.ca_file}"
-    with shipped(f"kafka://carol:carol-pw@{secured.address('sasl_tls')}?{query}") as over_any_broker:
+    with harness_for(f"kafka://carol:carol-pw@{secured.address('sasl_tls')}?{query}") as over_any_broker:
         yield attrs.evolve(
             over_any_broker,
             admin=lambda: mqplug.connect(secured_kafka.url),

@@ -6,8 +6,7 @@ import attrs
 import pytest
 from kafka_driver import since_4
 
-from mqplug_kafka._harness import harness as shipped
-from mqplug_testing import prove
+from mqplug_testing import harness_for, prove
 
 OF_GROUPS = ("GRP", "ACK", "SEEK", "CON", "CLS", "TX")
 BY_DAY = (
@@ -20,7 +19,7 @@ pytestmark = since_4
 @pytest.fixture(scope="session")
 def harness(shared_kafka):
     """A broker whose sessions of the consumer protocol last three seconds."""
-    with shipped(f"{shared_kafka.url}?group_protocol=consumer") as over_any_broker:
+    with harness_for(f"{shared_kafka.url}?group_protocol=consumer") as over_any_broker:
         yield attrs.evolve(over_any_broker, enforce=lambda client, topic: None)
 
 

@@ -8,8 +8,7 @@ from brief_contract import BRIEF
 from contract_parts import DISTURBING
 
 import mqplug
-from mqplug_kafka._harness import harness as shipped
-from mqplug_testing import prove
+from mqplug_testing import harness_for, prove
 
 BY_DAY = BRIEF
 
@@ -17,7 +16,7 @@ BY_DAY = BRIEF
 @pytest.fixture(scope="session")
 def harness(disturbed_kafka):
     """A broker with all hooks for disturbances."""
-    with shipped(disturbed_kafka.url) as over_any_broker:
+    with harness_for(disturbed_kafka.url) as over_any_broker:
         yield attrs.evolve(
             over_any_broker,
             absent={},

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug_kafka._harness import harness as shipped
+from mqplug_testing import harness_for
 from mqplug_testing.history import check_history
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.night, pytest.mark.timeout(600 + 2 * SECONDS)]
 
 def check(server, **hooks):
     """Run the history check with all the server's faults and these hooks."""
-    with shipped(server.url) as over_any_broker:
+    with harness_for(server.url) as over_any_broker:
         verdict = check_history(
             attrs.evolve(
                 over_any_broker,

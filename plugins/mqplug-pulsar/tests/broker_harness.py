@@ -10,8 +10,7 @@ import attrs
 from pulsar_rest import Rest
 
 import mqplug
-from mqplug_pulsar._harness import harness as shipped
-from mqplug_testing import Harness
+from mqplug_testing import Harness, harness_for
 
 CODECS = ("lz4", "zlib", "zstd", "snappy")
 NEEDS_BATCHES = "zlib"
@@ -30,7 +29,7 @@ def shared(server, query="") -> Iterator[Harness]:
         rest.expire(topic, before)
         server.trim(rest.log(topic, before.log.partition))
 
-    with shipped(server.url + query) as over_any_broker:
+    with harness_for(server.url + query) as over_any_broker:
         yield attrs.evolve(
             over_any_broker,
             absent={},

@@ -6,8 +6,7 @@ import attrs
 import pytest
 
 import mqplug
-from mqplug_pulsar._harness import harness as shipped
-from mqplug_testing import prove
+from mqplug_testing import harness_for, prove
 
 ADMINISTERING = (
     "BIG-08", "BIG-09", "CC-07", "CC-08", "ERR-01", "GRP-20", "LIF-13", "TO-01", "TOP-02", "TOP-03", "TOP-06",
@@ -28,7 +27,7 @@ def harness(secured):
     def url(token):
         return f"pulsar+ssl://:{token}@{broker}?{query}"
 
-    with shipped(url(secured.token("carol"))) as over_any_broker:
+    with harness_for(url(secured.token("carol"))) as over_any_broker:
         yield attrs.evolve(
             over_any_broker,
             admin=lambda: mqplug.connect(url(secured.admin_token)),

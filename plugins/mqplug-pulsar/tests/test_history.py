@@ -11,7 +11,7 @@ from plain_topics import plain_topics
 import mqplug
 from mqplug_devbrokers import PulsarServer
 from mqplug_devbrokers.pytest_plugin import started
-from mqplug_pulsar._harness import harness as shipped
+from mqplug_testing import harness_for
 from mqplug_testing.history import Plan, check_history
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
@@ -29,7 +29,7 @@ def eager_pulsar():
 def check(server, plan=None, **settings):
     """Run the history check with all faults that the server offers, and these settings of its clients."""
     query = "".join(f"&{key}={value}" for key, value in settings.items())
-    with shipped(server.url + query) as over_any_broker:
+    with harness_for(server.url + query) as over_any_broker:
         verdict = check_history(
             attrs.evolve(
                 over_any_broker,

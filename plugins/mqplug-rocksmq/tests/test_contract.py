@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from mqplug_rocksmq._harness import HeldStore
-from mqplug_testing import Harness, prove
+from mqplug_testing import Harness, harness_for, prove
 
 
 @pytest.fixture(scope="session")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """A store used like a broker: by many clients of a process that does not own it."""
     path: Path = tmp_path_factory.mktemp("remote") / "store"
-    with HeldStore(path, f"rocksmq://{path}") as held:
-        yield held.harness()
+    with harness_for(f"rocksmq://{path}") as held:
+        yield held
 
 
 test_contract = prove(profile="quick")

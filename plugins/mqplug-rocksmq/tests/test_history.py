@@ -14,8 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mqplug_rocksmq._harness import harness
-from mqplug_testing import check_history
+from mqplug_testing import check_history, harness_for
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 
@@ -25,7 +24,7 @@ SECONDS = float(os.environ.get("MQPLUG_HISTORY", "60"))
 @pytest.mark.parametrize("sync", ["always", "interval", "os"])
 def test_nothing_is_lost_by_kills(path: Path, sync: str) -> None:
     """Kills of a store's owner, its client processes and its group members cause no anomaly, in any mode."""
-    with harness(f"rocksmq://{path}?sync={sync}") as held:
+    with harness_for(f"rocksmq://{path}?sync={sync}") as held:
         verdict = check_history(held, SECONDS, rerun=False)
     assert not verdict.anomalies, str(verdict)
     assert verdict.delivery == "exactly once"
@@ -36,7 +35,7 @@ def test_nothing_is_lost_by_kills(path: Path, sync: str) -> None:
 @pytest.mark.timeout(180)
 def test_without_a_host_processes_are_killed_all_the_same(path: Path) -> None:
     """Without access to the host, client processes are still killed, in turn with the process that they use."""
-    with harness(f"rocksmq://{path}") as held:
+    with harness_for(f"rocksmq://{path}") as held:
         verdict = check_history(attrs.evolve(held, host=None), 10, seed=5, rerun=False)
     assert not verdict.anomalies, str(verdict)
     troubles = {event.did.what for event in verdict.history.events if type(event.did).__name__ == "BackendDisturbed"}
