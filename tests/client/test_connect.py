@@ -52,7 +52,7 @@ def test_wrong_settings_are_named(target: object, settings: dict[str, object], r
 
 def test_a_missing_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """A known backend that is not installed is reported with its distribution."""
-    monkeypatch.setattr("mqplug._plugins.discovery.points_of_group", lambda *_: [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
     with pytest.raises(mqplug.PluginError, match="pip install mqplug-kafka"):
         mqplug.connect("kafka://localhost:9092")
 
@@ -87,17 +87,16 @@ def a_plugin(name: str, api_version: int) -> object:
 
 
 @pytest.mark.parametrize(("version", "advice"), [(7, "upgrade mqplug$"), (-7, "Upgrade the backend 'registered'$")])
-def test_a_plugin_of_another_interface_version_is_refused(
-    monkeypatch: pytest.MonkeyPatch, version: int, advice: str
-) -> None:
+def test_a_plugin_of_another_interface_version_is_refused(version: int, advice: str) -> None:
     """A plugin that is too new or too old is reported with the side to upgrade."""
-    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
-    mqplug.register("registered", a_plugin("registered", version))
-    with pytest.raises(mqplug.PluginError, match=advice):
+    with (
+        mqplug.register("registered", a_plugin("registered", version)),
+        pytest.raises(mqplug.PluginError, match=advice),
+    ):
         mqplug.connect("registered")
 
 
-def test_a_misspelt_hook_is_the_plugins_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_hook_is_the_plugins_failure() -> None:
     """A hook implementation without a spec is named when the plugin is opened."""
 
     class Plugin:
@@ -105,13 +104,11 @@ def test_a_misspelt_hook_is_the_plugins_failure(monkeypatch: pytest.MonkeyPatch)
         def mqplug_conect(self) -> None:
             """Implement a misspelt hook."""
 
-    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
-    mqplug.register("misspelt", Plugin())
-    with pytest.raises(mqplug.PluginError, match="mqplug_conect"):
+    with mqplug.register("misspelt", Plugin()), pytest.raises(mqplug.PluginError, match="mqplug_conect"):
         mqplug.connect("misspelt")
 
 
-def test_a_stray_exception_of_a_driver_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stray_exception_of_a_driver_is_wrapped() -> None:
     """An exception that a driver must not raise becomes a PluginError, with the original as its cause."""
 
     class Plugin:
@@ -123,9 +120,7 @@ def test_a_stray_exception_of_a_driver_is_wrapped(monkeypatch: pytest.MonkeyPatc
         def mqplug_connect(self) -> None:
             raise KeyError("native")
 
-    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
-    mqplug.register("stray", Plugin())
-    with pytest.raises(mqplug.PluginError, match="KeyError") as caught:
+    with mqplug.register("stray", Plugin()), pytest.raises(mqplug.PluginError, match="KeyError") as caught:
         mqplug.connect("stray")
     assert isinstance(caught.value.__cause__, KeyError)
     assert caught.value.operation == "connect"
@@ -141,9 +136,7 @@ class StoreSettings:
 @pytest.mark.parametrize(
     ("settings", "must_exist", "creates"), [({}, True, False), ({}, False, True), ({"create": True}, True, True)]
 )
-def test_a_store_that_must_exist_is_not_created(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, bool], must_exist: bool, creates: bool
-) -> None:
+def test_a_store_that_must_exist_is_not_created(settings: dict[str, bool], must_exist: bool, creates: bool) -> None:
     """With must_exist the setting that creates a missing store is false, unless it is given."""
     asked = []
 
@@ -159,9 +152,7 @@ def test_a_store_that_must_exist_is_not_created(
             asked.append(settings.create)
             raise mqplug.ConnectError("that was all")
 
-    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
-    mqplug.register("storing", Plugin())
-    with pytest.raises(mqplug.ConnectError, match="that was all"):
+    with mqplug.register("storing", Plugin()), pytest.raises(mqplug.ConnectError, match="that was all"):
         mqplug.connect("storing", must_exist=must_exist, **settings)
     assert asked == [creates]
 
@@ -182,7 +173,7 @@ class Reached:
         ("one:1 is silent", "one:1 is silent"),
     ],
 )
-def test_who_is_not_reached_is_named(monkeypatch: pytest.MonkeyPatch, said: str, expected: str) -> None:
+def test_who_is_not_reached_is_named(said: str, expected: str) -> None:
     """The core adds the address to a ConnectError, without its login, unless the driver named it."""
 
     class Plugin:
@@ -194,8 +185,6 @@ def test_who_is_not_reached_is_named(monkeypatch: pytest.MonkeyPatch, said: str,
         def mqplug_connect(self) -> None:
             raise mqplug.ConnectError(said)
 
-    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
-    mqplug.register("far", Plugin())
-    with pytest.raises(mqplug.ConnectError) as caught:
+    with mqplug.register("far", Plugin()), pytest.raises(mqplug.ConnectError) as caught:
         mqplug.connect("far", servers=["x://me:hunter2@one:1", "two:2"])
     assert caught.value.message == expected

@@ -5,50 +5,50 @@ from __future__ import annotations
 import pytest
 
 import mqplug
-from mqplug.memory._consumer import MemoryConsumer
-from mqplug.memory._producer import MemoryProducer
+from mqplug.spi import hookimpl
+from mqplug.spi.proxies import ProducerProxy
+from mqplug_testing.faults import Faults, Rule
 
 
-@pytest.fixture
-def mq():
-    """A client with the topic "orders"."""
-    with mqplug.connect("memory") as client:
-        client.create_topic("orders")
-        yield client
+class Interrupted(ProducerProxy):
+    """A driver whose sends Ctrl-C ends."""
 
-
-def test_ctrl_c_in_a_send_is_not_hidden(mq, monkeypatch):
-    """Ctrl-C during a send leaves the block as KeyboardInterrupt, although the message's outcome is unknown."""
-
-    def interrupted(self, sendings):
+    def send(self, sendings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(MemoryProducer, "send", interrupted)
-    with pytest.raises(KeyboardInterrupt), mq.producer("orders") as out:
-        out.submit(b"x")
+    class Extension:
+        @hookimpl(wrapper=True)
+        def mqplug_open_producer(self):
+            return Interrupted((yield))
 
 
-def test_an_unknown_outcome_is_told_at_the_end_of_a_block(mq, monkeypatch):
-    """A block that ends normally still raises for a failure that was not checked."""
-    monkeypatch.setattr(
-        MemoryProducer, "send", lambda self, sent: [each.unknown(mqplug.OutcomeUnknown("?")) for each in sent]
-    )
+def test_ctrl_c_in_a_send_is_not_hidden():
+    """Ctrl-C during a send leaves the block as KeyboardInterrupt, although the message's outcome is unknown."""
     with (
-        pytest.raises(mqplug.OutcomeUnknown, match="may or may not be stored"),
-        mq.producer("orders") as out,
+        mqplug.connect("memory", extensions=[Interrupted.Extension()]) as mq,
+        pytest.raises(KeyboardInterrupt),
+        mq.producer("orders", create=True) as out,
     ):
         out.submit(b"x")
 
 
-def test_an_error_of_a_handler_is_not_hidden(mq, monkeypatch):
+def test_an_unknown_outcome_is_told_at_the_end_of_a_block():
+    """A block that ends normally still raises for a failure that was not checked."""
+    with (
+        mqplug.connect("memory", extensions=[Faults([Rule("send", "lose_ack")])]) as mq,
+        pytest.raises(mqplug.OutcomeUnknown, match="may or may not be stored"),
+        mq.producer("orders", create=True) as out,
+    ):
+        out.submit(b"x")
+
+
+def test_an_error_of_a_handler_is_not_hidden():
     """A handler's error is raised, although its acks could not be stored."""
-
-    def failing(self, positions, timeout):
-        raise mqplug.ConnectError("gone")
-
-    with mq.producer("orders") as out:
-        out.send(b"x")
-    monkeypatch.setattr(MemoryConsumer, "commit", failing)
-    with pytest.raises(ZeroDivisionError), mq.consumer("orders", group="g") as consumer:  # noqa: PT012
-        consumer.ack(consumer.receive(5))
-        raise ZeroDivisionError
+    faults = Faults([Rule("commit", "fail")])
+    with mqplug.connect("memory", extensions=[faults]) as mq:
+        with mq.producer("orders", create=True) as out:
+            out.send(b"x")
+        with pytest.raises(ZeroDivisionError), mq.consumer("orders", group="g") as consumer:  # noqa: PT012
+            consumer.ack(consumer.receive(5))
+            raise ZeroDivisionError
+    assert {each.operation for each in faults.happened} == {"commit"}

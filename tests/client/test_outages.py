@@ -10,7 +10,6 @@ import pytest
 from waiting import wait_until
 
 import mqplug
-from mqplug._consume.driver_session import Outage
 from mqplug.spi import hookimpl
 from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ProducerProxy
 
@@ -99,6 +98,7 @@ def test_a_poll_that_nobody_answers_brings_nothing(group, caplog):
         assert [member.receive(0.2) for _ in range(5)] == [None] * 5
         assert time.thread_time() - begun < 0.5  # it waits between two polls
         assert lines(caplog) == ["mqplug.outage"]
+        assert caplog.messages[0].endswith("does not answer, retrying: no broker answers")  # without Timeout's advice
         away.calls = set()
         assert member.receive(5).value == b"1"
         assert lines(caplog) == ["mqplug.outage"] * 2
@@ -114,20 +114,18 @@ def test_what_cannot_mend_itself_comes_out_of_receive():
             member.receive(5)
 
 
-def test_the_log_gives_no_advice_to_a_caller(caplog):
-    """The caller chose no timeout for background work, so its log line does not suggest a longer one."""
-    Outage("a consumer").note(mqplug.Timeout("no answer"))
-    assert caplog.messages == ["a consumer: the server does not answer, retrying: no answer"]
-
-
 def test_servers_that_come_and_go_do_not_fill_the_log(caplog):
     """Two outages within half a minute are logged once, and so is the end."""
-    outage = Outage("a consumer")
-    for _ in range(3):
-        outage.note(mqplug.Timeout("no answer"))
-        outage.end()
+    away = Away(lambda: mqplug.Timeout("no answer"))
+    with opened(away) as client, client.consumer("orders", group="g") as member:
+        for _ in range(3):
+            away.calls = {"consumer.commit"}
+            member.ack(member.receive(5))
+            with pytest.raises(mqplug.Timeout):
+                member.commit()
+            away.calls = set()
+            member.commit()
     assert lines(caplog) == ["mqplug.outage"] * 2
-    assert not outage.ongoing
 
 
 def test_what_is_no_outage_is_told_as_it_is(caplog):

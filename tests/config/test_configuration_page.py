@@ -8,17 +8,25 @@ from pathlib import Path
 
 import attrs
 import pytest
-from json_schema import BACKENDS, complaints, settings_of
+from config_backends import Fakes, fakes
+from json_schema import BACKENDS, complaints, installed
 
-from mqplug._config.choice import MODE_BACKENDS
-from mqplug._config.configuration import Plugins, TopLevel
-from mqplug._plugins.discovery import installed
-from mqplug._settings.fields import fields_of
+import mqplug
 from mqplug.introspection import schema_of
+
+__all__ = ["fakes"]
 
 pytestmark = pytest.mark.python
 
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
+PROPERTIES = schema_of({})["properties"]
+KEYS = PROPERTIES.keys() - {"plugins", "context", "extension"}
+"""The keys above the sections."""
+ADDRESSES = {
+    "rocksmq": {"path": "mq"},
+    "pulsar": {"service_url": "pulsar://p:6650"},
+    "kafka": {"servers": ["k:9092"]},
+}
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -28,26 +36,35 @@ def test_every_setting_is_documented(name: str) -> None:
         pytest.skip(f"mqplug-{name} is not installed")
     table = PAGE.split(f"### `[{name}]`\n")[1].split("\n#")[0]
     rows = [row.split(" | ")[0] for row in table.splitlines() if row.startswith("| `")]
-    assert {key for row in rows for key in re.findall(r"`(\w+)`", row)} == set(fields_of(settings_of(name)))
+    kind = installed()[name]
+    assert {key for row in rows for key in re.findall(r"`(\w+)`", row)} == {field.name for field in attrs.fields(kind)}
 
 
-@pytest.mark.parametrize("key", [*fields_of(TopLevel), *fields_of(Plugins)])
+@pytest.mark.parametrize("key", sorted(KEYS | PROPERTIES["plugins"]["properties"].keys()))
 def test_every_key_is_documented(key: str) -> None:
     """Each key above the sections and in `[plugins]` is documented."""
     assert f"`{key}`" in PAGE
 
 
-@pytest.mark.parametrize("mode", MODE_BACKENDS)
-def test_the_table_of_modes_is_the_order(mode: str) -> None:
-    """The order of modes on the page is that of the code."""
-    assert re.search(rf"\| `{mode}` \| {', '.join(MODE_BACKENDS[mode])}[ ;]", PAGE)
+@pytest.mark.parametrize("mode", PROPERTIES["mode"]["anyOf"][0]["enum"])
+def test_the_table_of_modes_is_the_order(fakes: Fakes, mode: str) -> None:
+    """In each mode, backends are chosen in the order on the page, until none of it is configured."""
+    row = re.search(rf"\| `{mode}` \| ((?:rocksmq|pulsar|kafka)(?:, \w+)*)", PAGE)
+    assert row is not None
+    left = dict(ADDRESSES)
+    for name in row[1].split(", "):
+        with mqplug.connect({"mode": mode, **left}) as mq:
+            assert mq.backend == name
+        del left[name]
+    with pytest.raises(mqplug.ConfigError):
+        mqplug.connect({"mode": mode, **left})
 
 
 @pytest.mark.parametrize("example", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
 def test_examples_are_valid(example: str) -> None:
     """The schema accepts each example file."""
-    kinds = {name: settings_of(name) for name in BACKENDS if name in installed()}
+    kinds = installed()
     content = tomllib.loads(example)
-    known = {key: value for key, value in content.items() if key in {*kinds, *fields_of(TopLevel)}}
+    known = {key: value for key, value in content.items() if key in {*kinds, *KEYS}}
     assert complaints(schema_of(kinds), known) == []
     assert all(attrs.has(kind) for kind in kinds.values())

@@ -11,11 +11,9 @@ from typing import Any
 import attrs
 import pytest
 from config_backends import KINDS, Kafka
-from json_schema import BACKENDS, complaints, settings_of
+from json_schema import BACKENDS, complaints, installed
 
 import mqplug
-from mqplug._plugins.discovery import installed
-from mqplug._settings.fields import fields_of
 from mqplug.introspection import schema_of
 from mqplug_cli import run_command
 
@@ -126,9 +124,9 @@ def test_each_setting_is_in_the_schema_with_a_description(name: str) -> None:
     """Every setting is in the schema, with a description."""
     if name not in installed():
         pytest.skip(f"mqplug-{name} is not installed")
-    kind = settings_of(name)
+    kind = installed()[name]
     properties = schema_of({name: kind})["properties"][name]["properties"]
-    assert list(properties) == [*fields_of(kind), "debug"]
+    assert list(properties) == [*(field.name for field in attrs.fields(kind)), "debug"]
     assert [key for key, value in properties.items() if "description" not in value] == []
 
 

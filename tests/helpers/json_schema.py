@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mqplug._plugins.discovery import load
+from mqplug.introspection import inspect_plugins, settings_class
 
 BACKENDS = ["kafka", "memory", "pulsar", "rocksmq"]
 
@@ -44,8 +44,7 @@ def _is(kind: str | None, value: Any) -> bool:
     return isinstance(value, kinds[kind]) and not isinstance(value, bool)
 
 
-def settings_of(name: str) -> type[Any]:
-    """Return the settings class of an installed backend."""
-    plugin: Any = load(name)
-    kind: type[Any] = plugin.mqplug_describe().settings
-    return kind
+def installed() -> dict[str, type[Any]]:
+    """Return the settings class of each installed backend."""
+    found = {plugin.name for plugin in inspect_plugins() if plugin.kind == "backend"}
+    return {name: settings_class(name) for name in BACKENDS if name in found}
