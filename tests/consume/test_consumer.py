@@ -19,8 +19,9 @@ from waiting import wait_until
 
 import mqplug
 from mqplug import EARLIEST, LATEST
-from mqplug.memory._consumer import MemoryConsumer
-from mqplug.spi import Deadline
+from mqplug.spi import Deadline, hookimpl
+from mqplug.spi.proxies import ConsumerProxy
+from mqplug_testing.faults import Faults, Rule
 
 
 @pytest.fixture
@@ -46,21 +47,30 @@ def test_acks_are_stored_within_seconds_without_a_commit(mq: mqplug.Client) -> N
         wait_until(lambda: set(mq.lag("orders", group="g").values()) == {0})
 
 
-def test_a_driver_decides_how_many_messages_are_polled_at_least(
-    mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_decides_how_many_messages_are_polled_at_least() -> None:
     """A consumer polls for as many messages as its driver wants, or as its caller wants if these are more."""
     polled: list[int] = []
-    poll = MemoryConsumer.poll
 
-    def note(self: MemoryConsumer, most: int, timeout: float) -> Any:
-        polled.append(most)
-        return poll(self, most, timeout)
+    class Tens(ConsumerProxy):
+        """A driver that wants to be polled for ten messages."""
 
-    monkeypatch.setattr(MemoryConsumer, "poll", note)
-    monkeypatch.setattr(MemoryConsumer, "poll_messages", 10)
-    fill(mq, 100, partitions=1)
-    with mq.consumer("orders", start=EARLIEST) as orders:
+        def __init__(self, inner: Any) -> None:
+            super().__init__(inner)
+            self.poll_messages = 10
+
+        def poll(self, most: int, timeout: float) -> Any:
+            polled.append(most)
+            return super().poll(most, timeout)
+
+    class InTens:
+        @hookimpl(wrapper=True)
+        def mqplug_open_consumer(self) -> Any:
+            return Tens((yield))
+
+    with mqplug.connect("memory", extensions=[InTens()]) as mq:
+        mq.create_topic("orders")
+        fill(mq, 100, partitions=1)
+        orders = mq.consumer("orders", start=EARLIEST)
         assert orders.receive(timeout=5) is not None
         assert set(polled) == {10}
         assert len(orders.receive_many(50, timeout=5)) == 9
@@ -139,19 +149,16 @@ def test_retention_that_overtakes_a_reader_is_told_until_it_seeks(mq: mqplug.Cli
         assert orders.receive(timeout=5).id == ids[6]  # type: ignore[union-attr]
 
 
-def test_a_timed_out_seek_leaves_the_partition_unpositioned(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timed_out_seek_leaves_the_partition_unpositioned() -> None:
     """After a seek of unknown outcome every receive raises, until a seek succeeds."""
-    ids = fill(mq, 3, partitions=1)
-
-    def timing_out(*_: object) -> None:
-        raise mqplug.Timeout("no answer")
-
-    with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders:
+    timing_out = Faults([Rule("seek", "fail", error=mqplug.Timeout, count=1)])
+    with mqplug.connect("memory", extensions=[timing_out]) as mq:
+        mq.create_topic("orders")
+        ids = fill(mq, 3, partitions=1)
+        orders = mq.consumer("orders", start=EARLIEST)
         assert orders.receive(timeout=5).id == ids[0]  # type: ignore[union-attr]
-        with monkeypatch.context() as patched:
-            patched.setattr(MemoryConsumer, "seek", timing_out)
-            with pytest.raises(mqplug.Timeout):
-                orders.seek(ids[0])
+        with pytest.raises(mqplug.Timeout):
+            orders.seek(ids[0])
         with pytest.raises(mqplug.Timeout):
             orders.receive(timeout=1)
         orders.seek(ids[1])

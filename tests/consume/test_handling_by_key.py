@@ -14,7 +14,6 @@ from waiting import wait_until
 import mqplug
 import mqplug.aio
 from mqplug import LATEST, Retry
-from mqplug._consume.key_lanes import LANE_MESSAGES
 
 KEYS = [b"a", b"b", b"c", b"d"]
 
@@ -155,8 +154,8 @@ def test_stop_leaves_what_no_handler_had_to_the_next_receive(mq: mqplug.Client) 
 
 
 def test_a_key_with_more_messages_than_may_be_in_hand_is_finished(mq: mqplug.Client) -> None:
-    """A failed message comes again even if later messages of its key fill the limit of messages in hand."""
-    send(mq, [b"hot"] * (LANE_MESSAGES + 200))
+    """A failed message comes again even if later messages of its key fill the limit of a thousand messages in hand."""
+    send(mq, [b"hot"] * (1200))
     seen: list[int] = []
 
     def handle(message: mqplug.Message) -> None:
@@ -168,7 +167,7 @@ def test_a_key_with_more_messages_than_may_be_in_hand_is_finished(mq: mqplug.Cli
 
     with mq.consumer("jobs", group="g", until=LATEST, retry=Retry(None, delay=0.2)) as jobs:
         jobs.run(handle, threads=4, order="key")
-    assert seen == list(range(LANE_MESSAGES + 200))
+    assert seen == list(range(1200))
 
 
 def test_max_unacked_bounds_what_is_in_hand(mq: mqplug.Client) -> None:

@@ -7,7 +7,8 @@ import signal
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import ClassVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from waiting import wait_until
@@ -171,24 +172,18 @@ def test_wrong_arguments_are_refused(
 
 def test_threads_that_swap_their_tasks_keep_the_order_of_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """In key_shared the messages of a key are handled in order, whichever thread begins first."""
-    from concurrent.futures import Future, ThreadPoolExecutor
+    held: list[tuple[Any, ...]] = []
+    submit = ThreadPoolExecutor.submit
 
-    class Swapping(ThreadPoolExecutor):
-        """An executor that begins every second task after the following one."""
+    def swapping(*task: Any) -> Any:
+        """Begin every second task after the following one."""
+        if held:
+            return submit(*task)
+        held.append(task)
+        threading.Timer(0.05, lambda: submit(*held.pop())).start()
+        return Future()
 
-        held: ClassVar[list[tuple[object, ...]]] = []
-
-        def submit(self, task, /, *arguments):  # type: ignore[no-untyped-def, override]
-            if not self.held:
-                self.held.append((task, *arguments))
-                threading.Timer(0.05, self._release).start()
-                return Future()
-            return super().submit(task, *arguments)
-
-        def _release(self) -> None:
-            super().submit(*self.held.pop())  # type: ignore[arg-type]
-
-    monkeypatch.setattr("mqplug._consume.handler_threads.ThreadPoolExecutor", Swapping)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", swapping)
     seen: list[bytes | None] = []
     with mqplug.connect("memory") as mq:
         mq.create_topic("jobs")
