@@ -15,7 +15,6 @@ from limited_memory import STAGED, narrowed
 
 import mqplug
 from mqplug import EARLIEST, Capabilities
-from mqplug._plugins.capabilities import FLAGS, PROVIDED, public, support
 from mqplug.spi import (
     Action,
     AddPartitions,
@@ -44,55 +43,59 @@ INSTALLED = sorted({point.name for point in entry_points(group="mqplug.backends"
 HEAD_OF_CALLS = "where it is absent, `Unsupported` comes from"
 WORDS = {"native": "native", "core": "core", "absent": "-"}
 
-GROUPED = Capabilities(groups=True, ordered=True)
+FLAGS = frozenset(field.name for field in attrs.fields(Capabilities) if isinstance(field.default, bool))
+PROVIDED = [
+    name
+    for line in PAGE.split("## What the core provides\n")[1].split("\n## ")[0].splitlines()
+    if line.startswith("| `")
+    for name in re.findall(r"`(\w+)`", line.split(" | ")[0])
+]
+"""The capabilities that the core adds, as the page lists them."""
+
+
+def shown_by_client(**able):
+    """Return the capabilities of a client whose backend has only these, and what supports each."""
+    with narrowed(**{**dict.fromkeys(FLAGS, False), **able}) as (mq, _):
+        return mq.capabilities, {name: mq.support(name) for name in FLAGS}
 
 
 # added by the core -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(PROVIDED))
-def test_the_core_provides(name):
-    """If a group can be joined, the core adds all its capabilities, and support reports them as the core's."""
-    assert getattr(public(GROUPED), name)
-    assert support(GROUPED, name) == "core"
+def test_the_core_provides():
+    """If a group can be joined, the core adds exactly the capabilities on the page; support reports them as its own."""
+    capabilities, support = shown_by_client(groups=True, ordered=True)
+    assert sorted(name for name in FLAGS if support[name] == "core") == sorted(PROVIDED)
+    assert all(getattr(capabilities, name) == (support[name] != "absent") for name in FLAGS)
 
 
-@pytest.mark.parametrize("name", sorted(PROVIDED))
+@pytest.mark.parametrize("name", PROVIDED)
 def test_what_is_native_stays_native(name):
     """A capability that the backend has is reported as native."""
-    assert support(attrs.evolve(GROUPED, **{name: True}), name) == "native"
+    assert shown_by_client(groups=True, ordered=True, **{name: True})[1][name] == "native"
 
 
 @pytest.mark.parametrize("mode", ["ordered", "exclusive", "shared", "key_shared"])
 def test_any_mode_will_do(mode):
     """The core adds the capabilities of members if a group can be joined in any mode, and none without groups."""
-    able = Capabilities(groups=True, **{mode: True})
-    assert public(able).nack
-    assert not public(attrs.evolve(able, groups=False)).nack
-    assert not public(Capabilities(groups=True)).nack
+    assert shown_by_client(groups=True, **{mode: True})[0].nack
+    assert not shown_by_client(**{mode: True})[0].nack
+    assert not shown_by_client(groups=True)[0].nack
 
 
 def test_acks_of_single_messages_need_room():
     """Without stored ranges of acks, individual_ack is not declared."""
-    assert public(GROUPED).individual_ack
-    assert not public(attrs.evolve(GROUPED, acked_ranges_max=0)).individual_ack
-    assert public(attrs.evolve(GROUPED, acked_ranges_max=0)).cumulative_ack
+    without_room, _ = shown_by_client(groups=True, ordered=True, acked_ranges_max=0)
+    assert not without_room.individual_ack
+    assert without_room.cumulative_ack
 
 
 def test_nothing_is_taken_away():
-    """The public capabilities include all native ones."""
-    for native in (Capabilities(), GROUPED, Capabilities(transactions=True, message_max_bytes=7)):
-        changed = {name for name, value in attrs.asdict(native).items() if getattr(public(native), name) != value}
-        assert changed <= set(PROVIDED)
-        assert not any(getattr(native, name) for name in changed)
-
-
-def test_a_client_shows_the_public_set():
-    """A client's capabilities are the public ones, and support names what provides each."""
-    with mqplug.connect("memory") as mq:
-        assert mq.capabilities == public(mq.capabilities)
-        assert (mq.support("groups"), mq.support("auto_commit")) == ("native", "core")
-        assert mq.support("compression") == "absent"
+    """A client's capabilities include all native ones, and its limits are the backend's."""
+    capabilities, support = shown_by_client(transactions=True, message_max_bytes=7)
+    assert capabilities.transactions
+    assert capabilities.message_max_bytes == 7
+    assert {name for name in FLAGS if support[name] == "native"} == {"transactions"}
 
 
 # added by the core on a backend that has only ordered groups -------------------------------------------------
@@ -190,7 +193,7 @@ def test_core_individual_ack(plain):
         assert values(consumer, 2) == [b"1", b"3"]
 
 
-@pytest.mark.parametrize("name", sorted(PROVIDED))
+@pytest.mark.parametrize("name", PROVIDED)
 def test_all_that_the_core_claims_is_tested(plain, name):
     """Each capability that the core adds has a test here on a backend without it."""
     assert plain.support(name) == "core"
@@ -338,14 +341,14 @@ def test_the_page_tells_which_operations_have_a_call():
 
 
 def test_what_the_core_provides_is_no_contradiction():
-    """The core's table has all capabilities that the core can add, and marks those that every backend has natively."""
+    """The core's table marks the capabilities that every backend has natively."""
     table = PAGE.split("## What the core provides\n")[1].split("\n## ")[0]
     marked = {}
     for line in table.splitlines():
         if line.startswith("| `"):
             cell = line.split(" | ")[0]
             marked.update(dict.fromkeys(re.findall(r"`(\w+)`", cell), "native on all four" in cell))
-    assert marked.keys() == PROVIDED.keys()
+    assert marked.keys() == set(PROVIDED)
     backends = sorted(HEADS.values())
     assert marked == {name: all(rows()[name][head] == "native" for head in backends) for name in marked}
 
@@ -355,14 +358,15 @@ def test_the_page_says_what_is_native(backend):
     """The page shows each backend's descriptor, and the core's additions to it."""
     (point,) = entry_points(group="mqplug.backends", name=backend)
     native = point.load().mqplug_describe().capabilities
-    wanted = {name: shown(native, name) for name in attrs.fields_dict(Capabilities)}
+    with narrowed(**attrs.asdict(native)) as (mq, _):
+        wanted = {name: shown(mq, name) for name in attrs.fields_dict(Capabilities)}
     found = {name: cells[HEADS[backend]] for name, cells in rows().items()}
     assert {name: cell for name, cell in wanted.items() if found[name] != cell} == {}
 
 
-def shown(native, name):
+def shown(mq, name):
     """Return how the page shows a capability of a backend."""
     if name in FLAGS:
-        return WORDS[support(native, name)]
-    value = getattr(native, name)
+        return WORDS[mq.support(name)]
+    value = getattr(mq.capabilities, name)
     return f"{value:,}" if isinstance(value, int) else f"`{value}`"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+import attrs
 import pytest
+from held_backend import HeldBackend, HeldProducer
 from hypothesis import given, strategies as st
 
 import mqplug
 from mqplug import Record
-from mqplug._produce.routing import chooser
+from mqplug.spi import Descriptor, Sending, hookimpl
 
 # From Kafka's own tests: UtilsTest.testMurmur2.
 MURMUR2 = {
@@ -145,22 +147,47 @@ def test_an_unknown_partitioner_is_refused(mq: mqplug.Client, wrong: object) -> 
         mq.producer("orders", partitioner=wrong)  # type: ignore[arg-type]
 
 
+class Natively(HeldBackend):
+    """A backend whose driver has the partitioner murmur2. It stores at once, and keeps the chosen partitions."""
+
+    class Driver(HeldProducer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.chosen: list[tuple[bytes | None, int]] = []
+
+        def send(self, sendings: Sequence[Sending]) -> None:
+            self.chosen += [(each.key, each.partition) for each in sendings]
+            for each in sendings:
+                each.stored(mqplug.Log("held", "", each.topic, max(each.partition, 0)), (0,))
+
+    @hookimpl
+    def mqplug_describe(self) -> Descriptor:
+        return attrs.evolve(super().mqplug_describe(), partitioners=frozenset({"murmur2"}))
+
+
 @given(keys=st.lists(st.none() | st.binary(max_size=12), min_size=1, max_size=20), count=st.integers(1, 7))
 def test_a_native_partitioner_is_never_mixed_with_the_cores(keys: list[bytes | None], count: int) -> None:
     """Either the driver or the core partitions all records of a batch, both by the same hash."""
-    ours, theirs = (chooser("murmur2", count, native=native) for native in (False, True))
-    left = theirs.batch(keys, len(keys), True)
+    records = [Record(b"x", key=key) for key in keys]
+    driver = Natively.Driver()
+    with mqplug.register("held", Natively(driver)), mqplug.connect("held") as mq:
+        mq.create_topic("wide", partitions=count)
+        with mq.producer("wide", partitioner="murmur2") as out:
+            out.send_many(records)
+    with mqplug.connect("memory") as mq:
+        mq.create_topic("wide", partitions=count)
+        with mq.producer("wide", partitioner="murmur2") as out:
+            expected = partitions(out.send_many(records))
     if None not in keys:
-        assert left == -1
-    placed = ours.batch(keys, len(keys), True)
-    if isinstance(placed, int):  # the only partition
-        assert count == 1
-        placed = [placed] * len(keys)
-    assert all(0 <= each < count for each in placed)
-    for key, partition in zip(keys, placed, strict=True):
-        if key is not None:
-            assert partition == (ours.keyed if isinstance(ours.keyed, int) else ours.keyed(key))
-            assert theirs.keyed == -1
+        assert driver.chosen == [(key, -1) for key in keys]
+    else:
+        assert all(0 <= partition < count for _, partition in driver.chosen)
+        assert keyed(driver.chosen) == keyed(zip(keys, expected, strict=True))
+
+
+def keyed(chosen: Iterable[tuple[bytes | None, int]]) -> set[tuple[bytes, int]]:
+    """Return the partitions of the records that have a key."""
+    return {(key, partition) for key, partition in chosen if key is not None}
 
 
 def test_producers_learn_of_partitions_that_were_added(mq: mqplug.Client) -> None:
