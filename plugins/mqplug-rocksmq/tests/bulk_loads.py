@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from store_seam import IngestOutcome, RocksMQStage, Store, files_of, topic_logs
+
 import mqplug
 from mqplug import Record, Staged
 from mqplug.spi import TopicInfo
-from mqplug_rocksmq._driver.stage import RocksMQStage
-from mqplug_rocksmq._driver.translation import topic_logs
-from mqplug_rocksmq._store.ingest import IngestOutcome
-from mqplug_rocksmq._store.staging import files_of
-from mqplug_rocksmq._store.store import Store
 
 
 class Batch:

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from refused_openings import connect
 from rocksmq_stores import OpenStore, serving, store_settings
+from store_seam import Store, close_store, open_store as open_shared, writes_in_place
 
 import mqplug
-from mqplug_rocksmq._processes.owner import close_store, open_store as open_shared
-from mqplug_rocksmq._store.hand_outs import writes_in_place
-from mqplug_rocksmq._store.store import Store
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rocksmq_stores import line, python
+from store_seam import StoreConnection
 
 import mqplug
-from mqplug_rocksmq._driver.connection import StoreConnection
 
 HOLDER = """
 mq = mqplug.connect("rocksmq", path=str(path))

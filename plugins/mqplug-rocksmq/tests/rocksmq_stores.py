@@ -13,15 +13,13 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
+from store_seam import PageColumns, Store, TopicRetention
 
 import mqplug
 import mqplug_rocksmq
 from mqplug import EARLIEST
 from mqplug.spi import Action, ConsumerOptions, GroupPosition, GroupStart, Mode
 from mqplug_rocksmq import RocksMQSettings
-from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import TopicRetention
 
 OpenStore = Callable[..., Store]
 """The fixture ``open_store``."""
@@ -192,9 +190,7 @@ PRELUDE = f"""
 import mqplug, os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from mqplug_rocksmq._processes.owner import close_store, open_store
-from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._store.store import Store
+from store_seam import PageColumns, Store, close_store, open_store
 from rocksmq_stores import extent, new_log, put, store_settings, values
 path = Path(sys.argv[1])
 """

@@ -13,7 +13,6 @@ import mqplug
 import mqplug_rocksmq
 from mqplug import EARLIEST
 from mqplug.spi import ConsumerOptions, GroupPosition, Mode, Settlement
-from mqplug_rocksmq._driver.group_members import SharedMember
 
 GROUP = "workers"
 
@@ -24,9 +23,7 @@ class Sharer:
     def __init__(self, mq: mqplug.Client, mode: Mode = "shared", group: str = GROUP, **options: Any) -> None:
         wanted = ConsumerOptions(logs=mq.partitions("jobs"), group=group, start=EARLIEST, mode=mode, **options)
         connection: Any = mq._connection
-        driver = mqplug_rocksmq.mqplug_open_consumer(connection, wanted, self, 10)
-        assert isinstance(driver, SharedMember)
-        self.driver = driver
+        self.driver: Any = mqplug_rocksmq.mqplug_open_consumer(connection, wanted, self, 10)
         self.log = wanted.logs[0]
         self.held: dict[mqplug.Log, GroupPosition] = {}
 

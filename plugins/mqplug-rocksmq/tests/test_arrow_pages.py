@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from store_seam import PageColumns, set_clock
 
 import mqplug
-from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._format.page import PageColumns, page_bodies
+from mqplug_rocksmq._format.page import page_bodies
 
 pa = pytest.importorskip("pyarrow")
 
@@ -102,7 +102,7 @@ def test_arrow_is_stored_and_read_as_it_was(tmp_path: Path, sync: str) -> None:
 
 def test_without_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message without a timestamp gets the time of its send."""
-    monkeypatch.setattr(clock, "now_ms", lambda: NOW)
+    set_clock(monkeypatch, NOW)
     with mqplug.connect("rocksmq", path=str(tmp_path / "mq")) as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:

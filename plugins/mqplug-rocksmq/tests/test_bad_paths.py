@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from refused_openings import QUICK, connect, untouched
 from rocksmq_stores import OpenStore, files_left, in_a_namespace, python
+from store_seam import IDENTITY, STORE_FORMAT
 
 import mqplug
 from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt, Error, PluginError, StorageFull
-from mqplug_rocksmq._engine.directory import IDENTITY, STORE_FORMAT
 from mqplug_rocksmq._engine.errors import translate
 from mqplug_rocksmq._format.keys import STORE, json_value
 from mqplug_rocksmq._store.staging import StagingDirectory

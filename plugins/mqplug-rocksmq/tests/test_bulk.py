@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from bulk_loads import read_all, records, stage_all, waiting
+from store_seam import set_clock, stage_small_files
 
 import mqplug
 import mqplug.aio
 from mqplug import Closed, Corrupt, MessageTooLarge, Record
-from mqplug_rocksmq._driver import stage
-from mqplug_rocksmq._engine import clock
 
 TOPICS = {"orders": 4}
 
@@ -161,10 +160,10 @@ def test_the_time_of_a_message(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatc
         made = pa.table({"value": pa.array(values, pa.binary())})
     elif form != "bytes":
         made = [mqplug.Record(each, key=b"k", headers=[("h", b"v")] * (form == "headers")) for each in values]
-    monkeypatch.setattr(clock, "now_ms", lambda: 1000)
+    set_clock(monkeypatch, 1000)
     with mq.stage("orders") as open_stage:
         open_stage.write(made)
-        monkeypatch.setattr(clock, "now_ms", lambda: 5000)
+        set_clock(monkeypatch, 5000)
         open_stage.write([b"later"] * 1000)
         mq.ingest(open_stage.finish(), writer="job", number=0)
     found = {(message.value == b"later", round(message.timestamp.timestamp() * 1000)) for message in mq.read("orders")}
@@ -186,7 +185,7 @@ def test_a_part_of_a_large_array(mq: mqplug.Client) -> None:
 
 def test_leaving_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving the block before ``finish``, by an error or not, leaves no file; a finished stage refuses writes."""
-    monkeypatch.setattr(stage, "STAGED_FILE_BYTES", 1000)
+    stage_small_files(monkeypatch, 1000)
     with pytest.raises(TypeError, match="str"), mq.stage("orders") as left:
         _write_two(left, path)
     with mq.stage("orders") as forgotten:

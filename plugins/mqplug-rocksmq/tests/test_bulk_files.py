@@ -14,17 +14,20 @@ import pytest
 from bulk_loads import Batch, stage, staged, take, waiting
 from hypothesis import given, strategies as st
 from rocksmq_stores import OpenStore, eventually, extent, new_log, put, values
+from store_seam import (
+    Store,
+    TopicRetention,
+    back_up_store,
+    check_store,
+    files_of,
+    repair_store,
+    restore_backup,
+    stage_small_files,
+)
 
 import mqplug
 import mqplug.aio
 from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq._care.backup import back_up_store, restore_backup
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._store import staging
-from mqplug_rocksmq._store.staging import files_of
-from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import TopicRetention
 
 # content -------------------------------------------------------------------------------------------------------
 
@@ -45,7 +48,7 @@ def test_small_writes_share_pages(store: Store) -> None:
 
 def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large stage has several files, each with a part of all partitions, and keeps none of them in memory."""
-    monkeypatch.setattr("mqplug_rocksmq._driver.stage.STAGED_FILE_BYTES", 100_000)
+    stage_small_files(monkeypatch, 100_000)
     store.topics.create("wide", 3, TopicRetention(), 10)
     open_stage = stage(store, "wide")
     for number in range(60):
@@ -60,7 +63,7 @@ def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_files_of_other_partitions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file has only the partitions that were written to since the previous file."""
-    monkeypatch.setattr("mqplug_rocksmq._driver.stage.STAGED_FILE_BYTES", 100_000)
+    stage_small_files(monkeypatch, 100_000)
     store.topics.create("wide", 2, TopicRetention(), 10)
     open_stage = stage(store, "wide")
     for partition in (0, 1, 0):
@@ -80,7 +83,7 @@ def test_what_nobody_takes_in(store: Store, path: Path, monkeypatch: pytest.Monk
     unfinished = path / "staging" / "99.new"
     unfinished.write_bytes(b"part")
     for file in (path / "staging" / "2.sst", unfinished):
-        day_ago = time.time() - staging.STAGED_KEPT_S - 10
+        day_ago = time.time() - 24 * 3600 - 10
         os.utime(file, (day_ago, day_ago))
     store._retention.wake()
     eventually(lambda: waiting(path) == ["1.sst"])

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 from bulk_loads import staged, take
 from rocksmq_stores import OpenStore, new_log, nightly, put, values
-
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.repair import _rebuild
-from mqplug_rocksmq._store.store import Store
+from store_seam import Store, check_store, rebuild
 
 
 class Model:
@@ -93,7 +90,7 @@ def test_rebuilt_log(path: Path, open_store: OpenStore, seed: int) -> None:
             action()
         model.trim()
     model.store.close(10)
-    assert _rebuild(path, backup=False).report.findings == []
+    assert rebuild(path, backup=False).report.findings == []
     model.store = open_store(sync="os")
     assert not model.store.topics.log(model.log).has_ingested_runs
     model.verify()

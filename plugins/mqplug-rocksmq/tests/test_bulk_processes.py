@@ -13,13 +13,11 @@ from pathlib import Path
 import pytest
 from bulk_loads import read_all, records, stage_all, waiting
 from rocksmq_stores import OpenStore, line, nightly, python, serving, values
+from store_seam import StoreConnection, check_store, unfinished_ingest
 from test_limits import in_a_namespace
 
 import mqplug
 from mqplug import Record
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._driver.connection import StoreConnection
-from mqplug_rocksmq._format.keys import INTENT
 
 # kills at each step ---------------------------------------------------------------------------------------------
 
@@ -71,7 +69,7 @@ def test_killed(path: Path, open_store: OpenStore, step: str, kept: bool, sync: 
     log = store.topics.get("orders").logs[0]
     batch = [b"a", b"b", b"c", b"d"]
     assert values(store, log) == [b"before", *(batch if kept else [])]
-    assert store.engine.pages.get(INTENT) is None
+    assert unfinished_ingest(store) is None
     assert waiting(path) == ([] if kept else ["1.sst", "2.sst"])
     assert (store.ingestion.ingest("job", 0, []).placed == {log: (1, 5)}) == kept
     store.close(10)

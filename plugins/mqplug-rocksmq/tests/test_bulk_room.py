@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 from bulk_loads import read_all, stage_all, staged, take, waiting
 from rocksmq_stores import OpenStore, eventually, extent, new_log, put, tables, values
+from store_seam import Store, files_of, fill_disk_of_stages, freed, unfinished_ingest
 
 import mqplug
 import mqplug.aio
 from mqplug import Closed, OutcomeUnknown, Record, StorageFull, Timeout, TopicNotFound
 from mqplug_rocksmq import RocksMQStatistics
-from mqplug_rocksmq._format.keys import FREED, INTENT
-from mqplug_rocksmq._store import staging
-from mqplug_rocksmq._store.staging import files_of
-from mqplug_rocksmq._store.store import Store
 
 TOPICS = {"orders": 4}
 
@@ -36,7 +33,7 @@ def test_room_comes_back(store: Store, path: Path) -> None:
     assert len(values(store, log, 150)) == 30
     store.delete_topic("orders")
     eventually(lambda: tables(path / "rocksdb") < before * 0.1)
-    eventually(lambda: not store.engine.pages.scan(FREED))
+    eventually(lambda: not freed(store))
 
 
 def test_retention(open_store: OpenStore) -> None:
@@ -109,7 +106,7 @@ def test_a_deleted_topic(mq: mqplug.Client, path: Path) -> None:
 
 def test_no_room_for_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage without disk space is ``StorageFull``, and leaves nothing."""
-    monkeypatch.setattr(staging, "write_table", _full)
+    fill_disk_of_stages(monkeypatch)
     with mq.stage("orders") as open_stage:
         open_stage.write([b"x"])
         with pytest.raises(StorageFull):
@@ -117,10 +114,6 @@ def test_no_room_for_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.
         with pytest.raises(Closed):
             open_stage.finish()
     assert waiting(path) == []
-
-
-def _full(*_: object, **__: object) -> None:
-    raise OSError(28, "No space left on device")
 
 
 def test_no_room_to_take_in(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +124,7 @@ def test_no_room_to_take_in(store: Store, monkeypatch: pytest.MonkeyPatch) -> No
         full.setattr(store.engine.pages, "ingest", _no_room)
         with pytest.raises(StorageFull):
             take(store, found)
-    assert store.engine.pages.get(INTENT) is None
+    assert unfinished_ingest(store) is None
     assert extent(store, log) == (0, 0)
     assert not take(store, found).repeated
     assert values(store, log) == [b"a"]
@@ -167,7 +160,7 @@ def test_discarded_in_the_midst(store: Store, monkeypatch: pytest.MonkeyPatch) -
         slow.setattr(store.ingestion, "_place", _too_late)
         with pytest.raises(Timeout):
             take(store, found)
-    assert store.engine.pages.get(INTENT) is not None
+    assert unfinished_ingest(store) is not None
     store.ingestion.discard(files_of(store.id, [found]), 10)
     assert not take(store, staged(store, [b"b"])).repeated
     assert values(store, log) == [b"b"]

@@ -10,21 +10,30 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import OpenStore, extent, new_log, nightly, put, python, store_settings, values
+from store_seam import (
+    BALLAST,
+    DATABASE,
+    IDENTITY,
+    INODES,
+    REPAIRED,
+    WITNESS,
+    Store,
+    StoredPosition,
+    TopicRetention,
+    back_up_store,
+    check_store,
+    repair_store,
+    restore_backup,
+    statistics,
+)
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
 from mqplug_rocksmq._care import counting
-from mqplug_rocksmq._care.backup import back_up_store, restore_backup
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._care.damage import Finding
-from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, INODES, REPAIRED, WITNESS
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.hand_out_notes import notes_key, numbered_key
-from mqplug_rocksmq._format.keys import LOG, TIME, StoredPosition, group_key, log_key, position_value, topic_key
+from mqplug_rocksmq._format.keys import LOG, TIME, group_key, log_key, position_value, topic_key
 from mqplug_rocksmq._format.page import Page, reseal
-from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import TopicRetention
 
 Change = Callable[[Store, Changes], None]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_stores import eventually, line, nightly, python
+from owner_takeover import owns
+from rocksmq_stores import eventually, line, new_log, nightly, python
+from store_seam import Store
 
 import mqplug
 from mqplug import EARLIEST, LATEST, ConsumerBusy, TopicNotFound
-from mqplug_rocksmq._processes.following_connection import FollowingConnection
-from mqplug_rocksmq._store.store import Store
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def mq(path: Path, owner: subprocess.Popen[str]) -> Iterator[mqplug.Client]:
     with mqplug.connect("rocksmq", path=str(path)) as client:
         client.create_topic("orders", partitions=2)
         yield client
-        assert isinstance(client._connection, FollowingConnection)
+        assert not owns(client)
 
 
 def test_a_guest_sends_and_reads(mq: mqplug.Client) -> None:
@@ -248,18 +248,11 @@ def test_a_guest_can_ask_for_more_durability(path: Path, monkeypatch: pytest.Mon
 with mqplug.connect("rocksmq", path=str(path), sync=sys.argv[2]) as mq, mq.producer("orders") as out:
     out.send(b"x")
 """
-    shared.topics.create("orders", 1, mqplug_retention(), 30)
+    new_log(shared)
     for sync, times in (("os", 0), ("always", 1)):
         with python(code, path, sync) as guest:
             assert guest.wait(30) == 0
         assert len(synced) == times
-
-
-def mqplug_retention() -> object:
-    """Return the default retention."""
-    from mqplug_rocksmq._store.topics import TopicRetention
-
-    return TopicRetention()
 
 
 def test_a_forked_child_of_a_guest_is_no_member(path: Path, mq: mqplug.Client) -> None:

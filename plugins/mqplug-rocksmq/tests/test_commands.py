@@ -11,21 +11,17 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from rocksmq_stores import OpenStore, files_left, in_a_namespace, line, new_log, put, python, serving
+from store_seam import OWNER, Store, StoredPosition, check_store, repair_store
 
 import mqplug
+import mqplug_rocksmq
 from mqplug import Error
 from mqplug_rocksmq import RocksMQStatistics
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._commands import commands
-from mqplug_rocksmq._engine.directory import OWNER
-from mqplug_rocksmq._format.keys import StoredPosition
-from mqplug_rocksmq._store.store import Store
 
 
 def run(*arguments: object) -> Result:
     """Run a command, and raise its errors."""
-    group = click.Group("rocksmq", commands())
+    group = click.Group("rocksmq", mqplug_rocksmq.mqplug_commands())
     return CliRunner().invoke(group, [str(each) for each in arguments], catch_exceptions=False)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from brief_contract import BRIEF
+from store_seam import owned
 
-from mqplug_rocksmq._harness import owned
 from mqplug_testing import Harness, prove
 
 BY_DAY = BRIEF

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import OpenStore, extent, line, new_log, put, python, store_settings, values
+from store_seam import WITNESS, Store, pretend_another_boot
 
 from mqplug import Corrupt
-from mqplug_rocksmq._engine import witness
-from mqplug_rocksmq._engine.directory import WITNESS
-from mqplug_rocksmq._format.keys import page_key
-from mqplug_rocksmq._store.store import Store
 
 WRITER = """
 store = open_store(path, store_settings(sync=sys.argv[2]))
@@ -188,17 +185,6 @@ def test_killed_while_opening(path: Path, open_store: OpenStore, left: bytes) ->
     store.close()
     (path / "rocksdb" / "rocksdict-config.json").write_bytes(left)
     assert values(open_store(sync="os"), log) == [b"a"]
-
-
-def test_page_keys_sort() -> None:
-    """Keys sort by segment, then by offset."""
-    places = [(0, 0), (0, 255), (0, 256), (0, 1 << 40), (1, 0), (256, 3)]
-    assert sorted(page_key(*place) for place in places) == [page_key(*place) for place in places]
-
-
-def pretend_another_boot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the next openers see another boot id."""
-    monkeypatch.setattr(witness, "_boot_id", lambda: b"another boot")
 
 
 def test_offsets_are_given_up_when_the_host_died(

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from refused_openings import connect
 from rocksmq_stores import nightly, python
+from store_seam import check_store, repair_store
 
 from mqplug import Corrupt
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.repair import repair_store
 
 Damage = Callable[[Path], object]
 

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import OpenStore, line, put, python, values
+from store_seam import STORE_FORMAT, PageColumns, Store, StoredPosition, check_store, repair_store
 
 from mqplug import Fenced
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._engine.directory import STORE_FORMAT, read_identity
-from mqplug_rocksmq._format.keys import STORE, StoredPosition, read_json, topic_key
-from mqplug_rocksmq._format.page import PageColumns, encode_page
-from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._engine.directory import read_identity
+from mqplug_rocksmq._format.keys import STORE, read_json, topic_key
+from mqplug_rocksmq._format.page import encode_page
 from mqplug_rocksmq._store.transactions import LogPages, StepContent, StepId
 
 pytestmark = pytest.mark.python

@@ -17,17 +17,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 from rocksmq_stores import eventually, store_settings
+from store_seam import Ownership, PageColumns, Store, close_store, open_store, read_owner
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError, Error, Log, Position, PositionLost, spi
-from mqplug_rocksmq._engine.ownership import Ownership, read_owner
-from mqplug_rocksmq._format.page import Page, PageColumns, encode_page
+from mqplug_rocksmq._format.page import Page, encode_page
 from mqplug_rocksmq._processes import server
 from mqplug_rocksmq._processes.client_connection import ClientConnection
 from mqplug_rocksmq._processes.codec import error_from_wire, error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import LARGE_BODY, MAX_BODY, PROTOCOL, FrameReader, pack_frame
-from mqplug_rocksmq._processes.owner import close_store, open_store
-from mqplug_rocksmq._store.store import Store
 
 pytestmark = pytest.mark.python
 

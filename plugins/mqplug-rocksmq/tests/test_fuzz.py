@@ -13,10 +13,10 @@ from uuid import uuid4
 import pytest
 from hypothesis import given, settings, strategies as st
 from rocksmq_stores import OpenStore, native, new_log, put
+from store_seam import PageColumns, read_owner
 
 import mqplug
 from mqplug import Corrupt, Error, spi
-from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._engine.witness import _decoded
 from mqplug_rocksmq._format.keys import (
@@ -35,7 +35,7 @@ from mqplug_rocksmq._format.keys import (
     read_range,
     topic_key,
 )
-from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, reseal
+from mqplug_rocksmq._format.page import Page, encode_page, reseal
 from mqplug_rocksmq._processes.codec import to_wire
 from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._store.topics import Topic

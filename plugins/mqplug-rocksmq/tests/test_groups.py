@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 from rocksmq_stores import OpenStore, new_log
+from store_seam import Store, StoredPosition
 
 from mqplug import TopicNotFound
-from mqplug_rocksmq._format.keys import StoredPosition
-from mqplug_rocksmq._store.store import Store
 
 pytestmark = pytest.mark.python
 

@@ -12,21 +12,17 @@ from typing import Any
 import pytest
 from rocksmq_stores import OpenStore, line, native, new_log, nightly, python
 from shared_members import GROUP, Sharer, jobs
+from store_seam import HAND_OUTS, Store, back_up_store, check_store, repair_store, restore_backup
 
 import mqplug
 from mqplug import ForkedClient
 from mqplug.spi.groups import Lease, Recalled
-from mqplug_rocksmq._care.backup import back_up_store, restore_backup
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._engine.directory import HAND_OUTS
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._engine.witness import WitnessRecord
 from mqplug_rocksmq._format.hand_out_notes import encode_record, notes_key, read_journal
 from mqplug_rocksmq._format.keys import HANDED_OUT, JOURNAL
 from mqplug_rocksmq._store import hand_outs as module
 from mqplug_rocksmq._store.hand_outs import JOURNAL_BYTES, HandOuts
-from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import AddChanges
 
 TOPICS = {"jobs": 1}

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from rocksmq_stores import eventually, native, nightly
+from store_seam import PageColumns, Store
 from transaction_drivers import Sent, hold, read, step
 
 import mqplug
-from mqplug_rocksmq._engine.rocks import Changes
-from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._store.store import Store
 
 
 class Press(Protocol):
@@ -45,7 +43,7 @@ def press(store: Store, monkeypatch: pytest.MonkeyPatch) -> Press:
     def press(late: bool, after: int = 0) -> None:
         left = iter(range(after))
 
-        def write(changes: Changes) -> None:
+        def write(changes: Any) -> None:
             if next(left, None) is not None:
                 return pages_write(changes)
             monkeypatch.undo()

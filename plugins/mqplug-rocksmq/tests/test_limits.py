@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 from rocksmq_stores import OpenStore, eventually, extent, in_a_namespace, line, new_log, nightly, put, python, values
+from store_seam import PageColumns, set_clock
 
 import mqplug
 from mqplug import StorageFull
-from mqplug_rocksmq._engine.tuning import Tuning
-from mqplug_rocksmq._format.page import PageColumns
 
 
 def connect(path: Path, **settings: Any) -> mqplug.Client:
@@ -130,16 +129,12 @@ def test_a_store_keeps_to_its_disk(path: Path, open_store: OpenStore, count: int
 
 def test_the_oldest_go_first(open_store: OpenStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the store is too large, an old topic is emptied before a new one loses anything."""
-    from mqplug_rocksmq._engine import clock
-
-    now = clock.now_ms()
+    now = time.time_ns() // 1_000_000
     store = open_store(sync="os", disk_max_bytes=CAP)
     old, new = new_log(store, "old", milliseconds=None), new_log(store, "new", milliseconds=None)
-    monkeypatch.setattr(clock, "now_ms", lambda: now)
+    set_clock(monkeypatch, now)
     put(store, old, *[os.urandom(100_000)] * 50)
-    monkeypatch.setattr(clock, "now_ms", lambda: now + 5000)
-    budget = Tuning(disk=CAP).budget_bytes
-    assert budget is not None
+    set_clock(monkeypatch, now + 5000)
     while not extent(store, old)[0]:
         put(store, new, *[os.urandom(100_000)] * 10)
     eventually(lambda: extent(store, old)[0] == 50 or extent(store, new)[0] == 0)

@@ -4,11 +4,7 @@ import random
 
 import pytest
 from rocksmq_stores import OpenStore, extent, nightly, values
-
-from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._store.logs import BelowRetained
-from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import TopicRetention
+from store_seam import BelowRetained, PageColumns, Store, TopicRetention
 
 
 class Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import stat
 import subprocess
@@ -14,13 +15,7 @@ from pathlib import Path
 import pytest
 from refused_openings import connect, untouched
 from rocksmq_stores import serving
-
-import mqplug
-from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq._care.backup import restore_backup
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._engine.directory import (
+from store_seam import (
     BALLAST,
     DATABASE,
     HAND_OUTS,
@@ -30,8 +25,14 @@ from mqplug_rocksmq._engine.directory import (
     STAGING,
     WITNESS,
     Identity,
+    check_store,
+    repair_store,
+    restore_backup,
+    socket_path,
 )
-from mqplug_rocksmq._engine.ownership import socket_path
+
+import mqplug
+from mqplug import ConfigError, Corrupt
 
 # the identity --------------------------------------------------------------------------------------------------
 
@@ -255,17 +256,15 @@ def test_others_may_write(closed: Path, mode: int) -> None:
 
 def test_a_group_may_write(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that a group may write into is refused, unless it is the private group of the user."""
-    from mqplug_rocksmq._engine import store_files
-
     closed.chmod(0o770)
-    monkeypatch.setattr(store_files.grp, "getgrgid", lambda _: _Group("staff", []))
+    monkeypatch.setattr("grp.getgrgid", lambda _: _Group("staff", []))
     with pytest.raises(ConfigError, match="can be written by other users"):
         connect(closed)
-    mine = store_files.pwd.getpwuid(os.getuid()).pw_name
-    monkeypatch.setattr(store_files.grp, "getgrgid", lambda _: _Group(mine, [mine, "somebody"]))
+    mine = pwd.getpwuid(os.getuid()).pw_name
+    monkeypatch.setattr("grp.getgrgid", lambda _: _Group(mine, [mine, "somebody"]))
     with pytest.raises(ConfigError, match="can be written by other users"):
         connect(closed)
-    monkeypatch.setattr(store_files.grp, "getgrgid", lambda _: _Group(mine, []))
+    monkeypatch.setattr("grp.getgrgid", lambda _: _Group(mine, []))
     opened(closed)
 
 

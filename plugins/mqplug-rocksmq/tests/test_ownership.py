@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import line, new_log, nightly, put, python, serving, store_settings, values
+from store_seam import Ownership, Store, close_store, open_store, socket_path
 
 import mqplug
 from mqplug import AlreadyOpen, Closed, ConfigError, ForkedClient
-from mqplug_rocksmq._engine.ownership import Ownership, socket_path
-from mqplug_rocksmq._processes.owner import close_store, open_store
-from mqplug_rocksmq._store.store import Store
 
 # ownership -----------------------------------------------------------------------------------------------------
 

@@ -5,10 +5,12 @@ from pathlib import Path
 from struct import unpack
 
 import pytest
+from store_seam import PageColumns
 
 from mqplug import Corrupt
 from mqplug_rocksmq._format import page
-from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, encode_single
+from mqplug_rocksmq._format.keys import page_key
+from mqplug_rocksmq._format.page import Page, encode_page, encode_single
 from mqplug_rocksmq._format.slices import Slice
 
 pytestmark = pytest.mark.python
@@ -161,3 +163,9 @@ def test_timestamps_as_arrow(times: list[int]) -> None:
     column.validate(full=True)
     assert column.type == pa.timestamp("ms", tz="UTC")
     assert column.cast(pa.int64()).to_pylist() == times
+
+
+def test_page_keys_sort() -> None:
+    """Keys sort by segment, then by offset."""
+    places = [(0, 0), (0, 255), (0, 256), (0, 1 << 40), (1, 0), (256, 3)]
+    assert sorted(page_key(*place) for place in places) == [page_key(*place) for place in places]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import OpenStore, eventually, extent, new_log, put, tables, values
+from store_seam import Store, freed
 
 from mqplug import Error
-from mqplug_rocksmq._format.keys import FREED
-from mqplug_rocksmq._store.store import Store
 
 pytestmark = pytest.mark.python
 
@@ -20,7 +19,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000_000
-        monkeypatch.setattr("mqplug_rocksmq._engine.clock.now_ms", lambda: self.now)
+        monkeypatch.setattr("time.time_ns", lambda: self.now * 1_000_000)
 
 
 @pytest.fixture
@@ -179,7 +178,7 @@ def test_closing_breaks_a_compaction_off(path: Path, open_store: OpenStore, monk
     store.close(1)
     store = open_store(sync="os")
     assert extent(store, log) == (1, 1)
-    eventually(lambda: not store.engine.pages.scan(FREED))
+    eventually(lambda: not freed(store))
 
 
 def test_freeing_goes_on_after_a_restart(path: Path, open_store: OpenStore) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rocksmq_stores import administer
 from shared_members import Sharer, Waiter, jobs, stored
+from store_seam import pretend_another_boot
 
 import mqplug
 from mqplug import Corrupt, Position, PositionLost, TopicNotFound
@@ -122,7 +123,7 @@ def test_offsets_that_were_given_up_are_stepped_over(path: Path, monkeypatch: py
         during = (path / "witness").read_bytes()
     assert witness != during
     (path / "witness").write_bytes(during)
-    monkeypatch.setattr("mqplug_rocksmq._engine.witness._boot_id", lambda: b"another boot")
+    pretend_another_boot(monkeypatch)
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         jobs(mq, 2)
         member = Sharer(mq)

@@ -9,6 +9,7 @@ from time import monotonic
 import pytest
 from rocksmq_stores import eventually, line, new_log, nightly, python
 from shared_members import GROUP, Sharer, Waiter, jobs, stored
+from store_seam import Store
 
 import mqplug
 from mqplug import EARLIEST, Timeout
@@ -16,7 +17,6 @@ from mqplug.spi import Mode
 from mqplug.spi.groups import Lease, Recalled
 from mqplug_rocksmq._format.keys import HANDED_OUT
 from mqplug_rocksmq._store.hand_outs import RECLAIM_GRACE_S, HandOuts
-from mqplug_rocksmq._store.store import Store
 
 TOPICS = {"jobs": 1}
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from rocksmq_stores import OpenStore, new_log, values
+from store_seam import PageColumns, Store
 
 import mqplug
 from mqplug import Corrupt
-from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, encode_single, reseal
+from mqplug_rocksmq._format.page import Page, encode_page, encode_single, reseal
 from mqplug_rocksmq._format.slices import gather_single_pages
-from mqplug_rocksmq._store.store import Store
 
 Found = list[tuple[int, bytes]]
 items = st.none() | st.binary(max_size=20)

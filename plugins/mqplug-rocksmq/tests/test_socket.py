@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import eventually, new_log, serving, store_settings
+from store_seam import PageColumns, Store, close_store, open_store, read_owner, socket_path
 
 import mqplug
-from mqplug_rocksmq._engine.ownership import read_owner, socket_path
-from mqplug_rocksmq._format.page import PageColumns, encode_page
+from mqplug_rocksmq._format.page import encode_page
 from mqplug_rocksmq._processes import server
 from mqplug_rocksmq._processes.frames import FrameHeader
-from mqplug_rocksmq._processes.owner import close_store, open_store
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._processes.resending import NumberedSend, SendOutcome
 from mqplug_rocksmq._processes.served_producer import ServedProducer
-from mqplug_rocksmq._store.store import Store
 
 
 def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,18 +7,12 @@ from typing import Any
 
 import pytest
 from rocksmq_stores import OpenStore, extent, new_log, nightly, put, values
+from store_seam import BelowRetained, PageColumns, Store, TopicRetention, check_store, set_clock, statistics
 
 import mqplug
 from mqplug import Closed, ConfigError, MessageTooLarge, TopicExists, TopicNotFound
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.counting import statistics
-from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.keys import TIME, log_key
-from mqplug_rocksmq._format.page import PageColumns
-from mqplug_rocksmq._store.logs import BelowRetained
-from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import TopicRetention
 
 pytestmark = pytest.mark.python
 
@@ -319,7 +313,7 @@ def test_one_page_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None
 def test_entries_of_the_time_index(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look-up by time starts at an entry of the time index at most 10 ms before; not every message has an entry."""
     log = new_log(store)
-    monkeypatch.setattr(clock, "now_ms", lambda: 5000)
+    set_clock(monkeypatch, 5000)
     for time in range(100):
         put(store, log, *[b"x" * 100] * 10, time=time)
     assert len(store.engine.pages.scan(log_key(log, TIME))) == 10
@@ -342,7 +336,7 @@ def test_a_send_writes_two_values(store: Store, monkeypatch: pytest.MonkeyPatch)
     put(store, log, b"a")
     written: list[bytes] = []
     put_page, put_value = Changes.put_page, Changes.put
-    monkeypatch.setattr(clock, "now_ms", lambda: store.topics.log(log).marked_at)
+    set_clock(monkeypatch, store.topics.log(log).marked_at)
     monkeypatch.setattr(Changes, "put_page", lambda *each: written.append(b"page") or put_page(*each))
     monkeypatch.setattr(Changes, "put", lambda *each: written.append(each[1]) or put_value(*each))
     put(store, log, b"b")

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import OpenStore, line, new_log, nightly, python, values
+from store_seam import PageColumns
 
 import mqplug
 from mqplug import OutcomeUnknown
 from mqplug_rocksmq._format.keys import ORIGIN
-from mqplug_rocksmq._format.page import PageColumns, encode_page
+from mqplug_rocksmq._format.page import encode_page
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.resending import NumberedSend, ResendingSink, SendOutcome
 from mqplug_rocksmq._store.deduplication import SLOT_COUNT, OnceRequest, Origin

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import eventually, line, nightly, python, serving
+from store_seam import read_owner
 
 import mqplug
-from mqplug_rocksmq._engine.ownership import read_owner
 
 WORKER = """
 import itertools

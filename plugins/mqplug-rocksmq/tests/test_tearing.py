@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import line, python, store_settings, values
-
-from mqplug_rocksmq._harness import tear_tail
-from mqplug_rocksmq._store.store import Store
+from store_seam import Store, tear_tail
 
 WRITER = """
 store = open_store(path, store_settings(sync="os"))

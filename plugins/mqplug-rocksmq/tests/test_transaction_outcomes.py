@@ -21,17 +21,14 @@ from rocksmq_stores import (
     serving,
     values,
 )
+from store_seam import PageColumns, Store, StoredPosition, back_up_store, check_store, repair_store, restore_backup
 from transaction_drivers import Sent, at, hold, read, step, to
 
 import mqplug
 from mqplug import Fenced, NotAssigned, OutcomeUnknown
 from mqplug.spi import GroupMove, TransactionMark
-from mqplug_rocksmq._care.backup import back_up_store, restore_backup
-from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._care.repair import repair_store
-from mqplug_rocksmq._format.keys import StoredPosition, step_mark_key, transaction_key
-from mqplug_rocksmq._format.page import PageColumns, encode_page
-from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._format.keys import step_mark_key, transaction_key
+from mqplug_rocksmq._format.page import encode_page
 from mqplug_rocksmq._store.transactions import LogPages, PlacedPages, StepContent, StepId
 
 

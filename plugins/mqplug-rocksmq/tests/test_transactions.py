@@ -12,7 +12,6 @@ from transaction_drivers import Sent, at, hold, read, step, to
 import mqplug
 from mqplug import Closed, Fenced, MessageTooLarge, NotAssigned, NotCommitted, TopicNotFound
 from mqplug.spi import GroupMove, TransactionMark
-from mqplug_rocksmq._driver import transactional_producer
 
 TOPICS = {"orders": 2, "audit": 1}
 
@@ -191,26 +190,29 @@ def test_a_topic_that_was_deleted_refuses_everything(mq: mqplug.Client) -> None:
     assert read(mq) == []
 
 
-def test_a_transaction_is_bounded(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records beyond the limit are refused at once, with a way to store more; the commit then stores no records."""
-    monkeypatch.setattr(transactional_producer, "MAX_TRANSACTION_BYTES", 10_000)
-    driver, first, large = hold(mq), Sent(bytes(6000)), Sent(bytes(6000))
+def largest() -> list[Sent]:
+    """Return as many records of 900 KB as a transaction may have: 64 MB in all."""
+    size = 900_000
+    return [Sent(bytes(size)) for _ in range((64 << 20) // (size + 100))]
+
+
+def test_a_transaction_is_bounded(mq: mqplug.Client) -> None:
+    """Records beyond 64 MB are refused at once, with a way to store more; the commit then stores no records."""
+    driver, most, more = hold(mq), largest(), Sent(bytes(900_000))
     driver.begin(None, 10)
-    driver.send([first, large])
-    assert isinstance(large.outcome, MessageTooLarge)
-    assert "client.stage" in str(large.outcome)
+    driver.send([*most, more])
+    assert isinstance(more.outcome, MessageTooLarge)
+    assert "client.stage" in str(more.outcome)
     with pytest.raises(MessageTooLarge):
         driver.commit((), 10)
-    assert isinstance(first.outcome, NotCommitted)
+    assert {type(record.outcome) for record in most} == {NotCommitted}
     step(driver, Sent(b"small"))
     assert read(mq) == [b"small"]
 
 
 def test_the_largest_transaction_fits_into_a_frame(mq: mqplug.Client) -> None:
     """A transaction of the maximum size is committed, whichever process owns the store."""
-    size = 900_000
-    records = [Sent(bytes(size)) for _ in range(transactional_producer.MAX_TRANSACTION_BYTES // (size + 100))]
-    driver = hold(mq)
+    driver, records = hold(mq), largest()
     step(driver, *records)
     assert [record.outcome for record in records] == list(range(len(records)))
     assert mq.watermarks("orders")[0].count == len(records)

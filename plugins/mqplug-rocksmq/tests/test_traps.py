@@ -20,15 +20,12 @@ from typing import Any
 import pytest
 from rocksdict import AccessType, DbClosedError, Options, Rdict, WriteBatch, WriteOptions
 from rocksmq_stores import OpenStore, eventually, extent, native, new_log, put, store_settings, tables, values
+from store_seam import Ownership, Store, close_store, open_store, statistics
 
 import mqplug
 import mqplug_rocksmq
 from mqplug import AlreadyOpen, Corrupt
-from mqplug_rocksmq._care.counting import statistics
-from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.rocks import Changes, Pages
-from mqplug_rocksmq._processes.owner import close_store, open_store
-from mqplug_rocksmq._store.store import Store
 
 seen_here = pytest.mark.skipif(version("rocksdict") != "0.3.29", reason="seen in rocksdict 0.3.29")
 

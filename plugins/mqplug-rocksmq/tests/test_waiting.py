@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import freeze, line, nightly, python, serving
+from store_seam import Ownership
 
 import mqplug
-from mqplug_rocksmq._engine.ownership import Ownership
 
 SECONDS = 2.0
 LITTLE = 0.05  # share of the time: a caller checks for Ctrl-C now and then
