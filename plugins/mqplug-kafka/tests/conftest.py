@@ -6,15 +6,13 @@ Each test's topics are deleted after it: a broker with a few hundred topics is s
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from kafka_driver import new_name, new_names
 
 import mqplug
-from mqplug_devbrokers import BrokerError, TokenServer
-from mqplug_devbrokers._kafka_wire import KafkaWire
-from mqplug_kafka._cluster.log_throttle import logger
+from mqplug_devbrokers import TokenServer
 
 
 @pytest.fixture(scope="session")
@@ -38,15 +36,15 @@ def tidy(request):
     new_names.clear()
     yield
     for server in servers if new_names else ():
-        with KafkaWire(server.port, timeout=30) as kafka:
-            for name in new_names:
-                with suppress(BrokerError):  # the name is a group's, or the topic was deleted
-                    kafka.delete_topic(name)
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        for deleted in admin.delete_topics(new_names, request_timeout=30).values():
+            deleted.exception()  # if any, the name is a group's, or the topic was deleted
 
 
 @pytest.fixture
 def telling(caplog, monkeypatch):
     """Options that make librdkafka log each step of groups and transactions: shown if the test fails."""
+    logger = logging.getLogger("mqplug.kafka")
     monkeypatch.setattr(logger, "filters", [])
     caplog.set_level(logging.DEBUG, logger.name)
     return {"debug": "cgrp,eos"}

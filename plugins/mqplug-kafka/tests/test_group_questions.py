@@ -17,7 +17,6 @@ from kafka_driver import administer, fill, new_name, take
 import mqplug
 import mqplug_kafka
 from mqplug import spi
-from mqplug_kafka._cluster import coordinators
 
 RESTARTS = int(os.environ.get("MQPLUG_RESTARTS", "1"))
 MOVES = int(os.environ.get("MQPLUG_COORDINATOR_MOVES", "1"))
@@ -178,14 +177,14 @@ def test_calls_that_crash_are_not_used():
 
 
 def test_few_connections_are_kept_for_many_groups(mq, topic):
-    """Queries about many groups keep a bounded number of idle consumers, and closing the client closes them all."""
-    names = [new_name() for _ in range(coordinators.MAX_IDLE_CONSUMERS + 4)]
+    """Queries about many groups keep at most eight idle consumers, and closing the client closes them all."""
+    names = [new_name() for _ in range(12)]
     for name in names:
         mq.reset_group(name, topic, mqplug.LATEST)
     listed = {each.name for each in mq.groups(topic)}
     assert listed == set(names)
     kept = mq._connection.group_offsets._idle
-    assert 0 < len(kept) <= coordinators.MAX_IDLE_CONSUMERS
+    assert 0 < len(kept) <= 8
     mq.close()
     assert not mq._connection.group_offsets._idle
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from kafka_driver import Seam, fill, new_name
+from kafka_driver import Seam, administer, fill, new_name
 from transaction_seam import Holder, at, values
 
 import mqplug
+import mqplug_kafka
 from mqplug import spi
-from mqplug_kafka._admin.group_positions import stored_group_positions
 
 PARTITIONS = 12
 
@@ -138,9 +138,9 @@ def test_positions_that_a_transaction_is_storing_are_waited_for(mq, topic, name)
         holder.begin()
         holder.driver._store_positions([spi.GroupMove(name, {log: at(log, 2)}, None)], spi.Deadline(30))
         with pytest.raises(mqplug.Timeout, match="a transaction that stores positions"):
-            stored_group_positions(mq._connection, name, [log], 0.5)
+            mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroup(name, (log,)), 0.5)
         holder.commit()
-        assert stored_group_positions(mq._connection, name, [log], 30) == {log: at(log, 2)}
+        assert administer(mq, spi.DescribeGroup(name, (log,))) == {log: at(log, 2)}
 
 
 def test_marks_tell_which_steps_were_committed(kafka_server, mq, topic, name):
