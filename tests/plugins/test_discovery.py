@@ -6,14 +6,13 @@ import subprocess
 import sys
 from textwrap import dedent
 
+import attrs
 import pytest
 from made_distributions import BACKEND, field, plant_backend
 
 import mqplug
 from mqplug import memory, spi
-from mqplug._plugins.discovery import PluginRules, installed, load, load_extension
-from mqplug._plugins.inspection import PluginState
-from mqplug.introspection import inspect_plugins
+from mqplug.introspection import inspect_plugins, sources
 
 pytestmark = pytest.mark.python
 
@@ -25,9 +24,9 @@ def plant(tmp_path):
         yield planted
 
 
-def state_of(name, rules=PluginRules()):  # noqa: B008
-    """Return the inspection of the only plugin with this name."""
-    (state,) = [each for each in inspect_plugins(rules) if each.name == name]
+def state_of(name, **rules):
+    """Return the inspection of the only plugin with this name, under these rules of the configuration."""
+    (state,) = [each for each in inspect_plugins(sources(None, {"plugins": rules}).rules()) if each.name == name]
     return state
 
 
@@ -37,7 +36,9 @@ def test_a_backend_is_found_by_its_entry_point(plant):
     with mqplug.connect("planted") as mq:
         mq.create_topic("orders")
         assert mq.topics() == ["orders"]
-    assert state_of("planted") == PluginState("backend", "planted", "acme-planted", "1.2.3", 1)
+    found = state_of("planted")
+    assert (found.kind, found.distribution, found.version, found.api_version) == ("backend", "acme-planted", "1.2.3", 1)
+    assert (found.state, found.reason) == ("ok", "")
 
 
 def test_opening_one_backend_imports_no_other(plant):
@@ -130,42 +131,43 @@ def test_broken_metadata_hides_no_other_plugin(plant):
     """A distribution with an unreadable entry-point file leaves all others usable."""
     plant("garbled", "[mqplug.backends]\nthis is no entry point\n")
     plant_backend(plant, "sound")
-    assert installed()["sound"] == "acme-sound"
+    assert state_of("sound").distribution == "acme-sound"
     mqplug.connect("sound").close()
 
 
 @pytest.mark.parametrize(
     ("rules", "reason"),
     [
-        (PluginRules(deny={"planted"}), "on the deny list"),
-        (PluginRules(allow={"memory"}), "not on the allow list"),
-        (PluginRules(allow=frozenset()), "not on the allow list"),
-        (PluginRules(allow={"planted"}, deny={"planted"}), "on the deny list"),
+        ({"deny": ["planted"]}, "on the deny list"),
+        ({"allow": ["memory"]}, "not on the allow list"),
+        ({"allow": []}, "not on the allow list"),
+        ({"allow": ["planted"], "deny": ["planted"]}, "on the deny list"),
     ],
 )
 def test_rules_are_read_before_anything_is_loaded(plant, rules, reason):
     """A plugin that the rules forbid is refused, and listed, and its module is not imported."""
     plant_backend(plant, "planted", "raise AssertionError('imported')")
     with pytest.raises(mqplug.PluginError, match=f"'planted' is {reason}"):
-        load("planted", rules)
-    assert state_of("planted", rules).state == "denied"
-    assert reason in state_of("planted", rules).reason
+        mqplug.connect({"backend": "planted", "plugins": rules})
+    assert state_of("planted", **rules).state == "denied"
+    assert reason in state_of("planted", **rules).reason
     assert "acme_planted" not in sys.modules
 
 
 def test_rules_hold_for_extensions_and_for_what_is_registered(plant):
     """The rules apply to extensions and to registered plugins, too."""
     plant("acme", "[mqplug.extensions]\nspy = acme_spy\n", acme_spy="raise AssertionError('imported')")
-    with pytest.raises(mqplug.PluginError, match="deny list"):
-        load_extension("spy", {}, PluginRules(deny={"spy"}))
-    with mqplug.register("mine", object()), pytest.raises(mqplug.PluginError, match="deny list"):
-        load("mine", PluginRules(deny={"mine"}))
+    with pytest.raises(mqplug.PluginError, match="'spy' is on the deny list"):
+        mqplug.connect({"backend": "memory", "extensions": ["spy"], "plugins": {"deny": ["spy"]}})
+    with mqplug.register("mine", object()), pytest.raises(mqplug.PluginError, match="'mine' is on the deny list"):
+        mqplug.connect({"backend": "mine", "plugins": {"deny": ["mine"]}})
 
 
 def test_what_the_rules_allow_is_loaded(plant):
     """A plugin on the allow list loads."""
     plant_backend(plant, "planted")
-    assert load("planted", PluginRules(allow=["planted"])) is sys.modules["acme_planted"]
+    mqplug.connect({"backend": "planted", "plugins": {"allow": ["planted"]}}).close()
+    assert "acme_planted" in sys.modules
 
 
 @pytest.mark.parametrize(("version", "upgraded"), [(2, "mqplug"), (7, "mqplug"), (-1, "acme-other")])
@@ -185,33 +187,67 @@ def test_the_version_before_is_accepted(plant):
     assert state_of("older").state == "ok"
 
 
+class Describing:
+    """A backend that notes that it was opened."""
+
+    def __init__(self, name):
+        self.opened = []
+        self.name = name
+
+    @spi.hookimpl
+    def mqplug_describe(self):
+        return attrs.evolve(memory.mqplug_describe(), name=self.name)
+
+    @spi.hookimpl
+    def mqplug_connect(self, settings):
+        self.opened.append(settings)
+        return memory.mqplug_connect(settings)
+
+
+def opens(name, backend):
+    """Return whether this name opens this backend."""
+    before = len(backend.opened)
+    mqplug.connect(name).close()
+    return len(backend.opened) > before
+
+
 def test_a_registration_can_be_undone():
     """After undo, a registered plugin is gone, and the one that it hid is back."""
-    first, second = object(), object()
+    first, second = Describing("mine"), Describing("mine")
     with mqplug.register("mine", first):
         registration = mqplug.register("mine", second)
-        assert load("mine") is second
+        assert opens("mine", second)
         registration.undo()
-        assert load("mine") is first
+        assert opens("mine", first)
         registration.undo()
-        assert load("mine") is first
+        assert opens("mine", first)
+    registration.undo()
     with pytest.raises(mqplug.ConfigError, match="unknown backend 'mine'"):
-        load("mine")
+        mqplug.connect("mine")
 
 
 def test_what_is_registered_wins(plant):
     """A registered plugin replaces the installed one, which is not imported."""
     plant_backend(plant, "planted", "raise AssertionError('imported')")
-    with mqplug.register("planted", memory):
-        assert load("planted") is memory
+    registered = Describing("planted")
+    with mqplug.register("planted", registered):
+        assert opens("planted", registered)
         assert state_of("planted").distribution == "registered"
 
 
 def test_backends_and_extensions_have_names_of_their_own():
     """An extension may have the same name as a backend."""
-    with mqplug.register("twin", "a backend"), mqplug.register("twin", object, kind="extension"):
-        assert load("twin") == "a backend"
-        assert isinstance(load_extension("twin").plugin, object)
+
+    class Extension:
+        @spi.hookimpl(wrapper=True)
+        def mqplug_connect(self):
+            connected.append(self)
+            return (yield)
+
+    connected, backend = [], Describing("twin")
+    with mqplug.register("twin", backend), mqplug.register("twin", Extension, kind="extension"):
+        mqplug.connect("twin", extensions=["twin"]).close()
+    assert (len(backend.opened), len(connected)) == (1, 1)
     with pytest.raises(ValueError, match="kind"):
         mqplug.register("twin", object, kind="something")
 
@@ -227,7 +263,7 @@ def test_backends_and_extensions_have_names_of_their_own():
 def test_a_missing_extension_says_what_there_is(name, reason):
     """The error names the nearest extension, or all, and never an unpublished distribution."""
     with pytest.raises(mqplug.Error, match=reason):
-        load_extension(name)
+        mqplug.connect("memory", extensions=[name])
 
 
 EXTENSIONS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import attrs
 import pytest
@@ -11,59 +10,33 @@ from made_distributions import field
 
 import mqplug
 from mqplug import memory
-from mqplug._plugins.backend import Backend
-from mqplug._plugins.discovery import load_extension
-from mqplug._plugins.hooks import HOOK_NAMES
-from mqplug.memory._connection import MemoryConnection
-from mqplug.spi import (
-    ConsumerOptions,
-    CreateTopic,
-    Deadline,
-    GroupPosition,
-    Latest,
-    ProducerDriver,
-    ProducerOptions,
-    TopicInfo,
-    TransactionOptions,
-    hookimpl,
-)
+from mqplug.spi import ProducerDriver, hookimpl, hookspecs
 from mqplug.spi.proxies import ColumnsProxy, ConnectionProxy, ConsumerProxy, ListenerProxy, ProducerProxy, SendingProxy
 
-HOOKS = [name for name in HOOK_NAMES if name != "mqplug_commands"]  # which belongs to no client
+HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("mqplug_") and name != "mqplug_commands")
+"""The hooks that belong to a client."""
+CALLS = {
+    "mqplug_open_producer": lambda mq: mq.producer("t"),
+    "mqplug_open_consumer": lambda mq: mq.consumer("t", group="g"),
+    "mqplug_open_stage": lambda mq: mq.stage("t"),
+    "mqplug_open_transactions": lambda mq: mq.transaction("t", "t").__enter__(),
+    "mqplug_resolve_start": lambda mq: mq.resolve("t", mqplug.LATEST),
+    "mqplug_move_group": lambda mq: mq.reset_group("g", "t", mqplug.EARLIEST),
+    "mqplug_watermarks": lambda mq: mq.watermarks("t"),
+    "mqplug_bounds": lambda mq: mq.bounds("t"),
+    "mqplug_administer": lambda mq: mq.create_topic("u"),
+    "mqplug_describe": lambda mq: mq,
+    "mqplug_connect": lambda mq: mq,
+}
+"""For each hook, a client's call that makes the core call it."""
 
 
-class Stage:
-    """A backend with extensions around it, and a call of each of its hooks."""
-
-    def __init__(self, backend: object, extensions: Sequence[object] = ()) -> None:
-        self.backend = Backend("memory", backend, extensions)
-        self.deadline = Deadline(5)
-
-    def connect(self):
-        settings = self.backend.descriptor.settings()
-        return self.backend.connect(settings, self.deadline)
-
-    def call(self, hook):
-        """Make the core call this hook, and return its answer."""
-        backend = self.connect()
-        if hook in {"mqplug_describe", "mqplug_connect"}:
-            return backend
-        (log,) = backend.create_topic(CreateTopic("t"), self.deadline).logs
-        begin = mqplug.Position(log, (0,))
-        options = ConsumerOptions(logs=[log], group=None, start={log: begin})
-        calls = {
-            "mqplug_open_producer": (backend.open_producer, ProducerOptions()),
-            "mqplug_open_consumer": (backend.open_consumer, options, ListenerProxy(None)),
-            "mqplug_open_stage": (backend.open_stage, TopicInfo("t", (log,))),
-            "mqplug_open_transactions": (backend.open_transactions, TransactionOptions(name="t")),
-            "mqplug_resolve_start": (backend.resolve, Latest(), [log]),
-            "mqplug_move_group": (backend.move_group, "g", {log: GroupPosition(begin)}),
-            "mqplug_watermarks": (backend.watermarks, [log], None),
-            "mqplug_bounds": (backend.bounds, [log]),
-            "mqplug_administer": (backend.create_topic, CreateTopic("u")),
-        }
-        ask, *arguments = calls[hook]
-        return ask(*arguments, self.deadline)
+def call(hook, backend, extensions=()):
+    """Make the core call this hook of a backend, with these extensions around it."""
+    with mqplug.register("memory", backend), mqplug.connect("memory", extensions=extensions) as mq:
+        if hook not in {"mqplug_describe", "mqplug_connect", "mqplug_administer"}:
+            mq.create_topic("t")
+        CALLS[hook](mq)
 
 
 def wrapping(hook, before=lambda: None, after=lambda: None, name="Extension"):
@@ -96,7 +69,7 @@ def test_the_first_extension_is_the_outermost(hook):
         wrapping(hook, lambda name=name: log.append(f"{name} begins"), lambda name=name: log.append(f"{name} ends"))
         for name in ("first", "second")
     ]
-    Stage(memory, extensions).call(hook)
+    call(hook, memory, extensions)
     assert log[-4:] == ["first begins", "second begins", "second ends", "first ends"]
 
 
@@ -123,7 +96,7 @@ def test_what_an_extension_raises_is_its_own_fault(hook, when, error):
     """An error other than mqplug's that a wrapper raises, in any hook, is a PluginError that names the extension."""
     extension = wrapping(hook, **{when: raising(error("native"))}, name="Clumsy")
     with pytest.raises(mqplug.PluginError, match=r"^the extension 'Clumsy' raised .*Report this defect") as caught:
-        Stage(memory, [wrapping(hook, name="Innocent"), extension, wrapping(hook, name="Harmless")]).call(hook)
+        call(hook, memory, [wrapping(hook, name="Innocent"), extension, wrapping(hook, name="Harmless")])
     assert error.__name__ in str(caught.value)
     assert caught.value.__cause__ is not None
 
@@ -134,7 +107,7 @@ def test_an_mqplug_error_of_an_extension_passes(hook, when):
     """An mqplug error that a wrapper raises, in any hook, passes unchanged."""
     error = mqplug.AccessDenied("not today")
     with pytest.raises(mqplug.AccessDenied) as caught:
-        Stage(memory, [wrapping(hook, **{when: raising(error)})]).call(hook)
+        call(hook, memory, [wrapping(hook, **{when: raising(error)})])
     assert caught.value is error
 
 
@@ -151,7 +124,7 @@ def test_what_a_backend_raises_is_its_own_fault(hook, surrounded):
     backend = type("Broken", (), sound | {hook: broken})()
     extensions = [wrapping(hook)] if surrounded else []
     with pytest.raises(mqplug.PluginError, match=r"^the driver raised LookupError: native") as caught:
-        Stage(backend, extensions).call(hook)
+        call(hook, backend, extensions)
     assert isinstance(caught.value.__cause__, LookupError)
 
 
@@ -160,14 +133,14 @@ def test_a_hook_that_nobody_answers_is_named(hook):
     """A backend without a hook, or a wrapper that returns nothing, is an error that names the hook."""
     sound = {name: staticmethod(getattr(memory, name)) for name in HOOKS if name != hook}
     with pytest.raises(mqplug.PluginError, match=f"no plugin answered {hook}"):
-        Stage(type("Lacking", (), sound)()).call(hook)
+        call(hook, type("Lacking", (), sound)())
 
     @hookimpl(wrapper=True)
     def forgetful(self):
         yield
 
     with pytest.raises(mqplug.PluginError, match=f"{hook}.*return the result of yield"):
-        Stage(memory, [type("Forgetful", (), {hook: forgetful})()]).call(hook)
+        call(hook, memory, [type("Forgetful", (), {hook: forgetful})()])
 
 
 def test_a_wrapper_that_does_not_yield_once_is_refused():
@@ -186,7 +159,7 @@ def test_a_wrapper_that_does_not_yield_once_is_refused():
     for wrong in (never, twice):
         extensions = [wrapping("mqplug_connect"), type("Wrong", (), {"mqplug_connect": wrong})()]
         with pytest.raises(mqplug.PluginError, match=f"the extension 'Wrong' .*{wrong.__name__}.*yield"):
-            Stage(memory, extensions).call("mqplug_connect")
+            call("mqplug_connect", memory, extensions)
 
 
 def test_wrong_hooks_of_an_extension_are_its_failure():
@@ -245,7 +218,12 @@ class Spy:
 
     @hookimpl(wrapper=True)
     def mqplug_connect(self):
+        connected.append(self)
         return (yield)
+
+
+connected: list[Spy] = []
+"""The extensions with which a client was opened in the current test."""
 
 
 def spy(level, name="x"):
@@ -266,8 +244,10 @@ def spy(level, name="x"):
 )
 def test_an_extension_is_made_with_its_settings(found, settings, made):
     """A class is structured from its settings, a function is called with them, and an object is taken as it is."""
-    with mqplug.register("spy", found, kind="extension"):
-        assert load_extension("spy", settings).plugin == made
+    connected.clear()
+    chosen = {"backend": "memory", "extensions": ["spy"], "extension": {"spy": settings}}
+    with mqplug.register("spy", found, kind="extension"), mqplug.connect(chosen):
+        assert connected == [made]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +263,7 @@ def test_an_extension_is_made_with_its_settings(found, settings, made):
 def test_wrong_settings_of_an_extension_are_named(found, settings, reason):
     """An unknown, missing or mistyped setting raises ConfigError before anything is connected."""
     with mqplug.register("spy", found, kind="extension"), pytest.raises(mqplug.ConfigError, match=reason):
-        load_extension("spy", settings)
+        mqplug.connect({"backend": "memory", "extensions": ["spy"], "extension": {"spy": settings}})
 
 
 def test_an_extension_that_does_not_start_is_named():
@@ -292,7 +272,7 @@ def test_an_extension_that_does_not_start_is_named():
         mqplug.register("spy", spy, kind="extension"),
         pytest.raises(mqplug.PluginError, match="'spy' cannot be started: RuntimeError: too low"),
     ):
-        load_extension("spy", {"level": -1})
+        mqplug.connect({"backend": "memory", "extensions": ["spy"], "extension": {"spy": {"level": -1}}})
 
 
 # proxies ---------------------------------------------------------------------------------------------------
@@ -432,8 +412,7 @@ def test_a_connection_proxy_is_the_connection_to_its_backend(store):
         with mq.producer("t") as out:
             first = out.send(b"x")
         assert mq.bounds("t")[0].first_id == first
-        assert mq.unwrap(MemoryConnection) is None
-        assert mq.unwrap(object) is not None
+        assert mq.unwrap(memory.Store) is not None
         mq.health()
 
 
