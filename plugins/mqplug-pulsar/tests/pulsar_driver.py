@@ -8,7 +8,6 @@ from functools import partial
 import driver_seam
 
 import mqplug_pulsar
-from mqplug_pulsar._admin import subscriptions
 
 LIMIT_S = 30
 
@@ -96,22 +95,6 @@ def killed(server):
     """Kill the broker and start it again."""
     server.kill()
     server.start()
-
-
-class UnansweredReads:
-    """Reads of a group's position that fail while ``allowed`` is false."""
-
-    def __init__(self, error):
-        self._error = error
-        self._read = subscriptions.cursor
-        self.allowed = True
-        self.refused = 0
-
-    def __call__(self, *arguments):
-        if self.allowed:
-            return self._read(*arguments)
-        self.refused += 1
-        raise self._error
 
 
 Seam = partial(driver_seam.Seam, mqplug_pulsar, prefetch_bytes=1 << 24)

@@ -7,7 +7,9 @@ import struct
 import threading
 from contextlib import contextmanager, suppress
 
-from mqplug_pulsar._format.binary_protocol import field
+from mqplug_pulsar._format.binary_protocol import field, fields
+
+__all__ = ["command", "fields", "hang_up", "peer", "relay", "says", "silent"]
 
 
 @contextmanager

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
+from driver_faults import acks_of_position, note_acks
 from pulsar_driver import ack_two_of_three, check_exactly, fill, prefetched, take, take_all, wait_until
 
 import mqplug
 from mqplug import EARLIEST
-from mqplug_pulsar import PulsarSettings
-from mqplug_pulsar._admin import group_notes, subscriptions
-from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
-from mqplug_pulsar._cluster.credentials import Credentials
 
 HOLES = 400
 
@@ -132,12 +125,12 @@ def test_members_that_note_acks_at_once(mq, topic):
     log = mq.positions(topic, group="g")[0].position.log
 
     def note(entry):
-        group_notes.add_batch_acks(mq._connection, "g", log, {(2**40, entry): 1}, (-1, -1), 60)
+        note_acks(mq, log, "g", {(2**40, entry): 1})
 
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(note, range(12)))
     note(12)
-    assert (2**40, 12) in subscriptions.cursor(mq._connection, log, "g", 20).acks.masks
+    assert (2**40, 12) in acks_of_position(mq, log, "g")
 
 
 def test_acks_from_before_a_move_are_not_kept(mq, topic):
@@ -145,9 +138,9 @@ def test_acks_from_before_a_move_are_not_kept(mq, topic):
     fill(mq, topic, 1)
     mq.consumer(topic, group="g").close()
     log = mq.positions(topic, group="g")[0].position.log
-    group_notes.add_batch_acks(mq._connection, "g", log, {(2**40, 0): 1}, (2**39, 0), 60)
-    group_notes.add_batch_acks(mq._connection, "g", log, {(2**40, 1): 1}, (-1, -1), 60)
-    assert subscriptions.cursor(mq._connection, log, "g", 20).acks.masks == {(2**40, 1): 1}
+    note_acks(mq, log, "g", {(2**40, 0): 1}, (2**39, 0))
+    note_acks(mq, log, "g", {(2**40, 1): 1})
+    assert acks_of_position(mq, log, "g") == {(2**40, 1): 1}
 
 
 KILLED = """
@@ -170,49 +163,3 @@ def test_a_process_that_is_killed_after_its_commit(mq, topic, pulsar_server, adm
     process = subprocess.run([sys.executable, "-c", KILLED, url, topic], timeout=100, check=False)
     assert process.returncode == -signal.SIGKILL
     check_exactly(mq, topic, [])
-
-
-JAVA = """
- --- An unexpected error occurred in the server ---
-
-Message: org.apache.pulsar.metadata.api.MetadataStoreException$BadVersionException: Version mismatch
-
-Stacktrace:
-
-org.apache.bookkeeper.mledger.ManagedLedgerException: Version mismatch
-\tat org.apache.pulsar.Some.method(Some.java:17)"""
-
-
-@pytest.mark.parametrize("body", [JAVA, json.dumps({"reason": JAVA})])
-def test_no_java_trace(body):
-    """An error of the admin interface is shown without its Java stack trace and package names."""
-    with admin_that_answers(500, body) as url:
-        settings = PulsarSettings(service_url="pulsar://localhost", admin_url=url)
-        admin = AdminInterface(settings, Credentials(settings))
-        with pytest.raises(AdminRefused) as caught:
-            admin.get("clusters", 20)
-    assert caught.value.reason == "BadVersionException: Version mismatch"
-
-
-@contextmanager
-def admin_that_answers(status, body):
-    """Yield the URL of an HTTP server that gives every request this answer."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -51,6 +51,25 @@ def test_statistics_that_are_an_error():
     assert "org.apache" not in str(caught.value)
 
 
+JAVA = """
+ --- An unexpected error occurred in the server ---
+
+Message: org.apache.pulsar.metadata.api.MetadataStoreException$BadVersionException: Version mismatch
+
+Stacktrace:
+
+org.apache.bookkeeper.mledger.ManagedLedgerException: Version mismatch
+\tat org.apache.pulsar.Some.method(Some.java:17)"""
+
+
+@pytest.mark.parametrize("body", [JAVA.encode(), {"reason": JAVA}])
+def test_no_java_trace(body):
+    """An error of the admin interface is shown without its Java stack trace and package names."""
+    with answering(body, 500) as admin, pytest.raises(AdminRefused) as caught:
+        admin.get("clusters", 20)
+    assert caught.value.reason == "BadVersionException: Version mismatch"
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "said"),
     [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pulsar_driver import UnansweredReads, fill, prefetched, take, take_all, wait_until
+from driver_faults import UnansweredReads
+from pulsar_driver import fill, prefetched, take, take_all, wait_until
 
 import mqplug
-from mqplug_pulsar._admin import subscriptions
 
 COPIES = 350
 
@@ -18,8 +18,7 @@ COPIES = 350
 )
 def test_copies_of_committed_messages(mq, topic, pulsar_server, monkeypatch, error):
     """Copies that came before a commit are not delivered after it, even while reads of the group's acks fail."""
-    reads = UnansweredReads(error)
-    monkeypatch.setattr(subscriptions, "cursor", reads)
+    reads = UnansweredReads(monkeypatch, error)
     with mq.consumer(topic, group="g") as member:
         fill(mq, topic, COPIES)
         taken = take_all(member, COPIES)

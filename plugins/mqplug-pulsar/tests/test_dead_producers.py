@@ -6,14 +6,13 @@ import struct
 from concurrent.futures import Future
 
 import pytest
+from driver_faults import shorten
 from pulsar_driver import take
-from scripted_peer import command, peer, relay
+from scripted_peer import command, fields, peer, relay
 
 import mqplug
 from mqplug import EARLIEST
 from mqplug_pulsar._cluster.client_calls import ClientCalls
-from mqplug_pulsar._format.binary_protocol import fields
-from mqplug_pulsar._produce import partition_producer
 
 CLOSE_PRODUCER, PRODUCER_SUCCESS = 15, 17
 PRODUCER_ID, REQUEST_ID = 1, 2
@@ -41,7 +40,7 @@ def closing(pulsar_server):
 
 def test_the_next_send_succeeds(closing, topic, monkeypatch):
     """After a send timed out because its producer was closed without its noticing, the next one is stored."""
-    monkeypatch.setattr(partition_producer, "SEND_TIMEOUT_S", 1.0)
+    shorten(monkeypatch, "send", 1.0)
     with mqplug.connect(closing) as client, client.producer(topic) as out:
         lost = [out.submit(b"%d" % number) for number in range(3)]
         for each in lost:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from driver_faults import list_topics_as, shorten
 from pulsar_driver import Seam, administer, fill, take
 
 import mqplug
 from mqplug import spi
 from mqplug_pulsar import mqplug_move_group
-from mqplug_pulsar._admin import topics
-from mqplug_pulsar._consume import topic_checks
 
 
 def test_groups_are_listed_with_their_members(mq, name):
@@ -32,7 +31,7 @@ def test_a_topic_that_is_being_deleted_is_passed_over(mq, name, monkeypatch):
     """A partition that is listed without its topic counts as a topic by itself, or is left out if it is gone."""
     mq.create_topic(name)
     mq.consumer(name, group=f"{name}-idle").close()
-    monkeypatch.setattr(topics, "names", lambda *_: [f"{name}-partition-0"])
+    list_topics_as(monkeypatch, f"{name}-partition-0")
     assert administer(mq, spi.ListGroups()) == [spi.GroupInfo(f"{name}-idle", 0)]
     mq.delete_topic(name)
     assert administer(mq, spi.ListGroups()) == []
@@ -102,7 +101,7 @@ def test_an_exclusive_consumer_seeks_and_acks(mq, topic):
 
 def test_added_partitions_belong_to_live_members(mq, name, monkeypatch):
     """A live member reads added partitions from their beginning, and older ids remain valid."""
-    monkeypatch.setattr(topic_checks, "PARTITION_CHECK_S", 0.1)
+    shorten(monkeypatch, "partition check", 0.1)
     mq.create_topic(name)
     old = fill(mq, name, 3)
     with Seam(mq, name, "g", start=mqplug.LATEST) as member:

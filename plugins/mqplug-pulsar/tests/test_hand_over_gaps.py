@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pulsar
 import pytest
-from pulsar_driver import UnansweredReads, fill, take_all
+from driver_faults import UnansweredReads, change_takes, shorten
+from pulsar_driver import fill, take_all
 
 import mqplug
-from mqplug_pulsar._admin import subscriptions
-from mqplug_pulsar._consume import member_filter
-from mqplug_pulsar._consume.partition_feeds import PartitionFeed
 
 
 @pytest.fixture
@@ -23,16 +21,15 @@ def single(pulsar_server):
 def skipping(monkeypatch):
     """Make feeds drop the first three messages that they take, as if the broker had begun after them."""
     left = {}
-    take = PartitionFeed.take
 
-    def dropping(feed, most):
+    def dropping(take, feed, most):
         received = take(feed, most)
         while received is not None and left.setdefault(feed, 3):
             left[feed] -= 1
             received = received.only(range(1, len(received))) if len(received) > 1 else None
         return received
 
-    monkeypatch.setattr(PartitionFeed, "take", dropping)
+    change_takes(monkeypatch, dropping)
 
 
 @pytest.mark.usefixtures("skipping")
@@ -73,8 +70,7 @@ def test_acked_messages_between_others_are_no_gap(single, topic, monkeypatch):
 def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, error):
     """While the broker does not answer whether messages are missing, later messages are not delivered."""
     ids = fill(single, topic, 10)
-    reads = UnansweredReads(error)
-    monkeypatch.setattr(subscriptions, "cursor", reads)
+    reads = UnansweredReads(monkeypatch, error)
     with single.consumer(topic, group="g") as member:
         reads.allowed = False
         assert [message.id for message in take_all(member, 10)] == ids
@@ -85,7 +81,7 @@ def test_messages_behind_a_gap_wait_for_the_broker(single, topic, monkeypatch, e
 @pytest.mark.usefixtures("skipping")
 def test_missing_messages_are_requested_again(single, topic, monkeypatch):
     """Missing messages that do not come in time are requested again; later messages wait for them."""
-    monkeypatch.setattr(member_filter, "REQUEST_AGAIN_S", 0.1)
+    shorten(monkeypatch, "second request for missing messages", 0.1)
     redeliver, requests = pulsar.Consumer.redeliver_unacknowledged_messages, []
 
     def ignored_once(native):
@@ -106,14 +102,13 @@ def test_messages_that_the_broker_does_not_have_hold_up_no_others(single, topic,
     """Messages before the first one that the broker sends again are treated as lost, and later ones are delivered."""
     ids = fill(single, topic, 10)
     lost = {each.coordinates for each in ids[:3]}
-    take = PartitionFeed.take
 
-    def without_lost(feed, most):
+    def without_lost(take, feed, most):
         received = take(feed, most)
         rows = [] if received is None else [n for n, at in enumerate(received.coordinates()) if at not in lost]
         return received.only(range(rows[0], len(received))) if rows else None
 
-    monkeypatch.setattr(PartitionFeed, "take", without_lost)
+    change_takes(monkeypatch, without_lost)
     with single.consumer(topic, group="g") as member:
         assert [message.id for message in take_all(member, 7)] == ids[3:]
 
@@ -122,8 +117,7 @@ def test_messages_that_the_broker_does_not_have_hold_up_no_others(single, topic,
 def test_a_member_that_may_not_read_where_its_group_stands(single, topic, monkeypatch):
     """A member without the right to read its group's position delivers what it gets: it cannot detect gaps."""
     ids = fill(single, topic, 10)
-    reads = UnansweredReads(mqplug.AccessDenied("no"))
-    monkeypatch.setattr(subscriptions, "cursor", reads)
+    reads = UnansweredReads(monkeypatch, mqplug.AccessDenied("no"))
     with single.consumer(topic, group="g") as member:
         reads.allowed = False
         assert [message.id for message in take_all(member, 7)] == ids[3:]

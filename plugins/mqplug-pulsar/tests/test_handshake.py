@@ -6,10 +6,9 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from scripted_peer import command, hang_up, peer, says, silent
+from scripted_peer import command, fields, hang_up, peer, says, silent
 
 import mqplug
-from mqplug_pulsar._format.binary_protocol import fields
 
 SOON_S = 30.0  # an answer takes 0.1 s; pulsar-client, without a handshake, waits for the timeout
 LONG_S = 60.0

@@ -6,10 +6,10 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
+from driver_faults import change_takes
 from pulsar_driver import fill
 
 import mqplug
-from mqplug_pulsar._consume.partition_feeds import PartitionFeed
 
 EACH = 200
 INTERRUPTED = {2, 5, 11, 23, 47}
@@ -28,9 +28,9 @@ def filled(mq, name):
 @pytest.fixture(params=["before", "after"])
 def interrupted(request, monkeypatch):
     """Ctrl-C at some takes, before or after messages have left the feed."""
-    takes, take = count(1), PartitionFeed.take
+    takes = count(1)
 
-    def taking(feed, most):
+    def taking(take, feed, most):
         if request.param == "before" and next(takes) in INTERRUPTED:
             feed.interrupt()
             raise KeyboardInterrupt
@@ -39,7 +39,7 @@ def interrupted(request, monkeypatch):
             raise KeyboardInterrupt
         return received
 
-    monkeypatch.setattr(PartitionFeed, "take", taking)
+    change_takes(monkeypatch, taking)
 
 
 def receive_all(consumer, use=lambda message: None):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
+from driver_faults import delay_settlements
 from pulsar_driver import check_in_any_order, fill, take, wait_until
-
-from mqplug_pulsar._consume import shared_log
 
 MOST_S = 0.5
 MODES = ("shared", pytest.param("key_shared", marks=pytest.mark.night))
@@ -85,13 +84,8 @@ def test_the_clock_stops_at_the_ack(mq, topic, monkeypatch):
     """A timely ack counts however long the commit before it takes: no other member gets the message."""
     for _ in range(2):
         fill(mq, topic, 1)
-    held, store = threading.Event(), shared_log.ack_and_wait
-
-    def slow_store(*arguments, **options):
-        assert held.wait(20)
-        return store(*arguments, **options)
-
-    monkeypatch.setattr(shared_log, "ack_and_wait", slow_store)
+    held = threading.Event()
+    delay_settlements(monkeypatch, held)
     with member(mq, topic, "shared") as slow:
         first, second = take(slow, 2)
         slow.ack(first)

@@ -6,11 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
+from driver_faults import last_seek, note_shared_acks, noted_acks
 from pulsar_driver import ONE_BATCH, ack_two_of_three, check_in_any_order, fill, take, take_all, take_between
 
 import mqplug
-from mqplug.spi import Deadline
-from mqplug_pulsar._admin import group_notes
 
 BATCH = 60
 
@@ -132,11 +131,11 @@ def test_no_note_is_overwritten(mq, topic):
     log = mq.positions(topic, group="g")[0].position.log
 
     def note(number):
-        group_notes.add_batch_acks_unless_moved(mq._connection, log, "g", {(2**40, number): 1}, "", Deadline(60))
+        note_shared_acks(mq, log, "g", {(2**40, number): 1})
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(note, range(48)))
-    assert len(group_notes.read(mq._connection, log, "g", 20).acks.masks) == 48
+    assert len(noted_acks(mq, log, "g")) == 48
 
 
 def test_acks_from_before_a_seek_are_not_noted(mq, topic):
@@ -144,12 +143,12 @@ def test_acks_from_before_a_seek_are_not_noted(mq, topic):
     fill(mq, topic, 2)
     with mq.consumer(topic, group="g", mode="shared") as member:
         log = mq.positions(topic, group="g")[0].position.log
-        before = group_notes.last_seek(mq._connection, log, "g", 20)
+        before = last_seek(mq, log, "g")
         member.seek(mqplug.EARLIEST)
-    after = group_notes.last_seek(mq._connection, log, "g", 20)
+    after = last_seek(mq, log, "g")
     for number, seek in enumerate((before, after)):
-        group_notes.add_batch_acks_unless_moved(mq._connection, log, "g", {(2**40, number): 1}, seek, Deadline(60))
-    assert group_notes.read(mq._connection, log, "g", 20).acks.masks == {(2**40, 1): 1}
+        note_shared_acks(mq, log, "g", {(2**40, number): 1}, seek)
+    assert noted_acks(mq, log, "g") == {(2**40, 1): 1}
 
 
 def test_acks_after_the_seek_of_another_member_come_too_late(mq, topic, pulsar_server):

@@ -1,0 +1,88 @@
+"""Faults inside the driver, at moments that no broker can be made to choose, and the notes that it keeps.
+
+All that these tests patch of the driver is here, so that a change inside it has one place to look at.
+"""
+
+from __future__ import annotations
+
+from mqplug import spi
+from mqplug_pulsar._admin import group_notes, subscriptions, topics
+from mqplug_pulsar._consume import member_filter, shared_log, topic_checks
+from mqplug_pulsar._consume.partition_feeds import PartitionFeed
+from mqplug_pulsar._produce import partition_producer
+
+_WAITS = {
+    "partition check": (topic_checks, "PARTITION_CHECK_S"),
+    "second request for missing messages": (member_filter, "REQUEST_AGAIN_S"),
+    "send": (partition_producer, "SEND_TIMEOUT_S"),
+}
+
+
+def shorten(monkeypatch, wait, seconds):
+    """Make one of the driver's waits end after these seconds."""
+    module, name = _WAITS[wait]
+    monkeypatch.setattr(module, name, seconds)
+
+
+class UnansweredReads:
+    """Reads of a group's position that fail with this error while ``allowed`` is false."""
+
+    def __init__(self, monkeypatch, error):
+        self._error = error
+        self._read = subscriptions.cursor
+        self.allowed = True
+        self.refused = 0
+        monkeypatch.setattr(subscriptions, "cursor", self)
+
+    def __call__(self, *arguments):
+        if self.allowed:
+            return self._read(*arguments)
+        self.refused += 1
+        raise self._error
+
+
+def change_takes(monkeypatch, changed):
+    """Call ``changed(take, feed, most)`` where the driver takes messages from the feed of a partition."""
+    take = PartitionFeed.take
+    monkeypatch.setattr(PartitionFeed, "take", lambda feed, most: changed(take, feed, most))
+
+
+def delay_settlements(monkeypatch, until):
+    """Make members in shared modes wait for an event before each of their commits reaches the broker."""
+    store = shared_log.ack_and_wait
+
+    def slow_store(*arguments, **options):
+        assert until.wait(20)
+        return store(*arguments, **options)
+
+    monkeypatch.setattr(shared_log, "ack_and_wait", slow_store)
+
+
+def list_topics_as(monkeypatch, *names):
+    """Make the broker list these topics, and no others."""
+    monkeypatch.setattr(topics, "names", lambda *_: list(names))
+
+
+def note_acks(mq, log, group, masks, mark_delete=(-1, -1)):
+    """Note acks inside batches, as an ordered member does."""
+    group_notes.add_batch_acks(mq._connection, group, log, masks, mark_delete, 60)
+
+
+def note_shared_acks(mq, log, group, masks, seek=""):
+    """Note acks inside batches, as a member in a shared mode does, unless the group was moved since this seek."""
+    group_notes.add_batch_acks_unless_moved(mq._connection, log, group, masks, seek, spi.Deadline(60))
+
+
+def noted_acks(mq, log, group):
+    """Return the acks inside batches that are noted for a group."""
+    return group_notes.read(mq._connection, log, group, 20).acks.masks
+
+
+def acks_of_position(mq, log, group):
+    """Return the acks inside batches that belong to the group's position."""
+    return subscriptions.cursor(mq._connection, log, group, 20).acks.masks
+
+
+def last_seek(mq, log, group):
+    """Return the name of the last seek of a group."""
+    return group_notes.last_seek(mq._connection, log, group, 20)
