@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 
 import mqplug
 from mqplug import spi
-from mqplug._plugins.discovery import load_extension
-from mqplug._plugins.hooks import HOOK_NAMES
 from mqplug.spi import action_name
 from mqplug_testing.faults import Faults, Happened, Rule
-from mqplug_testing.faults._rules import EFFECTS_OF_OPERATIONS, Effect
 from mqplug_testing.recording import Recorder
 
 
@@ -296,29 +293,41 @@ def test_a_rule_that_makes_no_sense_is_refused(rule, reason):
     with pytest.raises(ValueError, match=reason):
         Rule(**rule)
     with mqplug.register("faults", Faults, kind="extension"), pytest.raises(mqplug.ConfigError, match=reason):
-        load_extension("faults", {"rules": [rule]})
+        mqplug.connect({"backend": "memory", "extensions": ["faults"], "extension": {"faults": {"rules": [rule]}}})
 
 
 def test_faults_are_configured_by_name():
     """A configuration may contain rules, which apply in the order of their tables."""
     rules = [{"operation": "send", "action": "fail", "error": "Fenced"}]
-    with mqplug.register("faults", Faults, kind="extension"):
-        made = load_extension("faults", {"rules": rules, "seed": 7}).plugin
-    assert isinstance(made, Faults)
-    assert list(made.rules) == [Rule("send", "fail", error=mqplug.Fenced)]
+    settings = {"backend": "memory", "extensions": ["faults"], "extension": {"faults": {"rules": rules, "seed": 7}}}
+    with (
+        mqplug.register("faults", Faults, kind="extension"),
+        mqplug.connect(settings) as mq,
+        mq.producer("t", create=True) as out,
+        pytest.raises(mqplug.Fenced),
+    ):
+        out.send(b"x")
+
+
+def operations():
+    """Return the operations that a rule may name, as the error about another one lists them."""
+    with pytest.raises(ValueError, match="expected one of") as caught:
+        Rule("0", "fail")
+    return set(str(caught.value).partition("expected one of ")[2].split(", "))
 
 
 def test_every_hook_can_be_struck():
     """Each hook that opens or queries something is an operation of its own."""
-    hooks = {name.removeprefix("mqplug_") for name in HOOK_NAMES} - {"describe", "commands"}
-    assert hooks <= set(EFFECTS_OF_OPERATIONS)
+    hooks = {name.removeprefix("mqplug_") for name in vars(spi.hookspecs) if name.startswith("mqplug_")}
+    assert hooks - {"describe", "commands"} <= operations()
 
 
 def test_operations_and_actions_are_documented():
     """The page on extensions names every action and every operation, except the single actions of administration."""
     page = (Path(__file__).parents[2] / "docs/extensions.md").read_text()
     administered = {action_name(kind) for kind in get_args(spi.Action)} - {"create_topic"}
-    words = {*EFFECTS_OF_OPERATIONS, *get_args(Effect)} - administered
+    effects = get_args(get_type_hints(Rule)["action"])
+    words = {*operations(), *effects} - administered
     assert [word for word in sorted(words) if f"`{word}`" not in page] == []
 
 

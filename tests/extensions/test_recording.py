@@ -8,13 +8,13 @@ from textwrap import dedent
 
 import attrs
 import pytest
+from memory_drivers import Heard, Seam, through
 
 import mqplug
-from mqplug.spi import ConsumerDriver, GroupPosition, Settlement
-from mqplug.spi.proxies import ConsumerProxy
+from mqplug.spi import ConsumerDriver, ConsumerOptions, GroupPosition, Settlement
+from mqplug.spi.proxies import ConsumerProxy, ListenerRelay
 from mqplug_testing.faults import Faults, Rule
 from mqplug_testing.recording import Call, Recorder, Settled, digest, read
-from mqplug_testing.recording._extension import RecordedConsumer, RecordedProducer
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -74,9 +74,9 @@ def test_messages_of_one_call_keep_their_order():
     """Messages of one call to several partitions are grouped, and keep their places in the call."""
     recorder = Recorder()
     log = mqplug.Log("b", "c", "t", 0)
-    producer = RecordedProducer(Storing(log), recorder._recording, "me")
+    producer = through(recorder.mqplug_open_producer(Seam().connection), Storing(log))
     producer.send([Letter(0), Letter(1), Letter(0)])
-    (call,) = recorder.calls()
+    (call,) = of(recorder, "send")
     assert [(sent.partition, sent.rows) for sent in call.sent] == [(0, (0, 2)), (1, (1,))]
 
 
@@ -166,9 +166,11 @@ def test_what_a_shared_group_settles_is_recorded():
 
     recorder = Recorder()
     log = mqplug.Log("b", "c", "t", 0)
-    consumer = RecordedConsumer(ConsumerProxy(Driver()), recorder._recording, "me")
+    options = ConsumerOptions(logs=[log], group="g", start=mqplug.EARLIEST, mode="shared")
+    hook = recorder.mqplug_open_consumer(Seam().connection, options, ListenerRelay(Heard()))
+    consumer = through(hook, ConsumerProxy(Driver()))
     consumer.settle({log: Settlement(acked=[(1,)], returned=[((2,), 0.5)])}, 1)
-    (call,) = recorder.calls()
+    (call,) = of(recorder, "settle")
     assert (call.operation, call.outcome) == ("settle", "ok")
     assert call.settled == (Settled(log, ((1,),), ((2,),)),)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,10 +10,8 @@ import attrs
 
 from mqplug import Log, Position, memory
 from mqplug.spi import ConsumerOptions, CreateTopic, Earliest, GroupPosition, ProducerOptions, Trim
-from mqplug_testing.debug import Rules
-from mqplug_testing.debug._consumer import WatchedConsumer, WatchedListener
-from mqplug_testing.debug._extension import WatchedConnection
-from mqplug_testing.debug._producer import WatchedProducer
+from mqplug.spi.proxies import HookWrapper, ListenerRelay
+from mqplug_testing.debug import Debug, Rules
 
 
 @attrs.define
@@ -53,6 +52,16 @@ class Heard:
     lost = revoked
 
 
+def through(hook: HookWrapper, answer: Any) -> Any:
+    """Return what an extension's hook makes of the backend's answer, which a function may give in its midst."""
+    next(hook)
+    try:
+        hook.send(answer() if inspect.isfunction(answer) else answer)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it yields twice")
+
+
 class Seam:
     """A connection with a topic ``orders``, its producer, and any number of consumers."""
 
@@ -63,9 +72,9 @@ class Seam:
         self.producer = memory.mqplug_open_producer(self.connection, ProducerOptions())
         self.rules = None
         if debug:
-            self.connection = WatchedConnection(self.connection)
+            self.connection = through(Debug().mqplug_connect(), self.connection)
             self.rules = self.connection.unwrap(Rules)
-            self.producer = WatchedProducer(self.producer, self.rules)
+            self.producer = through(Debug().mqplug_open_producer(self.connection), self.producer)
 
     def do(self, action: Any) -> Any:
         """Carry out an action."""
@@ -98,8 +107,9 @@ class Seam:
     def _open(self, wanted: ConsumerOptions, listener: Any) -> Any:
         if self.rules is None:
             return memory.mqplug_open_consumer(self.connection, wanted, listener)
-        watched = WatchedListener(listener, self.rules, wanted)
-        return WatchedConsumer(memory.mqplug_open_consumer(self.connection, wanted, watched), watched, wanted)
+        relay = ListenerRelay(listener)
+        hook = Debug().mqplug_open_consumer(self.connection, wanted, relay)
+        return through(hook, lambda: memory.mqplug_open_consumer(self.connection, wanted, relay))
 
 
 def values(batches: Iterable[Any]) -> list[Any]:

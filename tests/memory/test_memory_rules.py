@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from memory_drivers import Heard, Seam, Sent
+from memory_drivers import Heard, Seam, Sent, through
 
 import mqplug
-from mqplug import PluginError, Position, Record
-from mqplug.spi import GroupPosition, Settlement
-from mqplug_testing.debug import Rules
-from mqplug_testing.debug._rules import CORE_RULES, DRIVER_RULES, OVERLAPS
+import mqplug_testing.debug
+from mqplug import PluginError, Position, Record, memory
+from mqplug.spi import GroupPosition, Settlement, TransactionOptions
+from mqplug_testing.debug import Debug, Rules
 
 PAGE = Path(__file__).parents[2] / "docs" / "driver-rules.md"
 
@@ -93,13 +93,18 @@ CALLS = {
 }
 
 
+POLLING = {"poll", "tend", "pause", "resume"}
+MAY_OVERLAP = {"commit": POLLING, **{name: {"commit"} for name in POLLING}}
+"""The calls that may run in another thread during each call."""
+
+
 @pytest.mark.parametrize("running", CALLS)
 @pytest.mark.parametrize("called", CALLS)
 def test_what_may_overlap(seam, running, called):
     """During each call only the calls that the table allows run in another thread."""
     member = seam.member()
     with Meanwhile(member, running, *CALLS[running]):
-        if called in OVERLAPS.get(running, ()):
+        if called in MAY_OVERLAP.get(running, ()):
             getattr(member, called)(*CALLS[called])
         else:
             with breaks("after-close" if running == "close" else "overlap"):
@@ -207,6 +212,17 @@ def test_what_a_callback_does_inside_a_poll_is_allowed(seam):
     assert len(member.poll(1, 0)) == 1
 
 
+def test_records_are_sent_within_a_transaction(seam):
+    """The core begins a transaction before it sends in it, and begins no second one before it ends the first."""
+    opened = memory.mqplug_open_transactions(seam.connection, TransactionOptions(name="biller"))
+    driver = through(Debug().mqplug_open_transactions(seam.connection), opened)
+    with breaks("in-transaction"):
+        driver.send([Sent("orders", 0, b"x")])
+    driver.begin(None, 1)
+    with breaks("in-transaction"):
+        driver.begin(None, 1)
+
+
 def test_broken_rules_are_kept(seam):
     """A broken rule is recorded even if its error went to a thread that nobody observes."""
     with breaks("slices"):
@@ -214,10 +230,13 @@ def test_broken_rules_are_kept(seam):
     assert [text.split(":")[0] for text in seam.connection.unwrap(Rules).broken] == ["driver rule 'slices'"]
 
 
-def test_every_rule_is_documented():
-    """The page of the driver rules names exactly the rules that debug mode enforces."""
-    named = re.findall(r"\| `([a-z-]+)` \|$", PAGE.read_text(), re.MULTILINE)
-    assert set(named) == CORE_RULES | DRIVER_RULES
+def test_every_rule_is_documented_and_proven():
+    """The page of the driver rules names the rules that debug mode enforces, and each of them is broken in a test."""
+    named = set(re.findall(r"\| `([a-z-]+)` \|$", PAGE.read_text(), re.MULTILINE))
+    sources = "".join(file.read_text() for file in Path(mqplug_testing.debug.__file__).parent.glob("*.py"))
+    assert set(re.findall(r"breach\(\s*\"([a-z-]+)\"", sources)) <= named
+    tests = "".join(file.read_text() for file in PAGE.parents[1].glob("tests/*/test_*.py"))
+    assert [rule for rule in named if f'"{rule}"' not in tests] == []
 
 
 def test_sendings_are_settled_at_once():
