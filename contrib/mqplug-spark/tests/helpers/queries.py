@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,14 +13,11 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 from waiting import wait_until
 
-from mqplug_spark._columns import chosen_columns
-from mqplug_spark._options.read_options import parse_options
-from mqplug_spark._stream_read.reader import HAS_LIMITS
+from mqplug_spark import MqplugDataSource
 
+HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
 if HAS_LIMITS:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
-
-    from mqplug_spark._stream_read.reader import LimitedStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -40,14 +38,13 @@ class Query:
     options: Mapping[str, str]
     planned: list[str] = attrs.field(factory=list)
     done: int = 0
-    _reader: LimitedStreamReader | None = None
+    _reader: Any = None
     _limit: ReadLimit | None = None
     _first: str | None = None
 
     def start(self, *, available_now: bool = False) -> Query:
         """Begin a run, as a new process does. A batch that was planned but not done is read first."""
-        options = parse_options(self.options, "stream")
-        self._reader = LimitedStreamReader(options, chosen_columns(SCHEMA))
+        self._reader = self._new_reader()
         self._limit = self._reader.getDefaultReadLimit()
         self._first = None
         if available_now:
@@ -76,6 +73,9 @@ class Query:
             batches.append(rows)
         return batches
 
+    def _new_reader(self) -> Any:
+        return MqplugDataSource(dict(self.options)).streamReader(SCHEMA)
+
     def _initial(self) -> str:
         assert self._reader is not None
         found = _json(self._reader.initialOffset())
@@ -86,9 +86,10 @@ class Query:
     def _run(self, fail: bool) -> list[Row]:
         assert self._reader is not None
         start = self.planned[-2] if len(self.planned) > 1 else self._first or self._initial()
-        task = pickle.loads(pickle.dumps(LimitedStreamReader(self._reader._options, self._reader._columns)))
+        task = pickle.loads(pickle.dumps(self._new_reader()))
         ranges = self._reader.partitions(json.loads(start), json.loads(self.planned[-1]))
-        rows = [row for each in pickle.loads(pickle.dumps(ranges)) for batch in task.read(each) for row in _rows(batch)]
+        ranges = pickle.loads(pickle.dumps(ranges))
+        rows = [row for each in ranges for batch in task.read(each) for row in rows_of(batch)]
         self.done += not fail
         return rows
 
@@ -97,13 +98,20 @@ def _json(offset: Any) -> str:
     return json.dumps(offset)
 
 
-def _rows(batch: Any) -> list[Row]:
+def rows_of(batch: Any) -> list[Row]:
+    """Return the rows of a batch."""
     return [
         (topic, partition, int(value))
         for topic, partition, value in zip(
             batch["topic"].to_pylist(), batch["partition"].to_pylist(), batch["value"].to_pylist(), strict=True
         )
     ]
+
+
+def read_all(options: dict[str, str]) -> list[Row]:
+    """Return all rows of a batch read, whose tasks run here one after the other."""
+    reader = MqplugDataSource(options).reader(SCHEMA)
+    return [row for planned in reader.partitions() for batch in reader.read(planned) for row in rows_of(batch)]
 
 
 def numbers(rows: list[Row] | None, partition: int = 0) -> list[int]:

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from clusters import new_name
 from confluent_kafka import Producer
-from spark_options import options
+from queries import read_all
 from waiting import wait_until
 
 import mqplug
-from mqplug_spark._batch_read import plan_ranges
-from mqplug_spark._ranges.task_rows import read_planned
 
 if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServer) -> None:
     """A transaction marker has an offset but is no message: a read passes it and ends at once."""
     topic = new_name("payments")
-    hasty = options(subscribe=topic, pollTimeoutMs="10000")
     with mqplug.connect(kafka_server.url) as mq:
         mq.create_topic(topic)
         native = Producer({"bootstrap.servers": kafka_server.bootstrap, "transactional.id": topic})
@@ -35,8 +32,5 @@ def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServe
             else:
                 native.commit_transaction(30)
         wait_until(lambda: mq.watermarks(topic)[0].readable == mq.watermarks(topic)[0].high)  # markers come later
-        (planned,) = plan_ranges(mq, hasty)
-        values = [
-            value for batch in read_planned(lambda: mq, mqplug.Client.close, planned, hasty) for value in batch.values
-        ]
-    assert values == [b"0", b"2"]
+    rows = read_all({"url": kafka_server.url, "subscribe": topic, "pollTimeoutMs": "10000"})
+    assert [number for _, _, number in rows] == [0, 2]

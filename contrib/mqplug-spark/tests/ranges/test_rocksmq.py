@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
-from spark_options import options
+from queries import SCHEMA, rows_of
+from spark_options import drop_client_of
 
-import mqplug
-from mqplug_spark._batch_read import plan_ranges
-from mqplug_spark._clients import drop_client, process_client
-from mqplug_spark._options.backend_settings import BackendSettings
-from mqplug_spark._ranges.task_rows import read_planned
+from mqplug_spark import MqplugDataSource
 
 OWNER = """
 import sys, mqplug
@@ -34,13 +30,12 @@ def test_the_owner_of_a_store_dies_while_it_is_read(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == "ready\n"
-        with mqplug.connect(url) as mq:
-            (planned,) = plan_ranges(mq, options())
-        backend = BackendSettings(url=url)
-        batches = read_planned(partial(process_client, backend), partial(drop_client, backend), planned, options())
-        values = list(next(batches).values)
+        reader = MqplugDataSource({"url": url, "subscribe": "orders"}).reader(SCHEMA)
+        (planned,) = reader.partitions()
+        batches = reader.read(planned)
+        rows = rows_of(next(batches))
         owner.kill()
         owner.wait()
-        values += [value for batch in batches for value in batch.values]
-        drop_client(backend)
-    assert values == [str(number).encode() for number in range(60_000)]
+        rows += [row for batch in batches for row in rows_of(batch)]
+        drop_client_of(url)
+    assert [number for _, _, number in rows] == list(range(60_000))

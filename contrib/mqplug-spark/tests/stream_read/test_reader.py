@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 from clusters import Cluster, new_name, over, points, send, trim
 from queries import Query, needs_limits, numbers
+from spark_options import drop_client_of
 
 import mqplug
 from mqplug import (
@@ -29,8 +30,6 @@ from mqplug import (
     TopicNotFound,
     Unsupported,
 )
-from mqplug_spark._clients import drop_client
-from mqplug_spark._options.read_options import parse_options
 
 if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer
@@ -59,7 +58,7 @@ def queries(url: str, topic: str) -> Iterator[Callable[..., Query]]:
     try:
         yield make
     finally:
-        drop_client(parse_options(base).backend)
+        drop_client_of(url)
 
 
 @over("rocksmq", "kafka", "pulsar")

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
+from spark_options import drop_client_of
 
 import mqplug
 from mqplug import InvalidRecord
 from mqplug_spark import MqplugDataSource
-from mqplug_spark._clients import drop_client
-from mqplug_spark._options.backend_settings import BackendSettings
 
 VALUES = StructType().add("value", "binary")
 Message = WriterCommitMessage | None
@@ -51,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[mqplug.Client]:
     with mqplug.connect(url) as client:
         client.create_topic("orders", partitions=2)
         yield client
-        drop_client(BackendSettings(url=url))
+        drop_client_of(url)
 
 
 @pytest.fixture
