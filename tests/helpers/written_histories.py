@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mqplug_testing.history import Event, Guarantee, History, _events as did
+from mqplug_testing.history import Anomaly, Event, Guarantee, History, Verdict, _events as did, check
+from mqplug_testing.history._run.verdict import Example, RunCounts
 
 STEP = 10  # microseconds between the beginnings of two calls, each of which takes one
 
@@ -12,9 +13,19 @@ EARLIEST = did.SeekTarget("earliest")
 LATEST = did.SeekTarget("latest")
 
 
-def before(place: int) -> did.SeekTarget:
+def before(place: int, partition: int = 0) -> did.SeekTarget:
     """Return the target at a message."""
-    return did.SeekTarget("before", 0, (place,))
+    return did.SeekTarget("before", partition, (place,))
+
+
+def last(count: int) -> did.SeekTarget:
+    """Return the target at the last messages of this number."""
+    return did.SeekTarget("last", number=count)
+
+
+def from_time(moment: int) -> did.SeekTarget:
+    """Return the target at a time."""
+    return did.SeekTarget("time", number=moment)
 
 
 def after(place: int) -> did.SeekTarget:
@@ -90,6 +101,18 @@ class Story:
     def lag(self, group, count):
         return self.do(did.LagRead(group, ((0, count),)))
 
+    def disturb(self, how):
+        return self.do(did.BackendDisturbed(how))
+
+    def break_with(self, error):
+        return self.do(did.UnexpectedError(error))
+
+    def fail_to_receive(self, consumer):
+        return self.do(did.ReceiveFailed(consumer), outcome="failed")
+
+    def read_to_an_unknown_end(self):
+        return self.do(did.AllMessagesRead("final"), outcome="unknown")
+
     def final(self, **places):
         """Read the whole topic, which has these messages."""
         self.open("final")
@@ -109,6 +132,12 @@ class Story:
         for value, place in places.items():
             self.send(value, place)
         return self
+
+
+def verdict_of(history: History, *shown: Anomaly) -> Verdict:
+    """Return the verdict on a history, with these anomalies as examples."""
+    examples = [Example(each, history.events, ()) for each in shown]
+    return Verdict(history, check(history), RunCounts.of(history), examples=examples)
 
 
 def _place(place):

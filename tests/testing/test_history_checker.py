@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from written_histories import EARLIEST, LATEST, STEP, Story, after, before
+from written_histories import EARLIEST, LATEST, STEP, Story, after, before, from_time, last
 
-from mqplug_testing.history import KINDS, History, _events as did, check, shrink
+from mqplug_testing.history import KINDS, History, check, shrink
 
 
 def story(**guarantee):
@@ -95,12 +95,12 @@ GUILTY = [
     ("seek landed wrong", "it stands behind what was asked for", three().open("r").seek("r", before(1), 3)),
     ("seek landed wrong", "EARLIEST begins in the midst", three().open("r").get("r", "b", 2)),
     ("seek landed wrong", "the last two are three",
-        three().open("r", start=did.SeekTarget("last", number=2)).get("r", "a", 1)),
+        three().open("r", start=last(2)).get("r", "a", 1)),
     ("seek landed wrong", "a time passes over its first message",
         three().open("q").get("q", "a", 1, log_time=5).get("q", "b", 2, log_time=6).get("q", "c", 3, log_time=6)
-        .open("r", start=did.SeekTarget("time", number=6)).get("r", "c", 3, log_time=6)),
+        .open("r", start=from_time(6)).get("r", "c", 3, log_time=6)),
     ("seek landed wrong", "a time passes over the first message that retention left",
-        out_of_order().open("r", start=did.SeekTarget("time", number=7)).get("r", "e", 5, log_time=9)),
+        out_of_order().open("r", start=from_time(7)).get("r", "e", 5, log_time=9)),
     ("position went down", "nobody sought",
         member(three()).get("m", "a", 1).get("m", "b", 2).ack("m", 2, through=True)
         .stands("g", 3).stands("g", 2)),
@@ -111,8 +111,8 @@ GUILTY = [
     ("wrong watermark", "what is retained lies before low", three().marks(2, 4).final(a=1, b=2, c=3)),
     ("wrong watermark", "a lag of 0 with something to come",
         member(three()).get("m", "a", 1).ack("m", 1).lag("g", 0)),
-    ("broke", "an error that nobody should see", story().do(did.UnexpectedError("KeyError: 7"))),
-    ("unfinished", "the end could not be read", three().do(did.AllMessagesRead("final"), outcome="unknown")),
+    ("broke", "an error that nobody should see", story().break_with("KeyError: 7")),
+    ("unfinished", "the end could not be read", three().read_to_an_unknown_end()),
 ]  # fmt: skip
 
 INNOCENT = [
@@ -139,7 +139,7 @@ INNOCENT = [
         story().send("a", 1).send("b", 1, partition=1).open("r").get("r", "a", 1).get("r", "b", 1, partition=1)),
     ("two ids", "it is where its producer was told", story().send("a", 1).open("r").get("r", "a", 1)),
     ("duplicated", "a producer that is not idempotent met a fault",
-        story(idempotent_producer=False).do(did.BackendDisturbed("kill")).send("a", 1).open("r")
+        story(idempotent_producer=False).disturb("kill").send("a", 1).open("r")
         .get("r", "a", 1).get("r", "a", 2)),
     ("duplicated", "the same message is read twice, after a seek",
         story().send("a", 1).open("r").get("r", "a", 1).seek("r", before(1), 1).get("r", "a", 1)),
@@ -201,25 +201,25 @@ INNOCENT = [
     ("seek landed wrong", "retention took what EARLIEST would be",
         three().trim(2).open("r").get("r", "b", 2)),
     ("seek landed wrong", "a start at an id of another partition leaves this one at EARLIEST",
-        three().open("r", start=did.SeekTarget("before", 1, (9,))).get("r", "a", 1)),
+        three().open("r", start=before(9, partition=1)).get("r", "a", 1)),
     ("seek landed wrong", "the last two",
-        three().open("r", start=did.SeekTarget("last", number=2)).get("r", "b", 2)),
+        three().open("r", start=last(2)).get("r", "b", 2)),
     ("seek landed wrong", "retention took the first message of that time, and an older one follows",
-        out_of_order().open("r", start=did.SeekTarget("time", number=7)).get("r", "d", 4, log_time=8)),
+        out_of_order().open("r", start=from_time(7)).get("r", "d", 4, log_time=8)),
     ("position went down", "a seek came between",
         member(three()).get("m", "a", 1).get("m", "b", 2).ack("m", 2, through=True).stands("g", 3)
         .seek("m", before(2), 2).stands("g", 2)),
     (
         "watermark went down",
         "a kill undid a trim",
-        story().sent(a=1, b=2).marks(2, 5).do(did.BackendDisturbed("kill")).marks(1, 5).final(a=1, b=2),
+        story().sent(a=1, b=2).marks(2, 5).disturb("kill").marks(1, 5).final(a=1, b=2),
     ),
     ("watermark went down", "the questions overlapped", story().marks(1, 5).marks(1, 4, since=0)),
     ("wrong watermark", "the question was put before the send had ended",
         story().send("a", 3, since=0, until=50).marks(1, 3, since=20, until=60)),
     ("wrong watermark", "no lag, and all is acked",
         member(three()).get("m", "a", 1).get("m", "b", 2).get("m", "c", 3).ack("m", 3, through=True).lag("g", 0)),
-    ("broke", "an error that says what is wrong", three().do(did.ReceiveFailed("r"), outcome="failed")),
+    ("broke", "an error that says what is wrong", three().fail_to_receive("r")),
     ("unfinished", "the end was read", three().final(a=1, b=2, c=3)),
 ]  # fmt: skip
 

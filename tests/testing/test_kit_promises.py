@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_what_has_no_call_has_no_case():
     """A capability without a call has no case, and a reason."""
     assert SINCE.keys().isdisjoint(NO_CALL_YET)
     assert all(NO_CALL_YET.values())
+
+
+def test_the_manifest_is_complete():
+    """KIT-04: each case is in the manifest with its version, once, and the manifest has no other."""
+    assert len({case.id for case in CASES}) == len(CASES)
+    assert sorted(SINCE) == sorted(case.id for case in CASES)
+    page = (Path(__file__).parents[2] / "docs/contract-rules.md").read_text()
+    assert set(re.findall(r"(?m)^\*\*([A-Z]+-\d+)\*\* · no call yet", page)) == set(NO_CALL_YET)
 
 
 def test_each_hook_is_used():

@@ -12,15 +12,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 from mutants.reading import NoneBecomesEmpty
-from written_histories import Story
+from written_histories import Story, verdict_of
 
 import mqplug
 from mqplug_cli import run_command as mqplug_command
 from mqplug_testing import CASES, Harness, Waiting, prove, run
 from mqplug_testing._case_tools.run_settings import PROFILES, RunSettings
 from mqplug_testing._running import SHARED_DIRECTORY_VARIABLE, running
-from mqplug_testing.history import History, Verdict, check
-from mqplug_testing.history._run.verdict import RunCounts
+from mqplug_testing.history import History, check
 
 pytest_plugins = "pytester"
 
@@ -412,7 +411,7 @@ def test_the_line_of_a_failure_has_its_promise(contract):
 def test_the_command_keeps_a_history_with_an_anomaly(capfd, tmp_path, monkeypatch):
     """An anomaly's history is kept for later, even without a file option."""
     found = Story().sent(a=1, b=2).final(b=2).history
-    verdict = Verdict(found, check(found), RunCounts.of(found))
+    verdict = verdict_of(found)
     monkeypatch.setattr("mqplug_testing.check_history", lambda *_, **__: verdict)
     monkeypatch.chdir(tmp_path)
     assert mqplug_command(["test", "memory://", "--history", "1s", "--seed", "5"]) == 1
