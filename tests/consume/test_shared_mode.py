@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
 
 import pytest
 from waiting import wait_until
 
 import mqplug
 from mqplug import EARLIEST, Log, Retry
-from mqplug._consume import consumer_session
-from mqplug._consume.consumer import session_of
-from mqplug._consume.consumer_session import ConsumerSession
-from mqplug._consume.delivery import ACKED, Delivery
-from mqplug._consume.shared_tracker import SharedTracker
 from mqplug.memory import Clock
-from mqplug.memory._consumer import MemorySharedConsumer
-from mqplug.spi import Batch, Deadline, GroupPosition, ListColumns, Settlement
+from mqplug.spi import Settlement, hookimpl
+from mqplug.spi.proxies import ConsumerProxy
 
 
 @pytest.fixture
@@ -245,73 +242,107 @@ def test_an_exclusive_group_has_one_member(mq: mqplug.Client) -> None:
         assert take(following).value == b"0"
 
 
-def split(handed_out: int) -> tuple[SharedTracker, Delivery]:
-    """Return a delivery of three messages that was split after this many, as by a pause."""
-    log = mqplug.Log("memory", "", "jobs", 0)
-    places = [(number,) for number in range(3)]
-    columns = ListColumns(places, [b""] * 3, [None] * 3, [()] * 3, [0] * 3, [0] * 3)
-    tracker = SharedTracker(None, GroupPosition(mqplug.Position(log, (0,))))
-    delivery = tracker.deliver(Batch(log, mqplug.Position(log, (3,)), 3, columns))
-    for _ in range(handed_out):
-        next(delivery.messages)
-    delivery.split()
-    return tracker, delivery
+class Seen(ConsumerProxy):
+    """A driver of a member in a shared mode, which an extension can delay and interrupt."""
+
+    extension: Watching
+
+    @property
+    def still_holds(self) -> Callable[[], bool]:
+        return self.extension.look
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
+        acked = any(each.acked for each in settled.values())
+        if acked:
+            self.extension.began.set()
+            assert self.extension.go.wait(20)
+        self.inner.settle(settled, timeout)
+        return self.extension.late if acked else None
 
 
-@pytest.mark.parametrize("handed_out", range(4))
-def test_what_was_taken_back_is_not_settled(handed_out: int) -> None:
-    """Of a split delivery, exactly the messages that were delivered and acked are settled."""
-    tracker, delivery = split(handed_out)
-    delivery.flags[:] = bytes([ACKED]) * handed_out
-    assert tracker.take_change().acked == tuple((number,) for number in range(handed_out))
+class Watching:
+    """Reports acks of each settlement as late, and lets a test act just before a message is handed out."""
 
+    def __init__(self) -> None:
+        self.late = 0
+        self.began, self.go = threading.Event(), threading.Event()
+        self.before: list[Callable[[], None]] = []
 
-def test_a_pause_just_before_the_first_message_is_taken_settles_nothing(mq: mqplug.Client) -> None:
-    """A pause between fetching a message and returning it takes the message back: it is not acked."""
-    [first, second] = fill(mq, 2)
-    with mq.consumer("jobs", group="g", mode="shared") as jobs:
-        session = session_of(jobs)
-        jobs.ack(take(jobs))
-        delivery = session.fetcher.next_delivery(Deadline(5), 1)
-        jobs.pause()
-        assert delivery is not None
-        assert list(delivery.messages) == []
-        assert take_back(session) == []
-        jobs.commit()
-    with mq.consumer("jobs", group="g", mode="shared") as heir:
-        assert take(heir).id == second != first
+    def look(self) -> bool:
+        """Say that the member still holds its partitions, after the next step of the test."""
+        if self.before:
+            self.before.pop(0)()
+        return True
 
-
-def take_back(session: ConsumerSession) -> list[mqplug.Message]:
-    """Make the next receive put back the messages that a pause took, and return what it delivers."""
-    delivery = session.fetcher.next_delivery(Deadline(0), 1)
-    return list(delivery.messages) if delivery is not None else []
+    @hookimpl(wrapper=True)
+    def mqplug_open_consumer(self) -> Any:
+        driver = Seen((yield))
+        driver.extension = self
+        return driver
 
 
 @pytest.fixture
-def settling(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Make settlements with acks set the first event, wait for the second, and report two of their acks as late."""
-    began, go = threading.Event(), threading.Event()
-    settle = MemorySharedConsumer.settle
-
-    def slow(driver: MemorySharedConsumer, settled: Mapping[Log, Settlement], timeout: float) -> int | None:
-        acked = any(each.acked for each in settled.values())
-        if acked:
-            began.set()
-            assert go.wait(20)
-        settle(driver, settled, timeout)
-        return 2 if acked else None
-
-    monkeypatch.setattr(MemorySharedConsumer, "settle", slow)
-    yield began, go
-    go.set()
+def watching() -> Iterator[Watching]:
+    """Delay settlements with acks until the event ``go``; they set the event ``began``."""
+    made = Watching()
+    yield made
+    made.go.set()
 
 
-def test_a_nack_waits_for_no_commit(mq: mqplug.Client, settling: tuple[threading.Event, threading.Event]) -> None:
+@pytest.fixture
+def watched(watching: Watching) -> Iterator[mqplug.Client]:
+    """A client with that extension, and a topic of one partition."""
+    with mqplug.connect("memory", extensions=[watching]) as client:
+        client.create_topic("jobs")
+        yield client
+
+
+@pytest.mark.parametrize("handed_out", range(1, 4))
+def test_what_was_taken_back_is_not_settled(watched: mqplug.Client, watching: Watching, handed_out: int) -> None:
+    """If a pause takes the rest of a batch back, exactly the messages that were delivered and acked are settled."""
+    watching.go.set()
+    ids = fill(watched, 3)
+    with watched.consumer("jobs", group="g", mode="shared") as jobs:
+        taken = list(islice(jobs, handed_out))
+        jobs.pause()
+        for message in taken:
+            jobs.ack(message)
+        jobs.commit()
+        jobs.resume()
+        assert [take(jobs).id for _ in ids[handed_out:]] == ids[handed_out:]
+    with watched.consumer("jobs", group="g", mode="shared") as heir:
+        assert [take(heir).id for _ in ids[handed_out:]] == ids[handed_out:]
+        assert heir.receive(timeout=0.05) is None
+
+
+def do_nothing() -> None:
+    """Let a look pass."""
+
+
+@pytest.mark.parametrize("looks", range(3))
+def test_a_pause_just_before_the_first_message_is_taken_settles_nothing(
+    watched: mqplug.Client, watching: Watching, looks: int
+) -> None:
+    """A pause between fetching a message and returning it takes the message back: it is not acked, and comes later."""
+    watching.go.set()
+    [first, second] = fill(watched, 2)
+    with watched.consumer("jobs", group="g", mode="shared") as jobs:
+        jobs.ack(take(jobs))
+        watching.before = [*[do_nothing] * looks, jobs.pause]
+        assert jobs.receive(timeout=0.1) is None
+        assert watching.before == []
+        jobs.commit()
+        jobs.resume()
+        assert take(jobs).id == second
+    with watched.consumer("jobs", group="g", mode="shared") as heir:
+        assert take(heir).id == second != first
+
+
+def test_a_nack_waits_for_no_commit(watched: mqplug.Client, watching: Watching) -> None:
     """A nack returns while a commit is under way, and its message comes again as soon as the commit ends."""
-    ids = fill(mq, 2)
-    began, go = settling
-    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+    ids = fill(watched, 2)
+    began, go = watching.began, watching.go
+    with watched.consumer("jobs", group="g", mode="shared") as jobs:
         done, failed = take(jobs), take(jobs)
         jobs.ack(done)
         commit = threading.Thread(target=jobs.commit)
@@ -326,40 +357,35 @@ def test_a_nack_waits_for_no_commit(mq: mqplug.Client, settling: tuple[threading
 
 
 def test_the_background_waits_for_no_commit(
-    mq: mqplug.Client,
-    settling: tuple[threading.Event, threading.Event],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    watched: mqplug.Client, watching: Watching, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While a caller's commit is slow, the background thread does not wait for it, and logs nothing."""
-    monkeypatch.setattr(consumer_session, "BACKGROUND_COMMIT_S", 0.05)
-    monkeypatch.setattr(consumer_session, "COMMIT_INTERVAL_S", 0.05)
-    fill(mq, 2)
-    began, go = settling
-    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+    fill(watched, 2)
+    with watched.consumer("jobs", group="g", mode="shared") as jobs:
         done, later = take(jobs), take(jobs)
         jobs.ack(done)
         commit = threading.Thread(target=jobs.commit)
         commit.start()
-        assert began.wait(20)
+        assert watching.began.wait(20)
         jobs.ack(later)
-        rounds = jobs._session.work_in_background
-        for _ in range(3):
+        due = time.monotonic() + 1.2  # the background stores acks each second
+        while time.monotonic() < due:
+            rounds = time.monotonic()
+            jobs._session.work_in_background()
+            assert time.monotonic() - rounds < 1
             time.sleep(0.1)
-            rounds()
-        go.set()
+        watching.go.set()
         commit.join()
-        wait_until(lambda: mq.lag("jobs", group="g") == {0: 0})
+        wait_until(lambda: watched.lag("jobs", group="g") == {0: 0})
     assert not caplog.records
 
 
-def test_late_acks_of_the_driver_are_counted(
-    mq: mqplug.Client, settling: tuple[threading.Event, threading.Event]
-) -> None:
+def test_late_acks_of_the_driver_are_counted(watched: mqplug.Client, watching: Watching) -> None:
     """Acks that a driver reports as late are counted with the others."""
-    fill(mq, 3)
-    settling[1].set()
-    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+    fill(watched, 3)
+    watching.late = 2
+    watching.go.set()
+    with watched.consumer("jobs", group="g", mode="shared") as jobs:
         for message in [take(jobs) for _ in range(3)]:
             jobs.ack(message)
         jobs.commit()

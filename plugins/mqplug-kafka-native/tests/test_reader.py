@@ -13,7 +13,7 @@ import pytest
 from compiled_parts import compiled_part
 from confluent_kafka import KafkaError, KafkaException
 
-compiled_part("mqplug_kafka_native._native")
+compiled_part("mqplug_kafka_native")
 
 from mqplug_kafka_native import Reader, Run  # noqa: E402
 

@@ -13,7 +13,7 @@ import _pulsar
 import pytest
 from compiled_parts import compiled_part
 
-_native = compiled_part("mqplug_pulsar_native._native")
+_native = compiled_part("mqplug_pulsar_native")
 
 NOT_INITIALIZED = int(_pulsar.Result.ProducerNotInitialized)
 NEVER_S = 60
