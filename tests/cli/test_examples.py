@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
-import click
 import jsonschema
 import pytest
-from command_examples import VERB_NAMES, examples_of, expected_end, prepared_stores, run_example
-
-from mqplug_cli._verbs import verb_named
+from command_examples import (
+    VERB_NAMES,
+    examples_of,
+    expected_end,
+    help_of,
+    prepared_stores,
+    run_example,
+    subcommands_of,
+)
 
 EXAMPLES = [(name, example) for name in VERB_NAMES for example in examples_of(name)]
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/command-line.schema.json").read_text())
@@ -51,18 +57,9 @@ def test_examples_run(name, example, capfd):
 def printing_json():
     """Return the verbs that print JSON, each with an example that does."""
     for name in VERB_NAMES:
-        for command, words in commands_of(name):
-            formats = [option for option in command.params if option.name == "output_format"]
-            if formats and "json" in formats[0].type.choices:
+        for words in [f"{name} {each}" for each in subcommands_of(name)] or [name]:
+            if re.search(r"--output \[[^\]]*\bjson\b", help_of(*words.split())):
                 yield words, next(each for each in examples_of(name) if f"mqplug {words}" in each)
-
-
-def commands_of(name):
-    """Return a verb, or its subcommands, each with the words that call it."""
-    verb = verb_named(name)
-    if not isinstance(verb, click.Group):
-        return [(verb, name)]
-    return [(command, f"{name} {each}") for each, command in verb.commands.items()]
 
 
 JSON_EXAMPLES = list(printing_json())

@@ -14,9 +14,8 @@ import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import click
 import pytest
-from command_examples import VERB_NAMES, examples_of, run_example
+from command_examples import VERB_NAMES, examples_of, run_example, subcommands_of
 from config_backends import fakes
 from pseudo_terminal import TerminalProgram
 from waiting import wait_until
@@ -25,7 +24,6 @@ import mqplug
 from mqplug_cli import _exit_codes, _terminal, run_command
 from mqplug_cli._commands.prove import RUN_PYTEST
 from mqplug_cli._error_text import error_line
-from mqplug_cli._verbs import verb_named
 
 __all__ = ["fakes"]
 
@@ -55,10 +53,8 @@ print(json.dumps(found))
 def all_commands():
     """Return the words that call each verb and each of its subcommands."""
     for name in VERB_NAMES:
-        verb = verb_named(name)
         yield [name]
-        if isinstance(verb, click.Group):
-            yield from ([name, each] for each in verb.commands)
+        yield from ([name, each] for each in subcommands_of(name))
 
 
 COMMANDS = list(all_commands())

@@ -9,18 +9,32 @@ from __future__ import annotations
 import _thread
 import io
 import os
+import re
 import shlex
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 
 import mqplug
 from mqplug_cli import run_command
-from mqplug_cli._verbs import VERBS, verb_named
 
-VERB_NAMES = sorted(name for verbs in VERBS.values() for name in verbs)
+
+def help_of(*words):
+    """Return the help of a verb, or of the command line itself."""
+    with redirect_stdout(io.StringIO()) as printed:
+        assert run_command([*words, "--help"]) == 0
+    return printed.getvalue()
+
+
+def _listed(text):
+    return dict(re.findall(r"(?m)^  ([a-z][a-z-]*) {2,}(\S.*)$", text))
+
+
+VERBS = _listed(help_of().partition("  -h, --help")[2])
+"""The summary of each verb, by its name."""
+VERB_NAMES = sorted(VERBS)
 STORES = {"rocksmq:///tmp/mq": "memory://examples", "kafka://localhost:9092": "memory://others"}
 CONTEXTS = "[context.laptop]\nurl = 'memory://examples'\n[context.server]\nurl = 'memory://others'\n"
 OTHER_ENDS = {"until Ctrl-C": 130, "on a terminal": 2, "exits with 1": 1, "exits with 3": 3}
@@ -29,8 +43,13 @@ UNTIL_CTRL_C_S = 1.5
 
 def examples_of(name):
     """Return the examples of a verb, each as one line."""
-    text = (verb_named(name).help or "").partition("Examples:\n")[2].replace("\\\n", " ")
+    text = help_of(name).partition("Examples:\n")[2].partition("\nOptions:")[0].replace("\\\n", " ")
     return [line.strip().removeprefix("$ ") for line in text.splitlines() if line.strip().startswith("$ ")]
+
+
+def subcommands_of(name):
+    """Return the names of a verb's subcommands."""
+    return list(_listed(help_of(name).partition("\nCommands:")[2]))
 
 
 def expected_end(example):
