@@ -13,8 +13,18 @@ from compose_files import environment, kafka_properties
 
 from mqplug_devbrokers import CertificateAuthority
 from mqplug_devbrokers._jars import JAVA_FLAGS
-from mqplug_devbrokers._kafka_files import LOGGING, classes, exact_version, new_cluster_id, tool_command
+from mqplug_devbrokers._kafka_files import (
+    LOGGING,
+    Node,
+    classes,
+    exact_version,
+    new_cluster_id,
+    properties,
+    tool_command,
+)
+from mqplug_devbrokers._kafka_wire import AclRule, KafkaWire, view
 from mqplug_devbrokers._tools import find_java, run_tool
+from mqplug_devbrokers.kafka_cluster import CLUSTER_SETTINGS
 from mqplug_testing import free_port
 
 HERE = "127.0.0.1"
@@ -105,3 +115,32 @@ class KafkaProcesses:
         parts = (issued.key_file, issued.cert_file, self.authority.ca_file)
         store.write_bytes(b"".join(part.read_bytes() for part in parts))
         return store
+
+
+def devbrokers_properties(folder):
+    """Return the settings of a node in devbrokers' cluster."""
+    ports = {"client": 1, "relayed": 2, "relay": 3}
+    text = properties(Node(1, {1: 4, 2: 5, 3: 6}), ports, folder, CLUSTER_SETTINGS)
+    return dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def wait_until_granted(kafka):
+    """Wait until each node applies the rights of the last step, whose tool returns once the controller has them."""
+    for address in kafka.address("INTERNAL"):
+        with KafkaWire(int(address.rpartition(":")[2]), timeout=60) as node:
+            node.wait_for_acl(AclRule("orders", "Read", "group", "billing", prefixed=False))
+
+
+def wait_until_in_sync(kafka):
+    """Wait until each partition has all replicas in sync again."""
+    ports = [int(each.rpartition(":")[2]) for each in kafka.address("INTERNAL")]
+    end = time.monotonic() + 120  # three nodes start at once
+    while True:
+        try:
+            seen = [view(port) for port in ports]
+        except OSError:
+            seen = []
+        if seen and all(len(each.in_sync) == 3 for of_one in seen for each in of_one.partitions):
+            return
+        assert time.monotonic() < end, seen
+        time.sleep(0.1)

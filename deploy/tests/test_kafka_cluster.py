@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import tomllib
 
 import pytest
 from compose_files import environment, kafka_properties, load_compose
+from kafka_processes import KafkaProcesses, devbrokers_properties, wait_until_granted, wait_until_in_sync
 from page_steps import PAGE, file_of_page, steps
 
 import mqplug
@@ -42,12 +42,7 @@ FOR_TESTS = {
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
     """The settings of a node in devbrokers' cluster."""
-    from mqplug_devbrokers._kafka_files import Node, properties
-    from mqplug_devbrokers.kafka_cluster import CLUSTER_SETTINGS
-
-    ports = {"client": 1, "relayed": 2, "relay": 3}
-    text = properties(Node(1, {1: 4, 2: 5, 3: 6}), ports, tmp_path_factory.getbasetemp(), CLUSTER_SETTINGS)
-    return dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
+    return devbrokers_properties(tmp_path_factory.getbasetemp())
 
 
 @pytest.mark.parametrize("node", ["kafka-1", "kafka-2", "kafka-3"])
@@ -85,8 +80,6 @@ def test_the_secured_settings_are_those_of_devbrokers(tmp_path):
 @pytest.fixture
 def kafka(tmp_path):
     """The secured nodes, running."""
-    from kafka_processes import KafkaProcesses
-
     try:
         made = KafkaProcesses(load_compose(*FILES, **VARIABLES), tmp_path)
     except MissingTool as error:
@@ -131,29 +124,3 @@ def configuration(kafka):
     text = re.sub(r"(?m)^servers = .*$", f"servers = {servers}", text)
     file.write_text(text.replace("/etc/mqplug/ca.pem", str(kafka.authority.ca_file)))
     return file
-
-
-def wait_until_granted(kafka):
-    """Wait until each node applies the rights of the last step, whose tool returns once the controller has them."""
-    from mqplug_devbrokers._kafka_wire import AclRule, KafkaWire
-
-    for address in kafka.address("INTERNAL"):
-        with KafkaWire(int(address.rpartition(":")[2]), timeout=60) as node:
-            node.wait_for_acl(AclRule("orders", "Read", "group", "billing", prefixed=False))
-
-
-def wait_until_in_sync(kafka):
-    """Wait until each partition has all replicas in sync again."""
-    from mqplug_devbrokers._kafka_wire import view
-
-    ports = [int(each.rpartition(":")[2]) for each in kafka.address("INTERNAL")]
-    end = time.monotonic() + 120  # three nodes start at once
-    while True:
-        try:
-            seen = [view(port) for port in ports]
-        except OSError:
-            seen = []
-        if seen and all(len(each.in_sync) == 3 for of_one in seen for each in of_one.partitions):
-            return
-        assert time.monotonic() < end, seen
-        time.sleep(0.1)

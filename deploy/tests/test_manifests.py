@@ -88,9 +88,9 @@ def test_the_data_of_kafka_survive_a_pod():
 def test_the_pulsar_has_the_settings_that_promises_rest_on():
     """The broker and the bookies have the settings of devbrokers' Pulsar that mqplug's promises depend on."""
     from mqplug_devbrokers import PulsarServer
-    from mqplug_devbrokers._tools import template
 
-    tested = dict(re.findall(r"(?m)^(\w+)=(.*)$", template("pulsar-standalone.conf")))
+    conf = files("mqplug_devbrokers").joinpath("data", "pulsar-standalone.conf").read_text()
+    tested = dict(re.findall(r"(?m)^(\w+)=(.*)$", conf))
     services = load_compose("pulsar.compose.yaml")["services"]
     broker = environment(services["broker"])
     same = {name for name in broker if name in tested and "Quorum" not in name and "Ensemble" not in name}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mqplug_devbrokers import KafkaServer, PulsarServer, cli
-from mqplug_devbrokers._ports import unused_port
+from mqplug_testing import free_port
 
 
 def listens(url: str) -> bool:
@@ -46,7 +46,7 @@ def test_up_runs_until_a_signal_and_leaves_nothing(scratch: Path, number: int) -
 @pytest.mark.night
 def test_port_and_directory_are_taken(tmp_path: Path) -> None:
     """``up`` with --port and --keep listens on that port and keeps the data in that directory."""
-    port = unused_port()
+    port = free_port()
     command = [sys.executable, "-m", "mqplug_devbrokers", "up", "kafka", f"--port={port}", f"--keep={tmp_path}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from server_talk import PROBE_TOPIC, KafkaWire
 
 from mqplug_devbrokers import BrokerError, KafkaServer
-from mqplug_devbrokers._kafka_wire import KafkaWire
-from mqplug_devbrokers._server import PROBE_TOPIC
 from mqplug_devbrokers.kafka import OFFSETS_TOPIC, java_hash, one_group_each
 
 

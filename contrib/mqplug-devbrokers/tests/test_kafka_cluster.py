@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from server_talk import KafkaWire, view
 
-from mqplug_devbrokers import BrokerError, KafkaCluster, _kafka_wire
-from mqplug_devbrokers._kafka_files import VERSIONS
-from mqplug_devbrokers._kafka_wire import KafkaWire
+from mqplug_devbrokers import BrokerError, KafkaCluster
 from mqplug_testing import Harness
 
 PATIENCE = 30.0
@@ -105,7 +104,7 @@ def test_a_node_that_comes_back_is_in_sync_at_once(cluster: KafkaCluster, topic:
     assert stored(cluster.bootstrap, topic, b"missed")
     cluster.start(number)
     for node in cluster.nodes.values():
-        views = _kafka_wire.view(node.port)
+        views = view(node.port)
         assert views.live == {1, 2, 3}
         assert {each.in_sync for each in views.partitions if len(each.in_sync) != len(each.replicas)} == set()
 
@@ -234,7 +233,7 @@ def test_older_versions_are_clusters_too(version: str) -> None:
     """In clusters of older versions the controller is found, killed and replaced as well."""
     with KafkaCluster(version=version) as cluster:
         directories = [node.directory for node in cluster.nodes.values()]
-        assert {node.version for node in cluster.nodes.values()} == {VERSIONS[version]}
+        assert {node.version.startswith(f"{version}.") for node in cluster.nodes.values()} == {True}
         killed = cluster.kill_controller()
         assert cluster.controller != killed
         cluster.start(killed)

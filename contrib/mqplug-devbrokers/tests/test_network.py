@@ -11,10 +11,10 @@ import pulsar
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from server_talk import PulsarRest
 
 from mqplug import Client
 from mqplug_devbrokers import BrokerError, KafkaServer, PulsarServer
-from mqplug_devbrokers._pulsar_rest import PulsarRest
 from mqplug_testing import Harness
 
 pytestmark = pytest.mark.disturbs

@@ -12,9 +12,9 @@ from urllib.request import Request, urlopen
 import psutil
 import pulsar
 import pytest
+from server_talk import PROBE_TOPIC
 
 from mqplug_devbrokers import PulsarServer
-from mqplug_devbrokers._server import PROBE_TOPIC
 
 
 def rest(server: PulsarServer, method: str, path: str, body: object = None) -> Any:

@@ -10,9 +10,9 @@ from urllib.request import urlopen
 
 import pulsar
 import pytest
+from server_talk import PulsarRest
 
 from mqplug_devbrokers import BrokerError, PulsarServer, SecuredPulsar
-from mqplug_devbrokers._pulsar_rest import PulsarRest
 
 REFUSED = (pulsar.Timeout, pulsar.AuthenticationError, pulsar.ConnectError)  # the client's errors, which say little
 

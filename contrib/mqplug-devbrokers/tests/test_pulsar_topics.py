@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pulsar
 import pytest
+from server_talk import PulsarRest
 
 from mqplug_devbrokers import BrokerError, PulsarServer
-from mqplug_devbrokers._pulsar_rest import PulsarRest
 
 
 @pytest.fixture

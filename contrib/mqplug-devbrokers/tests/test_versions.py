@@ -5,11 +5,9 @@ from __future__ import annotations
 import pulsar
 import pytest
 from confluent_kafka import Consumer
+from server_talk import KafkaWire, PulsarRest
 
-from mqplug_devbrokers import KafkaSecurity, KafkaServer, PulsarServer, _pulsar_files
-from mqplug_devbrokers._kafka_files import VERSIONS
-from mqplug_devbrokers._kafka_wire import KafkaWire
-from mqplug_devbrokers._pulsar_rest import PulsarRest
+from mqplug_devbrokers import KafkaSecurity, KafkaServer, PulsarServer
 
 
 def test_an_unknown_version_is_refused_before_anything_starts() -> None:
@@ -29,10 +27,10 @@ def test_security_needs_a_version_that_knows_users() -> None:
 def test_the_newest_version_is_the_default_unless_the_variable_says_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """The version is the argument, else the environment variable, else the newest Kafka."""
     monkeypatch.delenv("MQPLUG_DEVBROKERS_KAFKA", raising=False)
-    assert KafkaServer().version == VERSIONS["4.3"]
+    assert KafkaServer().version.startswith("4.3.")
     monkeypatch.setenv("MQPLUG_DEVBROKERS_KAFKA", "3.9")
-    assert KafkaServer().version == VERSIONS["3.9"]
-    assert KafkaServer(version="4.3").version == VERSIONS["4.3"]
+    assert KafkaServer().version.startswith("3.9.")
+    assert KafkaServer(version="4.3").version.startswith("4.3.")
     monkeypatch.setenv("MQPLUG_DEVBROKERS_KAFKA", "1.0")
     with pytest.raises(ValueError, match=r"unknown Kafka version '1\.0'"):
         KafkaServer()
@@ -50,7 +48,7 @@ def test_the_oldest_pulsar_is_the_default_unless_the_variable_says_another(monke
 
 @pytest.mark.timeout(300)  # it may first have to download and to record a class archive
 @pytest.mark.night
-@pytest.mark.parametrize("version", _pulsar_files.VERSIONS)
+@pytest.mark.parametrize("version", ["4.0", "4.2"])
 def test_each_version_of_pulsar_keeps_its_data_through_a_kill(version: str) -> None:
     """Each version of Pulsar still has a message after SIGKILL and a start."""
     with PulsarServer(version=version) as server:
@@ -66,7 +64,7 @@ def test_each_version_of_pulsar_keeps_its_data_through_a_kill(version: str) -> N
 
 
 @pytest.mark.night
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ["3.3", "3.9", "4.3"])
 def test_each_version_keeps_its_data_through_a_kill(version: str) -> None:
     """Each version of Kafka delivers a message to a group member after SIGKILL and a start."""
     with KafkaServer(version=version) as server:
