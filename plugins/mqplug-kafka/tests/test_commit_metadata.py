@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from confluent_kafka import TopicPartition
 from hypothesis import HealthCheck, given, settings, strategies as st
+from kafka_driver import Seam, new_name
 
+import mqplug
+from mqplug import spi
 from mqplug_kafka._admin.commit_metadata import (
     MAX_METADATA_BYTES,
     MAX_RANGES,
@@ -98,3 +102,18 @@ def test_ranges_end_where_the_log_ends():
     assert cut_acked(acked, 100) == (((3,), (4,)), ((6,), (9,)), ((11,), (99,)))
     assert cut_acked(acked, 8) == (((3,), (4,)), ((6,), (7,)))
     assert cut_acked(acked, 3) == cut_acked(acked, 0) == ()
+
+
+def test_as_many_gaps_as_are_promised_are_stored(mq, topic):
+    """The broker stores and returns the largest metadata that the promised number of acked ranges can need."""
+    group, log = new_name(), mq.partitions(topic)[0]
+    mq.consumer(topic, group=group).close()
+    step = MAX_SPAN_OFFSETS // MAX_RANGES
+    gaps = tuple(((start + step // 2,), (start + step - 1,)) for start in range(0, MAX_RANGES * step, step))
+    place = spi.GroupPosition(mqplug.Position(log, (0,)), gaps)
+    with Seam(mq, topic, group) as member:
+        member.join(1)
+        member.driver.commit({log: place}, 20)
+    partition = TopicPartition(topic, 0)
+    (stored,) = mq._connection.group_offsets.ask(group, [partition], 20).result(20)
+    assert (stored.offset, unpack_acked(0, stored.metadata)) == (0, gaps)

@@ -16,7 +16,7 @@ from kafka_driver import fill, new_name, take
 import mqplug
 from mqplug_kafka._consume import committer
 from mqplug_kafka._consume.client_source import ClientSource
-from mqplug_kafka._consume.committer import Committer
+from mqplug_kafka._consume.committer import Committer, excluded, revoking
 from mqplug_kafka._consume.topic_watch import TopicWatch
 
 FIVE = [TopicPartition("t", 0, 5)]
@@ -234,3 +234,27 @@ def test_ctrl_c_ends_the_wait_for_a_commit(group, commits):
     with pytest.raises(KeyboardInterrupt):
         commits.commit(FIVE, 5)
     assert time.monotonic() - pressed[0] < 0.5
+
+
+@pytest.mark.parametrize(("refusal", "kind"), [(revoking, mqplug.Timeout), (excluded, mqplug.NotAssigned)])
+def test_a_commit_gives_way_to_a_rebalance(refusal, kind):
+    """During a rebalance another thread's commit fails at once, because the callback may be waiting for that thread."""
+    consumer = Committer(None)  # type: ignore[arg-type]
+    failed: list[BaseException] = []
+
+    def commit():
+        try:
+            consumer.commit([], 30)
+        except mqplug.Error as error:
+            failed.append(error)
+
+    with consumer.polling(1) as mine, consumer.rebalancing(refusal):
+        assert mine
+        thread = threading.Thread(target=commit)
+        thread.start()
+        thread.join(5)
+        assert not thread.is_alive()
+    consumer.stop()
+    assert [type(each) for each in failed] == [kind]
+    assert str(failed[0]) == str(refusal())
+    assert failed[0].retryable == (kind is mqplug.Timeout)

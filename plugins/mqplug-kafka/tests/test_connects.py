@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka_driver import fill, new_name
+from kafka_faults import change
 from waiting import wait_until
 
 import mqplug
-from mqplug_kafka._cluster.credentials import Credentials
 
 MOST_A_SECOND = 100
 SLACK_S = 5.0
@@ -38,12 +38,12 @@ class Connects:
 @pytest.fixture
 def connects(monkeypatch):
     """Count the connection attempts of all librdkafka clients created during the test."""
-    counted, prepared = Connects(), Credentials.prepared
+    counted = Connects()
 
-    def telling(self, options, on_error):
+    def telling(prepared, self, options, on_error):
         return {**prepared(self, options, on_error), "statistics.interval.ms": 500, "stats_cb": counted}
 
-    monkeypatch.setattr(Credentials, "prepared", telling)
+    change(monkeypatch, "options of a client", telling)
     return counted
 
 

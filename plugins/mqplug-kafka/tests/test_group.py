@@ -8,14 +8,12 @@ from concurrent.futures import Future
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from kafka_driver import Seam, fill, new_name, since_4, take
+from kafka_driver import fill, new_name, since_4, take
+from kafka_faults import change, set_wait
 from waiting import wait_until
 
 import mqplug
 from mqplug import spi
-from mqplug_kafka._admin.commit_metadata import MAX_RANGES, MAX_SPAN_OFFSETS, unpack_acked
-from mqplug_kafka._consume import group_member
-from mqplug_kafka._consume.committer import Committer, excluded, revoking
 
 pytestmark = pytest.mark.python
 
@@ -128,21 +126,6 @@ def test_a_callback_that_fails_is_raised_and_loses_nothing(mq, topic):
     assert errors == ["a defect of the user's"]
 
 
-def test_as_many_gaps_as_are_promised_are_stored(mq, topic):
-    """The broker stores and returns the largest metadata that the promised number of acked ranges can need."""
-    group, log = new_name(), mq.partitions(topic)[0]
-    mq.consumer(topic, group=group).close()
-    step = MAX_SPAN_OFFSETS // MAX_RANGES
-    ranges = tuple(((start + step // 2,), (start + step - 1,)) for start in range(0, MAX_RANGES * step, step))
-    place = spi.GroupPosition(mqplug.Position(log, (0,)), ranges)
-    with Seam(mq, topic, group) as member:
-        member.join(1)
-        member.driver.commit({log: place}, 20)
-    partition = TopicPartition(topic, 0)
-    (stored,) = mq._connection.group_offsets.ask(group, [partition], 20).result(20)
-    assert (stored.offset, unpack_acked(0, stored.metadata)) == (0, ranges)
-
-
 def test_a_caller_that_is_away_stays_a_member(kafka_server):
     """A handler slower than the poll limit keeps its partition, and then receives the next messages in order."""
     name = new_name()
@@ -213,30 +196,6 @@ def test_added_partitions_are_read_from_their_beginning(kafka_server):
             assert [m.id for m in take(consumer, 1)] == [sent]
 
 
-@pytest.mark.parametrize(("refusal", "kind"), [(revoking, mqplug.Timeout), (excluded, mqplug.NotAssigned)])
-def test_a_commit_gives_way_to_a_rebalance(refusal, kind):
-    """During a rebalance another thread's commit fails at once, because the callback may be waiting for that thread."""
-    consumer = Committer(None)  # type: ignore[arg-type]
-    failed: list[BaseException] = []
-
-    def commit():
-        try:
-            consumer.commit([], 30)
-        except mqplug.Error as error:
-            failed.append(error)
-
-    with consumer.polling(1) as mine, consumer.rebalancing(refusal):
-        assert mine
-        thread = threading.Thread(target=commit)
-        thread.start()
-        thread.join(5)
-        assert not thread.is_alive()
-    consumer.stop()
-    assert [type(each) for each in failed] == [kind]
-    assert str(failed[0]) == str(refusal())
-    assert failed[0].retryable == (kind is mqplug.Timeout)
-
-
 def test_a_member_that_leaves_while_it_joins_is_let_go_at_once(kafka_server):
     """A member closed while it joins leaves at once, so the others do not wait for its session to expire."""
     name, group = new_name(), new_name()
@@ -255,7 +214,7 @@ def test_a_member_that_leaves_while_it_joins_is_let_go_at_once(kafka_server):
 
 def test_a_member_whose_group_does_not_answer_joins_again_anew(mq, topic, monkeypatch):
     """A member that lost its partitions and gets none, although brokers answer, joins with a new librdkafka client."""
-    monkeypatch.setattr(group_member, "REJOIN_LIMIT_S", 1.0)
+    set_wait(monkeypatch, "rejoin", 1.0)
     fill(mq, topic, 3)
     with mq.consumer(topic, group=new_name()) as consumer:
         for message in take(consumer, 2):
@@ -291,13 +250,12 @@ def test_a_member_whose_positions_do_not_come_receives_in_time(mq, topic, monkey
     """While the group's positions are unanswered, receive ends at its timeout; messages arrive after the answer."""
     fill(mq, topic, 1)
     silence = threading.Event()
-    answer = group_member.stored_group_positions
 
-    def late(*how):
+    def late(answer, *how):
         silence.wait(30)
         return answer(*how)
 
-    monkeypatch.setattr(group_member, "stored_group_positions", late)
+    change(monkeypatch, "positions of a member", late)
     with mq.consumer(topic, group=new_name()) as consumer:
         try:
             end = time.monotonic() + 3
@@ -313,9 +271,9 @@ def test_a_member_whose_positions_do_not_come_receives_in_time(mq, topic, monkey
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=since_4)])
 def test_a_member_without_positions_leaves_at_its_close(kafka_server, topic, monkeypatch, protocol):
     """A member closed before it knows its positions leaves at once: another reads before its session would expire."""
-    answer, silence = group_member.stored_group_positions, threading.Event()
+    silence = threading.Event()
 
-    def late(*how):
+    def late(answer, *how):
         silence.wait(30)
         return answer(*how)
 
@@ -325,7 +283,7 @@ def test_a_member_without_positions_leaves_at_its_close(kafka_server, topic, mon
     with mqplug.connect("kafka", **settings) as mq:
         group = new_name()
         fill(mq, topic, 1)
-        monkeypatch.setattr(group_member, "stored_group_positions", late)
+        change(monkeypatch, "positions of a member", late)
         with mq.consumer(topic, group=group) as first:
             member = first._session.driver_session.driver
             wait_until(lambda: first.receive(timeout=0.1) or member._unplaced)

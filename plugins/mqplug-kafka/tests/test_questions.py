@@ -9,9 +9,9 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kafka_driver import fill, new_name
+from kafka_faults import set_wait
 
 import mqplug
-from mqplug_kafka._cluster import admin_requests
 
 
 def test_the_brokers_of_the_cluster(kafka_server, mq, topic):
@@ -66,8 +66,8 @@ def test_a_broken_connection_ends_no_question(mq, topic, code):
 def test_a_native_client_that_never_answers_is_replaced_within_a_question(mq, topic, monkeypatch):
     """A query that stays unanswered is repeated through a new admin client within its timeout."""
     fill(mq, topic, 3)
-    monkeypatch.setattr(admin_requests, "FIRST_ATTEMPT_S", 0.3)
-    monkeypatch.setattr(admin_requests, "MIN_CLIENT_AGE_S", 0.0)
+    set_wait(monkeypatch, "first attempt", 0.3)
+    set_wait(monkeypatch, "replacement of an admin client", 0.0)
     requests = mq._connection.requests
     former = requests._admin
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 from kafka_driver import Seam, fill, new_name, take
+from kafka_faults import doubt_positions
 
 import mqplug
-from mqplug_kafka._consume.topic_watch import TopicWatch
 
 pytestmark = pytest.mark.python
 
@@ -46,8 +46,7 @@ def test_messages_that_had_to_wait_are_no_more_than_asked_for(mq, topic, monkeyp
     """Messages fetched for a large poll, but not confirmed in it, are delivered in the polls after it, all in order."""
     fill(mq, topic, 500)
     waits = iter([False] * 20)
-    monkeypatch.setattr(TopicWatch, "silent", lambda self, names: True)
-    monkeypatch.setattr(TopicWatch, "confirm", lambda self, since, timeout: next(waits, True))
+    doubt_positions(monkeypatch, lambda: next(waits, True))
     with Seam(mq, topic) as seam:
         assert sum(seam.poll(most=500) for _ in range(20)) == 0
         polls = 0

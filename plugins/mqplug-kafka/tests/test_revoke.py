@@ -9,10 +9,9 @@ from contextlib import suppress
 
 import pytest
 from kafka_driver import new_name, take
+from kafka_faults import REVOKE_TIMEOUT_S, change, set_wait
 
 import mqplug
-from mqplug_kafka._consume import group_member
-from mqplug_kafka._consume.committer import Committer
 
 COUNT = 2000
 
@@ -30,15 +29,14 @@ class HandOver:
             self.sent = out.send_many([mqplug.Record(b"%d" % number, partition=number % 2) for number in range(COUNT)])
         self.first = self.mq.consumer(self.topic, group=self.group, on_revoked=lambda logs: self.revoking.set())
         self.revoking = threading.Event()
-        commit = Committer.commit
 
-        def freeze_first(committer, offsets, timeout):
+        def freeze_first(commit, committer, offsets, timeout):
             if self.revoking.is_set() and not self.frozen.is_set():
                 server.pause()
                 self.frozen.set()
             commit(committer, offsets, timeout)
 
-        monkeypatch.setattr(Committer, "commit", freeze_first)
+        change(monkeypatch, "commit of a group", freeze_first)
 
     def __enter__(self):
         return self
@@ -100,7 +98,7 @@ def test_a_revoke_ends_while_the_broker_is_silent(case):
 @pytest.mark.disturbs
 def test_ctrl_c_ends_a_revoke(case, monkeypatch):
     """Ctrl-C interrupts a caller whose member waits for a silent broker to store the acks of revoked partitions."""
-    monkeypatch.setattr(group_member, "REVOKE_TIMEOUT_S", 1000.0)
+    set_wait(monkeypatch, "revoke", 1000.0)
 
     def interrupt():
         assert case.frozen.wait(60)
@@ -136,15 +134,15 @@ def test_a_member_that_failed_to_take_a_new_topic_tries_again(mq, monkeypatch):
     old, new, group = new_name(), new_name(), new_name()
     mq.create_topic(old)
     mq.create_topic(new)
-    ask, failures = group_member.stored_group_positions, []
+    failures = []
 
-    def fail_once(connection, name, logs, timeout):
+    def fail_once(ask, connection, name, logs, timeout):
         if not failures and any(log.topic == new for log in logs):
             failures.append(mqplug.Timeout("the coordinator was away"))
             raise failures[0]
         return ask(connection, name, logs, timeout)
 
-    monkeypatch.setattr(group_member, "stored_group_positions", fail_once)
+    change(monkeypatch, "positions of a member", fail_once)
     with mq.consumer(old, group=group) as first:
         first.receive(timeout=0.5)
         with mq.consumer(new, group=group) as second:
@@ -165,10 +163,9 @@ def test_a_close_tells_that_a_hand_over_stored_nothing(mq, monkeypatch):
     with mq.producer(topic) as out:
         out.send_many([mqplug.Record(b"x", partition=number % 2) for number in range(10)])
     refused = threading.Event()
-    commit = group_member.KafkaGroupMember.commit
 
-    def refuse_once(member, positions, timeout):
-        if timeout == group_member.REVOKE_TIMEOUT_S and not refused.is_set():
+    def refuse_once(commit, member, positions, timeout):
+        if timeout == REVOKE_TIMEOUT_S and not refused.is_set():
             refused.set()
             raise mqplug.Timeout("no broker answers")
         commit(member, positions, timeout)
@@ -179,7 +176,7 @@ def test_a_close_tells_that_a_hand_over_stored_nothing(mq, monkeypatch):
     monkeypatch.setattr("mqplug._consume.consumer_session.COMMIT_INTERVAL_S", 1000.0)
     for message in messages:
         first.ack(message)
-    monkeypatch.setattr(group_member.KafkaGroupMember, "commit", refuse_once)
+    change(monkeypatch, "commit of a member", refuse_once)
     with mq.consumer(topic, group=group) as second:
         end = time.monotonic() + 60
         while not refused.is_set() and time.monotonic() < end:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka_driver import fill, new_name, take
+from kafka_faults import change
 
 import mqplug
-from mqplug_kafka._admin import topics
 
 pytestmark = pytest.mark.python
 
@@ -88,14 +88,13 @@ def test_a_leader_that_does_not_know_the_new_topic_yet_is_asked_again(mq, monkey
     """In a cluster, the leader may not know a new topic yet: ``create_topic`` waits until it does."""
     asked = []
 
-    def hears_late(*how):
+    def hears_late(look_up, *how):
         asked.append(how)
         if len(asked) == 1:
             raise mqplug.TopicNotFound("not heard of it")
         return look_up(*how)
 
-    look_up = topics.look_up
-    monkeypatch.setattr(topics, "look_up", hears_late)
+    change(monkeypatch, "look at a new topic", hears_late)
     name = new_name()
     mq.create_topic(name, partitions=2)
     assert len(asked) == 2

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from kafka_driver import fill, new_name
+from kafka_faults import change, set_wait, unsettled_positions
 from transaction_seam import Holder, values
 from transforming_program import step as transform
 
 import mqplug
-from mqplug_kafka._admin.group_positions import stored_group_positions
-from mqplug_kafka._produce import transactions
-from mqplug_kafka._produce.transactional_client import TransactionalClient
+import mqplug_kafka
+from mqplug import spi
 
 TRANSFORMING_PROGRAM = Path(__file__).with_name("transforming_program.py")
 RETRIED = (
@@ -64,9 +64,9 @@ def check_ends_are_known(mq, topic, group, name):
     """
     (log,) = mq.partitions(topic)
     with mqplug.connect("kafka", servers=mq._connection.settings.servers) as other, Holder(other, name):
-        stored_group_positions(other._connection, group, [log], 10, settled=False)
+        unsettled_positions(other, group, [log])
         try:
-            stored_group_positions(other._connection, group, [log], 10)
+            mqplug_kafka.mqplug_administer(other._connection, spi.DescribeGroup(group, (log,)), 10)
         except mqplug.Timeout as error:
             pytest.xfail(f"the broker lost the end of a transaction: {error}")
 
@@ -151,16 +151,15 @@ def test_a_program_that_is_killed_in_its_commit_splits_no_step(kafka_server, mq,
 @pytest.mark.disturbs
 def test_an_unknown_commit_is_found_out_by_the_next_begin(kafka_server, mq, topic, monkeypatch):
     """A commit without an answer raises OutcomeUnknown in time; the next ``begin`` waits until its outcome is known."""
-    commit = TransactionalClient.commit
 
-    def commit_in_silence(client):
+    def commit_in_silence(commit, client):
         kafka_server.pause()
         return commit(client)
 
     with Holder(mq, new_name()) as holder:
         holder.begin(topic, 1)
         sent = holder.send(topic, b"a")
-        monkeypatch.setattr(TransactionalClient, "commit", commit_in_silence)
+        change(monkeypatch, "commit of a transaction", commit_in_silence)
         try:
             with pytest.raises(mqplug.OutcomeUnknown):
                 holder.commit(timeout=1)
@@ -277,10 +276,9 @@ def test_an_abandoned_transaction_ends_by_itself(kafka_server, mq, topic):
 @pytest.mark.parametrize("fenced_before", [True, False])
 def test_a_late_answer_that_fences_proves_nothing(kafka_server, mq, topic, monkeypatch, fenced_before):
     """If a commit's answer is lost and its repetition is fenced, the records show whether it succeeded."""
-    monkeypatch.setattr(transactions, "FIRST_ANSWER_S", 0.0)
-    wait = TransactionalClient.wait
+    set_wait(monkeypatch, "first answer", 0.0)
 
-    def lose_the_answer(client, what, future, deadline):
+    def lose_the_answer(wait, client, what, future, deadline):
         wait(client, what, future, deadline)
         if what == "commit":
             raise mqplug.Fenced("the repetition of the request")
@@ -294,8 +292,8 @@ def test_a_late_answer_that_fences_proves_nothing(kafka_server, mq, topic, monke
                 holder.commit()
             assert isinstance(sent[0].outcome, mqplug.Fenced)
         else:
-            monkeypatch.setattr(TransactionalClient, "wait", lose_the_answer)
-            holder.commit()
-            monkeypatch.setattr(TransactionalClient, "wait", wait)
+            with monkeypatch.context() as losing:
+                change(losing, "answer in a transaction", lose_the_answer)
+                holder.commit()
             assert sent[0].outcome == (0, 0)
     assert values(mq, topic) == ([] if fenced_before else [b"a"])

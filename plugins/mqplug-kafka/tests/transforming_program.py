@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 import time
 
+from kafka_faults import stop_in_commit
+
 import mqplug
-from mqplug_kafka._produce.transactional_client import TransactionalClient
-from mqplug_kafka._produce.transactions import KafkaTransactions
 
 STEP = 5  # messages of one step
 
@@ -20,16 +20,6 @@ def stop(point):
     """Print the point and sleep."""
     print(point, flush=True)  # noqa: T201
     time.sleep(600)
-
-
-def stop_at(point):
-    """Make the next commit stop at this point."""
-    if point == "delivered":
-        KafkaTransactions._store_positions = lambda *_: stop(point)
-    elif point == "stored":
-        TransactionalClient.commit = lambda *_: stop(point)
-    elif point == "ended":
-        KafkaTransactions._wait_for_readers = lambda *_: stop(point)
 
 
 def step(mq, consumer, target, name):
@@ -47,7 +37,7 @@ def main(point, url, topic, target, group, name):
     with mqplug.connect(url, timeout=60) as mq, mq.consumer(topic, group=group) as consumer:
         while not step(mq, consumer, target, name):
             pass
-        stop_at(point)
+        stop_in_commit(point, lambda *_: stop(point))
         step(mq, consumer, target, name)
 
 
