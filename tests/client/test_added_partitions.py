@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from core_waits import set_core_wait
 
 import mqplug
 from mqplug_testing.faults import Faults, Rule
@@ -73,7 +74,7 @@ def test_a_deleted_topic_does_not_hide_others(other: mqplug.Client) -> None:
 
 def test_transactions_learn_too(other: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transactional name that is held for long sends to partitions that were added in between."""
-    monkeypatch.setattr("mqplug._produce.producer_session.PARTITIONS_REFRESH_S", 0.2)
+    set_core_wait(monkeypatch, "look for partitions in a transaction", 0.2)
     with mqplug.connect("memory://grown") as mq:
 
         def send() -> mqplug.MessageId:

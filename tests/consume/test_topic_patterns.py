@@ -8,20 +8,21 @@ from collections.abc import Iterator
 from unittest.mock import patch
 
 import pytest
+from core_waits import set_core_wait
 from waiting import wait_until
 
 import mqplug
 import mqplug.aio
 from mqplug import EARLIEST, LATEST, matching
-from mqplug._consume import topic_following
 
 ORDERS = matching(r"orders\..*")
 
 
 @pytest.fixture
-def mq() -> Iterator[mqplug.Client]:
+def mq(monkeypatch: pytest.MonkeyPatch) -> Iterator[mqplug.Client]:
     """A client of its own store, with a short interval between searches for topics."""
-    with patch.object(topic_following, "LOOK_EVERY_S", 0.1), mqplug.connect("memory://") as client:
+    set_core_wait(monkeypatch, "look for topics of a pattern", 0.1)
+    with mqplug.connect("memory://") as client:
         yield client
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
+from core_waits import set_core_wait
 from held_backend import HeldBackend, HeldRuns, held_client
 from waiting import wait_until
 
@@ -89,8 +90,8 @@ def test_a_driver_that_stores_at_once_gets_runs_from_the_first_record_on() -> No
 
 def test_a_full_run_goes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that does not fit hands the run over, by number and by bytes."""
-    monkeypatch.setattr("mqplug._produce.queue.COLLECTED_MESSAGES", 3)
-    monkeypatch.setattr("mqplug._produce.queue.COLLECTED_BYTES", 10)
+    set_core_wait(monkeypatch, "records of a run", 3)
+    set_core_wait(monkeypatch, "bytes of a run", 10)
     with producer(Storing()) as (out, driver):
         for number in range(7):
             out.submit(b"%d" % number)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from core_waits import set_core_wait
 from held_backend import HeldProducer, HeldRuns, held_client
 from waiting import wait_until
 
@@ -446,7 +447,7 @@ def test_all_who_wait_for_one_record_are_woken(
     held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All threads that wait for the same handle wake when it is settled."""
-    monkeypatch.setattr("mqplug._produce.handle.PUMP_SLICE_S", 60)
+    set_core_wait(monkeypatch, "wait for a driver", 60)
     mq, driver = held
     out = mq.producer("orders")
     handle = out.submit(b"one")

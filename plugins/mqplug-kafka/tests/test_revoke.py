@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 
 import pytest
+from core_waits import set_core_wait
 from kafka_driver import new_name, take
 from kafka_faults import REVOKE_TIMEOUT_S, change, set_wait
 
@@ -173,7 +174,7 @@ def test_a_close_tells_that_a_hand_over_stored_nothing(mq, monkeypatch):
     first = mq.consumer(topic, group=group)
     messages = take(first, 10)
     # Only revoking stores these acks.
-    monkeypatch.setattr("mqplug._consume.consumer_session.COMMIT_INTERVAL_S", 1000.0)
+    set_core_wait(monkeypatch, "commit in the background", 1000.0)
     for message in messages:
         first.ack(message)
     change(monkeypatch, "commit of a member", refuse_once)

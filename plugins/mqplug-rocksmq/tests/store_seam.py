@@ -6,13 +6,16 @@ Tests of one format or one engine detail import that from its own module. Everyt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from mqplug import Log
 from mqplug_rocksmq._care.backup import back_up_store, restore_backup
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._care.repair import _rebuild as rebuild, repair_store
+from mqplug_rocksmq._driver import batches
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._driver.stage import RocksMQStage
 from mqplug_rocksmq._driver.translation import topic_logs
@@ -32,11 +35,14 @@ from mqplug_rocksmq._engine.directory import (
     Identity,
 )
 from mqplug_rocksmq._engine.ownership import Ownership, read_owner, socket_path
-from mqplug_rocksmq._format.keys import FREED, INTENT, StoredPosition
+from mqplug_rocksmq._format.keys import FREED, HANDED_OUT, INTENT, StoredPosition
 from mqplug_rocksmq._format.page import PageColumns
 from mqplug_rocksmq._harness import owned, tear_tail
+from mqplug_rocksmq._processes import following_consumer
+from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._processes.owner import close_store, open_store
-from mqplug_rocksmq._store.hand_outs import writes_in_place
+from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.hand_outs import HandOuts, writes_in_place
 from mqplug_rocksmq._store.ingest import IngestOutcome
 from mqplug_rocksmq._store.logs import BelowRetained
 from mqplug_rocksmq._store.staging import files_of
@@ -44,11 +50,12 @@ from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import TopicRetention
 
 __all__ = [
-    "BALLAST", "DATABASE", "HAND_OUTS", "IDENTITY", "INODES", "MEMBERS", "OWNER", "REPAIRED", "STAGING",
-    "STORE_FORMAT", "WITNESS", "BelowRetained", "Identity", "IngestOutcome", "Ownership", "PageColumns",
-    "RocksMQStage", "Store", "StoreConnection", "StoredPosition", "TopicRetention", "back_up_store",
-    "check_store", "close_store", "files_of", "open_store", "owned", "read_owner", "rebuild", "repair_store",
-    "restore_backup", "socket_path", "statistics", "tear_tail", "topic_logs", "writes_in_place",
+    "BALLAST", "DATABASE", "HAND_OUTS", "IDENTITY", "INODES", "MEMBERS", "OWNER", "PROTOCOL", "REPAIRED",
+    "STAGING", "STORE_FORMAT", "WITNESS", "BelowRetained", "HandOuts", "Identity", "IngestOutcome", "OnceRequest",
+    "Ownership", "PageColumns", "RocksMQStage", "Store", "StoreConnection", "StoredPosition", "TopicRetention",
+    "back_up_store", "check_store", "close_store", "files_of", "open_store", "owned", "pack_frame", "read_owner",
+    "rebuild", "repair_store", "restore_backup", "socket_path", "statistics", "tear_tail", "topic_logs",
+    "writes_in_place",
 ]  # fmt: skip
 
 
@@ -86,3 +93,26 @@ def fill_disk_of_stages(monkeypatch: pytest.MonkeyPatch) -> None:
 def set_clock(monkeypatch: pytest.MonkeyPatch, milliseconds: int) -> None:
     """Stop the clock of stores at this time."""
     monkeypatch.setattr("time.time_ns", lambda: milliseconds * 1_000_000)
+
+
+def set_clock_of_searches(monkeypatch: pytest.MonkeyPatch, clock: object) -> None:
+    """Give members that search for a store's owner this clock."""
+    monkeypatch.setattr(following_consumer, "time", clock)
+
+
+def hand_out_notes(store: Store) -> Sequence[object]:
+    """Return the stored notes of messages that shared members hold."""
+    found: Sequence[object] = store.journal.notes(HANDED_OUT)
+    return found
+
+
+def cache_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Limit the pages that a shared group keeps of each log to these bytes."""
+    monkeypatch.setattr(batches, "_CACHE_BYTES", size)
+
+
+def forget_pages(driver: Any, log: Log) -> Any:
+    """Forget the pages that the group of a shared member has read of a log. Return its store."""
+    of_log = driver._sharing._logs[log]
+    of_log.cache = batches.PageCache(driver._store, of_log.number, with_keys=False)
+    return driver._store

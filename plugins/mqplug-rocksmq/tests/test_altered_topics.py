@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from rocksmq_stores import OpenStore, eventually, extent, line, new_log, put, python
+from store_seam import OnceRequest
 
 import mqplug
 from mqplug.spi import AlterTopic
-from mqplug_rocksmq._store.deduplication import OnceRequest
 
 OWNER = """
 mq = mqplug.connect("rocksmq", path=str(path), retention_interval=100_000, sync=sys.argv[2])

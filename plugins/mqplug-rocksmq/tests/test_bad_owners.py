@@ -13,11 +13,10 @@ from time import monotonic
 import pytest
 from refused_openings import QUICK, connect, held, untouched
 from rocksmq_stores import python
-from store_seam import read_owner
+from store_seam import PROTOCOL, pack_frame, read_owner
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError
-from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 
 
 @contextmanager

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 from rocksmq_stores import eventually, freeze, line, nightly, python
-from store_seam import read_owner
+from store_seam import PROTOCOL, pack_frame, read_owner
 
 import mqplug
 from mqplug_rocksmq._processes import server
-from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._processes.owner_services import MemoryAllowance
 
 # the allowance -------------------------------------------------------------------------------------------

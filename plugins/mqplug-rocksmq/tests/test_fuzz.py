@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import given, settings, strategies as st
 from rocksmq_stores import OpenStore, native, new_log, put
-from store_seam import PageColumns, read_owner
+from store_seam import PROTOCOL, PageColumns, pack_frame, read_owner
 
 import mqplug
 from mqplug import Corrupt, Error, spi
@@ -37,7 +37,6 @@ from mqplug_rocksmq._format.keys import (
 )
 from mqplug_rocksmq._format.page import Page, encode_page, reseal
 from mqplug_rocksmq._processes.codec import to_wire
-from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._store.topics import Topic
 
 values = st.lists(st.none() | st.binary(max_size=20), min_size=1, max_size=20)

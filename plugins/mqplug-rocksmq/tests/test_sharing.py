@@ -8,11 +8,11 @@ from time import monotonic
 import pytest
 from rocksmq_stores import Member, eventually
 from shared_members import GROUP, Sharer, Waiter, jobs, stored
+from store_seam import cache_pages
 
 import mqplug
 from mqplug import ConsumerBusy, Retry
 from mqplug.spi import Mode
-from mqplug_rocksmq._driver import batches
 
 TOPICS = {"jobs": 1}
 
@@ -42,7 +42,7 @@ def test_messages_are_whole(mq: mqplug.Client) -> None:
 
 def test_pages_that_were_put_away_are_read_again(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little of a log is kept in memory, redelivered messages are the sent ones."""
-    monkeypatch.setattr(batches, "_CACHE_BYTES", 2_000)
+    cache_pages(monkeypatch, 2_000)
     for _ in range(20):
         jobs(mq, 10)
     member = Sharer(mq)

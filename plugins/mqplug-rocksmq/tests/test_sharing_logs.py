@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from rocksmq_stores import administer
 from shared_members import Sharer, Waiter, jobs, stored
-from store_seam import pretend_another_boot
+from store_seam import forget_pages, pretend_another_boot
 
 import mqplug
 from mqplug import Corrupt, Position, PositionLost, TopicNotFound
 from mqplug.spi import AddPartitions, DeleteTopic, Settlement, Trim
-from mqplug_rocksmq._driver import batches
 
 TOPICS = {"jobs": 1}
 
@@ -73,8 +72,7 @@ def test_damage_leaves_no_message_behind(mq: mqplug.Client, monkeypatch: pytest.
     member = Sharer(mq)
     member.take(2)
     member.settle(back={0: 0.0, 1: 0.0})
-    store, sharing = member.driver._store, member.driver._sharing
-    sharing._logs[member.log].cache = batches.PageCache(store, sharing._logs[member.log].number, with_keys=False)
+    store = forget_pages(member.driver, member.log)
     with monkeypatch.context() as patched:
         patched.setattr(store, "read", _damaged)
         for _ in range(2):

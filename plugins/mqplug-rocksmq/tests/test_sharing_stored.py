@@ -9,14 +9,12 @@ from time import monotonic
 import pytest
 from rocksmq_stores import eventually, line, new_log, nightly, python
 from shared_members import GROUP, Sharer, Waiter, jobs, stored
-from store_seam import Store
+from store_seam import HandOuts, Store, hand_out_notes
 
 import mqplug
 from mqplug import EARLIEST, Timeout
 from mqplug.spi import Mode
 from mqplug.spi.groups import Lease, Recalled
-from mqplug_rocksmq._format.keys import HANDED_OUT
-from mqplug_rocksmq._store.hand_outs import RECLAIM_GRACE_S, HandOuts
 
 TOPICS = {"jobs": 1}
 
@@ -168,27 +166,27 @@ def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
     """Acked messages leave no note on disk; nor does a group that is moved or deleted."""
     jobs(mq, 30)
     member = Sharer(mq)
-    journal = member.driver._store.journal
+    store = member.driver._store
     for _ in range(3):
         member.take(5)
     member.settle(0, back={1: 0.0, 7: 60.0})
     member.take(1)
-    assert journal.notes(HANDED_OUT)
+    assert hand_out_notes(store)
     member.settle(*range(15))
-    assert len(journal.notes(HANDED_OUT)) == 1  # of 7, which is delayed and no longer this member's
+    assert len(hand_out_notes(store)) == 1  # of 7, which is delayed and no longer this member's
     member.driver.tend(0)
     member.driver.seek({member.log: mqplug.Position(member.log, (3,))}, 10)
-    assert journal.notes(HANDED_OUT) == []
+    assert hand_out_notes(store) == []
     member.take(5)
     member.close()
-    assert journal.notes(HANDED_OUT)
+    assert hand_out_notes(store)
     mq.reset_group(GROUP, "jobs", EARLIEST)
-    assert journal.notes(HANDED_OUT) == []
+    assert hand_out_notes(store) == []
     member = Sharer(mq)
     assert member.take(2) == [(0, 1), (1, 1)]
     member.close()
     mq.delete_group(GROUP)
-    assert journal.notes(HANDED_OUT) == []
+    assert hand_out_notes(store) == []
 
 
 def test_nobody_is_waited_for_twice(store: Store) -> None:
@@ -197,6 +195,6 @@ def test_nobody_is_waited_for_twice(store: Store) -> None:
     HandOuts(store.journal, log, GROUP).take([Lease((0,), 2)], elsewhere=True)
     [fresh] = HandOuts(store.journal, log, GROUP).recall().values()
     assert fresh.attempts == 2
-    assert 0 < fresh.delay <= RECLAIM_GRACE_S
-    store.journal.opened -= RECLAIM_GRACE_S
+    assert 0 < fresh.delay <= 1
+    store.journal.opened -= 1
     assert HandOuts(store.journal, log, GROUP).recall() == {(0,): Recalled(2, 0.0)}

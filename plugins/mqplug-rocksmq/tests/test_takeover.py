@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from core_waits import set_core_wait
 from owner_takeover import HOLDER, closed, killed, owned_elsewhere, owns, take
 from rocksmq_stores import line, native, nightly, python
 
 import mqplug
 from mqplug import EARLIEST, LATEST
-from mqplug._consume import consumer_session
 
 
 @pytest.mark.parametrize("end", [killed, closed])
@@ -186,7 +186,7 @@ def test_the_store_was_replaced(path: Path) -> None:
 
 def test_an_ack_stops_the_clock_at_the_next_owner_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message acked in time, but not committed when the owner ended, goes to no other member of the next owner."""
-    monkeypatch.setattr(consumer_session, "COMMIT_INTERVAL_S", 600.0)
+    set_core_wait(monkeypatch, "commit in the background", 600.0)
     options: dict[str, Any] = {"group": "g", "mode": "shared", "max_processing": 0.5}
     with (
         owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out,

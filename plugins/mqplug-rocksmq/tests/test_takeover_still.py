@@ -10,10 +10,10 @@ import pytest
 from owner_takeover import killed, owned_elsewhere, owns, take
 from refused_openings import held
 from rocksmq_stores import Member, eventually, freeze, line, nightly, python, serving
+from store_seam import set_clock_of_searches
 
 import mqplug
 from mqplug import EARLIEST, ConnectError, OutcomeUnknown, Timeout
-from mqplug_rocksmq._processes import following_consumer
 
 STANDS = """
 with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -91,7 +91,7 @@ class Ahead:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 0.0
         self.sleep = time.sleep
-        monkeypatch.setattr(following_consumer, "time", self)
+        set_clock_of_searches(monkeypatch, self)
 
     def monotonic(self) -> float:
         return time.monotonic() + self.seconds
