@@ -6,15 +6,29 @@ All that these tests patch of the driver is here, so that a change inside it has
 from __future__ import annotations
 
 from mqplug import spi
-from mqplug_pulsar._admin import group_notes, subscriptions, topics
-from mqplug_pulsar._consume import member_filter, shared_log, topic_checks
+from mqplug_pulsar._admin import group_notes, groups, subscriptions, topics
+from mqplug_pulsar._cluster.admin_interface import AdminInterface
+from mqplug_pulsar._cluster.broker_statistics import AckProgress
+from mqplug_pulsar._consume import member_filter, shared_log, shared_member, topic_checks
 from mqplug_pulsar._consume.partition_feeds import PartitionFeed
+from mqplug_pulsar._consume.permit_feed import PermitFeed
 from mqplug_pulsar._produce import partition_producer
 
 _WAITS = {
     "partition check": (topic_checks, "PARTITION_CHECK_S"),
     "second request for missing messages": (member_filter, "REQUEST_AGAIN_S"),
     "send": (partition_producer, "SEND_TIMEOUT_S"),
+    "look for a stuck member": (shared_log, "STUCK_S"),
+    "life of a read note": (shared_log, "FRESH_S"),
+    "life of unused messages": (shared_log, "UNUSED_S"),
+    "life of a check": (shared_member, "CHECK_LASTS_S"),
+}
+_CALLS = {
+    "put of the admin interface": (AdminInterface, "put"),
+    "subscription of a shared member": (PermitFeed, "open"),
+    "look for a stuck member": (groups, "may_be_stuck"),
+    "read of a note": (group_notes, "read"),
+    "take from a feed": (PartitionFeed, "take"),
 }
 
 
@@ -22,6 +36,13 @@ def shorten(monkeypatch, wait, seconds):
     """Make one of the driver's waits end after these seconds."""
     module, name = _WAITS[wait]
     monkeypatch.setattr(module, name, seconds)
+
+
+def change(monkeypatch, call, changed):
+    """Replace one of the driver's calls: ``changed`` gets the original, and then its arguments."""
+    place, name = _CALLS[call]
+    original = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda *arguments: changed(original, *arguments))
 
 
 class UnansweredReads:
@@ -39,12 +60,6 @@ class UnansweredReads:
             return self._read(*arguments)
         self.refused += 1
         raise self._error
-
-
-def change_takes(monkeypatch, changed):
-    """Call ``changed(take, feed, most)`` where the driver takes messages from the feed of a partition."""
-    take = PartitionFeed.take
-    monkeypatch.setattr(PartitionFeed, "take", lambda feed, most: changed(take, feed, most))
 
 
 def delay_settlements(monkeypatch, until):
@@ -86,3 +101,8 @@ def acks_of_position(mq, log, group):
 def last_seek(mq, log, group):
     """Return the name of the last seek of a group."""
     return group_notes.last_seek(mq._connection, log, group, 20)
+
+
+def acks_written(stats, group):
+    """Return how many acks of a group the broker has persisted, from the statistics of a topic."""
+    return AckProgress.read(stats, group).written

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-
-from mqplug_pulsar._cluster.admin_interface import AdminInterface
+from driver_faults import change
 
 
 @contextmanager
 def plain_topics() -> Iterator[None]:
     """In the block, this process creates topics without partitions where one partition was requested."""
-    put = AdminInterface.put
 
-    def put_plain(self, path, body, *how):
+    def put_plain(put, self, path, body, *how):
         if path.endswith("/partitions") and body == 1:
             path, body = path.removesuffix("/partitions"), None
         return put(self, path, body, *how)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AdminInterface, "put", put_plain)
+        change(patch, "put of the admin interface", put_plain)
         yield

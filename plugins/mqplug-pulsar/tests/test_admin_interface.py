@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import attrs
 import pytest
 
 import mqplug
-from mqplug.spi import Capabilities, Deadline
+from mqplug.spi import AlterTopic, Capabilities, Deadline
 from mqplug_pulsar import PulsarSettings
+from mqplug_pulsar._admin import retention
 from mqplug_pulsar._cluster import connection
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.credentials import Credentials
@@ -140,3 +142,30 @@ def test_a_topic_may_begin_with_underscores(mq, name):
     """A topic that only looks like one of Pulsar's own is created and listed."""
     mq.create_topic(f"__{name}")
     assert f"__{name}" in mq.topics()
+
+
+@attrs.define
+class ForgetfulAdmin:
+    """An admin interface whose broker loses the first change."""
+
+    policy: object = None
+    posts: int = 0
+
+    def post(self, path, body, timeout):
+        self.posts += 1
+        if self.posts > 1:
+            self.policy = body
+
+    def get(self, path, timeout):
+        return self.policy if path.startswith("t/retention") else None
+
+
+def test_a_change_that_another_client_undid_is_made_again(monkeypatch):
+    """A change that the broker lost is sent again: of two concurrent changes, the broker may keep only one."""
+    monkeypatch.setattr(retention, "POLICY_REPEAT_S", 0.05)
+    admin = ForgetfulAdmin()
+    policy = retention._kept(3600, None)
+    retention._put_in_force(admin, "t", [policy], Deadline(20))
+    assert (admin.posts, admin.policy) == (2, policy.body)
+    with pytest.raises(mqplug.Timeout):
+        retention.change_retention(ForgetfulAdmin(posts=-1000), "t", AlterTopic("t", 60.0), Deadline(0.2))

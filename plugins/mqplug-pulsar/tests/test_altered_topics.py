@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import math
 
-import attrs
 import pytest
 from pulsar_driver import wait_until
 
 import mqplug
-from mqplug.spi import AlterTopic, Deadline
-from mqplug_pulsar._admin import retention
 
 MIB = 1 << 20
 
@@ -103,30 +100,3 @@ def test_what_is_no_option_is_refused_before_any_io(mq):
             mq.alter_topic("never-made", options=options)
     with pytest.raises(mqplug.TopicNotFound):
         mq.alter_topic("never-made", retention=60)
-
-
-@attrs.define
-class ForgetfulAdmin:
-    """An admin interface whose broker loses the first change."""
-
-    policy: object = None
-    posts: int = 0
-
-    def post(self, path, body, timeout):
-        self.posts += 1
-        if self.posts > 1:
-            self.policy = body
-
-    def get(self, path, timeout):
-        return self.policy if path.startswith("t/retention") else None
-
-
-def test_a_change_that_another_client_undid_is_made_again(monkeypatch):
-    """A change that the broker lost is sent again: of two concurrent changes, the broker may keep only one."""
-    monkeypatch.setattr(retention, "POLICY_REPEAT_S", 0.05)
-    admin = ForgetfulAdmin()
-    policy = retention._kept(3600, None)
-    retention._put_in_force(admin, "t", [policy], Deadline(20))
-    assert (admin.posts, admin.policy) == (2, policy.body)
-    with pytest.raises(mqplug.Timeout):
-        retention.change_retention(ForgetfulAdmin(posts=-1000), "t", AlterTopic("t", 60.0), Deadline(0.2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pulsar
 import pytest
-from driver_faults import UnansweredReads, change_takes, shorten
+from driver_faults import UnansweredReads, change, shorten
 from pulsar_driver import fill, take_all
 
 import mqplug
@@ -29,7 +29,7 @@ def skipping(monkeypatch):
             received = received.only(range(1, len(received))) if len(received) > 1 else None
         return received
 
-    change_takes(monkeypatch, dropping)
+    change(monkeypatch, "take from a feed", dropping)
 
 
 @pytest.mark.usefixtures("skipping")
@@ -108,7 +108,7 @@ def test_messages_that_the_broker_does_not_have_hold_up_no_others(single, topic,
         rows = [] if received is None else [n for n, at in enumerate(received.coordinates()) if at not in lost]
         return received.only(range(rows[0], len(received))) if rows else None
 
-    change_takes(monkeypatch, without_lost)
+    change(monkeypatch, "take from a feed", without_lost)
     with single.consumer(topic, group="g") as member:
         assert [message.id for message in take_all(member, 7)] == ids[3:]
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
-from driver_faults import change_takes
+from driver_faults import change
 from pulsar_driver import fill
 
 import mqplug
@@ -39,7 +39,7 @@ def interrupted(request, monkeypatch):
             raise KeyboardInterrupt
         return received
 
-    change_takes(monkeypatch, taking)
+    change(monkeypatch, "take from a feed", taking)
 
 
 def receive_all(consumer, use=lambda message: None):

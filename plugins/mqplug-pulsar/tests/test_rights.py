@@ -6,11 +6,16 @@ import re
 from contextlib import ExitStack
 
 import pytest
+from driver_faults import acks_written
 
 import mqplug
 from mqplug import EARLIEST
-from mqplug_pulsar._cluster.broker_statistics import AckProgress
-from mqplug_pulsar._cluster.errors import CONSUME, EITHER, LISTING, PRODUCE, TENANT_ADMIN
+
+PRODUCE = "produce on the topic or its namespace"
+CONSUME = "consume on the topic or its namespace"
+EITHER = "produce (to send) or consume (to receive) on the topic or its namespace"
+LISTING = "produce or consume on the namespace"
+TENANT_ADMIN = "to be an administrator of the tenant (one of its adminRoles), or a superuser"
 
 TOPIC, GROUP = "rights", "rights-group"
 DOOMED_TOPIC, DOOMED_GROUP = "rights-doomed", "rights-doomed-group"
@@ -209,7 +214,7 @@ def test_commits_of_a_role_that_may_only_consume_are_written(clients, admin, nam
             member.ack(message)
             member.commit(30)
             stats = admin._connection.admin.stats(f"persistent://public/default/{name}-partition-0", 30)
-            written.append(AckProgress.read(stats, "g").written)
+            written.append(acks_written(stats, "g"))
     assert len(set(written)) == 4
     assert written == sorted(written)
 

@@ -11,6 +11,7 @@ import mqplug
 from mqplug.introspection import plan
 from mqplug.spi import Address, Capabilities, Url
 from mqplug_pulsar import PulsarSettings
+from mqplug_pulsar._admin.topic_patterns import Scope, scopes
 from mqplug_pulsar._cluster.credentials import Credentials
 from mqplug_pulsar._format.topic_names import NamespaceTopics
 from mqplug_pulsar._settings import from_url
@@ -166,6 +167,26 @@ def test_illegal_names(name):
     """A name that cannot be a persistent topic raises ``InvalidName``."""
     with pytest.raises(mqplug.InvalidName):
         NAMES.full(name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("persistent://public/default/.*", [("public", "default")]),
+        (r"persistent://public/my\-ns/orders", [("public", r"my\-ns")]),
+        ("persistent://public/.*/orders", [("public", ".*")]),
+        ("persistent://public/.*", [("public", None)]),
+        ("persistent://.*", [(None, None)]),
+        ("persistent://public/(a/x|b/y)", [("public", None)]),
+        ("persistent://[a|/]+/ns/x", [("[a|/]+", "ns")]),
+        ("persistent://a/b/c|persistent://d/(e|f)/g", [("a", "b"), ("d", "(e|f)")]),
+        ("persistent://a/b/c|.*", [("a", "b"), (None, None)]),
+    ],
+)
+def test_where_a_pattern_looks(pattern, found):
+    """A pattern limits the search to its tenants and namespaces; an unclear one searches all of them."""
+    scope_of = [Scope(*each) for each in found]
+    assert list(scopes(pattern)) == ([Scope(None, None)] if pattern.startswith("persistent://[") else scope_of)
 
 
 def test_import_is_light():

@@ -10,12 +10,11 @@ import time
 from collections import Counter
 
 import pytest
+from driver_faults import change, shorten
 from pulsar_driver import fill, take
 
 import mqplug
 from mqplug import Retry
-from mqplug_pulsar._admin import group_notes, groups
-from mqplug_pulsar._consume import permit_feed, shared_log, shared_member
 
 LIMIT_S = 30
 MODES = ("shared", "key_shared")
@@ -48,9 +47,9 @@ def test_an_ack_takes_no_neighbour_along(mq, topic):
 def test_a_message_may_come_before_its_subscription_returns(mq, topic, monkeypatch):
     """A message that arrives while pulsar-client is still subscribing can be acked and committed."""
     drip(mq, topic, 1)
-    committed, opened = threading.Event(), permit_feed.PermitFeed.open
+    committed = threading.Event()
 
-    def subscribe_late(feed, subscribe):
+    def subscribe_late(opened, feed, subscribe):
         def late(listener):
             native = subscribe(listener)
             committed.wait(LIMIT_S)
@@ -58,7 +57,7 @@ def test_a_message_may_come_before_its_subscription_returns(mq, topic, monkeypat
 
         opened(feed, late)
 
-    monkeypatch.setattr(permit_feed.PermitFeed, "open", subscribe_late)
+    change(monkeypatch, "subscription of a shared member", subscribe_late)
     with mq.consumer(topic, group="g", mode="shared") as member:
         member.ack(take(member, 1)[0])
         member.commit()
@@ -153,9 +152,9 @@ def test_a_nacked_message_holds_back_its_key(mq, topic):
 
 def test_a_member_that_gets_nothing_takes_no_keys(mq, topic, rest, monkeypatch):
     """In key_shared mode keys stay with their members while a member waits for messages."""
-    monkeypatch.setattr(shared_log, "STUCK_S", 0.1)
-    looks, look = [], groups.may_be_stuck
-    monkeypatch.setattr(groups, "may_be_stuck", lambda *args: (looks.append(args), look(*args))[1])
+    looks = []
+    shorten(monkeypatch, "look for a stuck member", 0.1)
+    change(monkeypatch, "look for a stuck member", lambda look, *args: (looks.append(args), look(*args))[1])
     with (
         mq.consumer(topic, group="g", mode="key_shared") as one,
         mq.consumer(topic, group="g", mode="key_shared") as other,
@@ -239,10 +238,9 @@ def test_messages_in_hand_do_not_come_twice_after_an_unload(mq, topic, pulsar_se
 @pytest.mark.parametrize("lasts", [1.0, 0.0], ids=["within a second", "later"])
 def test_short_receives_get_what_has_to_be_checked(mq, topic, monkeypatch, lasts):
     """Short receives get a message even if the check for acks of others takes longer than they wait."""
-    monkeypatch.setattr(shared_member, "CHECK_LASTS_S", lasts)
-    monkeypatch.setattr(shared_log, "FRESH_S", 0.0)
-    read = group_notes.read
-    monkeypatch.setattr(group_notes, "read", lambda *asked: (time.sleep(0.1), read(*asked))[1])
+    shorten(monkeypatch, "life of a check", lasts)
+    shorten(monkeypatch, "life of a read note", 0.0)
+    change(monkeypatch, "read of a note", lambda read, *asked: (time.sleep(0.1), read(*asked))[1])
     ids = drip(mq, topic, 5)
     with mq.consumer(topic, group="g", mode="shared") as member:
         came, end = [], time.monotonic() + LIMIT_S
@@ -330,7 +328,7 @@ def test_without_the_admin_interface(plain, mq, topic):
 @pytest.mark.timeout(300)
 def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server, monkeypatch):
     """Acks that a frozen broker did not confirm are stored when it runs again, although the member was idle."""
-    monkeypatch.setattr(shared_log, "UNUSED_S", 0.2)
+    shorten(monkeypatch, "life of unused messages", 0.2)
     drip(mq, topic, 2)
     with mq.consumer(topic, group="g", mode="shared") as member:
         taken = take(member, 2)
@@ -340,7 +338,7 @@ def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server, m
                 member.ack(message)
             with pytest.raises(mqplug.Timeout):
                 member.commit(timeout=1)
-            time.sleep(shared_log.UNUSED_S + 1.5)  # until an idle member gives up its unused messages
+            time.sleep(1.7)  # until an idle member gives up its unused messages
         finally:
             pulsar_server.unpause()
         member.commit(timeout=30)

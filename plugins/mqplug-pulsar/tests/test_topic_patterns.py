@@ -12,7 +12,6 @@ from pulsar_driver import fill
 
 import mqplug
 from mqplug import EARLIEST, LATEST, matching
-from mqplug_pulsar._admin.topic_patterns import Scope, scopes
 
 LIMIT_S = 30
 
@@ -43,26 +42,6 @@ def collect(consumer, count):
         if (message := consumer.receive(0.2)) is not None:
             found.append(message.id)
     return found
-
-
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("persistent://public/default/.*", [("public", "default")]),
-        (r"persistent://public/my\-ns/orders", [("public", r"my\-ns")]),
-        ("persistent://public/.*/orders", [("public", ".*")]),
-        ("persistent://public/.*", [("public", None)]),
-        ("persistent://.*", [(None, None)]),
-        ("persistent://public/(a/x|b/y)", [("public", None)]),
-        ("persistent://[a|/]+/ns/x", [("[a|/]+", "ns")]),
-        ("persistent://a/b/c|persistent://d/(e|f)/g", [("a", "b"), ("d", "(e|f)")]),
-        ("persistent://a/b/c|.*", [("a", "b"), (None, None)]),
-    ],
-)
-def test_where_a_pattern_looks(pattern, found):
-    """A pattern limits the search to its tenants and namespaces; an unclear one searches all of them."""
-    scope_of = [Scope(*each) for each in found]
-    assert list(scopes(pattern)) == ([Scope(None, None)] if pattern.startswith("persistent://[") else scope_of)
 
 
 @pytest.mark.parametrize("group", [None, "g"])
