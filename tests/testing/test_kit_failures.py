@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,8 +11,6 @@ import wrong_seek_backends  # noqa: F401 - once for all runs: no two mutants hav
 
 import mqplug_testing._collection  # noqa: F401 - once for all runs: the package keeps what the first one loaded
 from mqplug_testing import CASES
-from mqplug_testing._case_tools.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
-from mqplug_testing._case_tools.processes import ChildProcess
 
 pytest_plugins = "pytester"
 
@@ -184,50 +181,6 @@ def test_the_seed_decides_what_is_drawn(prove):
     again = "\n".join(shown(prove("TooEarly", f"--mqplug-seed={seed}", only="SEEK-34")))
     step = re.compile(r"step \d+: .*?(?=\()")
     assert step.search(again)[0] == step.search(texts[1])[0]
-
-
-def test_long_lists_are_shown_around_their_difference():
-    """Of lists that are too long the items around the first difference are shown, each whole."""
-    names = [f"message number {number:04} of the log" for number in range(1000)]
-    broken = difference_of(names, [*names[:700], "another", *names[701:]], "in order")
-    lines = str(broken).splitlines()
-    assert lines[:2] == ["in order", f"expected: 1000 items, of which 680 to {680 + MAX_SHOWN_ITEMS - 1}"]
-    assert f"    [700] {names[700]!r}" in lines
-    assert "    [700] 'another'" in lines
-    assert len(lines) == 3 + 2 * MAX_SHOWN_ITEMS
-    assert broken.brief == f"in order: at [700] expected {names[700]!r}, seen 'another'"
-
-
-@pytest.mark.parametrize(
-    ("expected", "seen", "text"),
-    [
-        ([1, 2], [1], "expected: [1, 2]\nseen:     [1]"),
-        ({"a": "x" * 60}, {"b": "y" * 99}, f"expected: {{'a': '{'x' * 60}'}}\nseen:     1 item\n    'b': '{'y' * 99}'"),
-        (set("ab"), set(), None),
-        (None, b"", "expected: None\nseen:     b''"),
-    ],
-)
-def test_values_are_shown_whole(expected, seen, text):
-    """A short value is shown on one line, a long one with a line for each item."""
-    found = str(difference_of(expected, seen))
-    assert found.startswith("expected: {") if text is None else found == text
-
-
-def test_a_child_that_fails_shows_its_traceback():
-    """If a process of a case ends too early, its traceback is shown, with the lines that it printed."""
-    program = "print('ready'); raise RuntimeError('no table')"
-    with ChildProcess(program) as child, pytest.raises(PromiseBroken) as caught:
-        child.wait_for(2, 60)
-    assert caught.value.what.startswith("a child process that ended with code 1\nTraceback (most recent call last):")
-    assert caught.value.what.endswith("RuntimeError: no table")
-    assert (caught.value.expected, caught.value.seen) == ("2 lines within 60 s", "['ready']")
-
-
-def test_it_can_be_pickled():
-    """The error of a case survives pickling, as between processes."""
-    broken = PromiseBroken("the order", expected="[1]", seen="[2]", difference="at [0]")
-    again = pickle.loads(pickle.dumps(broken))
-    assert (str(again), again.brief) == (str(broken), broken.brief)
 
 
 def test_each_rule_has_an_anchor_of_its_own(monkeypatch):

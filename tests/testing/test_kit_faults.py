@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import socket
 import threading
 
 import pytest
@@ -11,9 +9,6 @@ import pytest
 import mqplug
 from mqplug import memory
 from mqplug.spi import hookimpl
-from mqplug_testing._case_tools.broken_promise import PromiseBroken
-from mqplug_testing._case_tools.processes import ChildProcess
-from mqplug_testing._case_tools.wrong_servers import WRONG_SERVERS
 
 
 class Stuck:
@@ -84,46 +79,3 @@ def _receive(consumer):
         consumer.receive(20)
     except mqplug.Closed:
         return
-
-
-@pytest.mark.parametrize("name", WRONG_SERVERS)
-def test_the_peers_of_the_kit_are_what_they_say(name):
-    """A closed port refuses, a silent server accepts and never answers, and the others give their answer."""
-    with WRONG_SERVERS[name]() as address:
-        if name == "a closed port":
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(address, 10)
-            return
-        with socket.create_connection(address, 10) as connection:
-            connection.sendall(b"hello")
-            connection.settimeout(0.2 if name == "a silent server" else 10)
-            if name == "a silent server":
-                with pytest.raises(TimeoutError):
-                    connection.recv(1)
-            elif name == "a server that hangs up":
-                assert _read(connection) == b""
-            else:
-                answer = {"a web server": b"HTTP/1.1", "garbage": random.Random(7).randbytes(400)[:8]}
-                assert connection.recv(8) == answer[name]
-
-
-def _read(connection):
-    try:
-        return connection.recv(1)
-    except ConnectionResetError:
-        return b""
-
-
-def test_a_child_is_killed_and_keeps_what_it_said():
-    """The kit's child process is killed in the middle of its work; an incomplete line is not counted."""
-    program = "import sys, time\nprint('one')\nprint(sys.argv[1])\nsys.stdout.write('cut')\ntime.sleep(60)"
-    with ChildProcess(program, "two") as child:
-        child.wait_for(2, 30)
-        child.kill()
-        assert child.lines == ["one", "two"]
-
-
-def test_a_child_that_ends_too_soon_fails_the_case():
-    """A child that ends before it has printed enough fails the case instead of making it wait."""
-    with ChildProcess("print('one')") as child, pytest.raises(PromiseBroken, match="2 lines within"):
-        child.wait_for(2, 30)

@@ -15,6 +15,7 @@ from mutants.reading import NoneBecomesEmpty
 from written_histories import Story, verdict_of
 
 import mqplug
+import mqplug_pytest
 from mqplug_cli import run_command as mqplug_command
 from mqplug_testing import CASES, Harness, Waiting, prove, run
 from mqplug_testing._case_tools.run_settings import PROFILES, RunSettings
@@ -321,6 +322,7 @@ with running(alone=alone):
 
 def test_timed_cases_run_alone(tmp_path, monkeypatch):
     """KIT-09: with several workers, a case that measures the clock runs while no other does."""
+    assert SHARED_DIRECTORY_VARIABLE == mqplug_pytest.SHARED_DIRECTORY_VARIABLE  # which the plugin sets in workers
     monkeypatch.setenv(SHARED_DIRECTORY_VARIABLE, str(tmp_path))
     present = tmp_path / "present"
     present.mkdir()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import mqplug_pytest
-from mqplug_testing._running import SHARED_DIRECTORY_VARIABLE
+from mqplug_pytest import SHARED_DIRECTORY_VARIABLE
 
 pytest_plugins = "pytester"
 
@@ -66,7 +65,6 @@ def test_the_options_are_shown(pytester):
 
 
 def test_workers_share_a_directory(pytester):
-    """The plugin sets in each worker the variable by which the kit finds their common directory."""
-    assert mqplug_pytest.SHARED_DIRECTORY_VARIABLE == SHARED_DIRECTORY_VARIABLE
+    """The plugin sets in each worker the variable with their common directory."""
     pytester.makepyfile(SHARES)
     pytester.runpytest_subprocess("-n1").assert_outcomes(passed=1)
