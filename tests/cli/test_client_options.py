@@ -7,48 +7,49 @@ import pty
 import subprocess
 import sys
 
-import click
 import pytest
 from config_backends import fakes
 
+import mqplug
 from mqplug_cli import run_command
-from mqplug_cli._client_options import ClientCommand, ClientOptions, client_options
 
 __all__ = ["fakes"]
 
 
-@click.command(cls=ClientCommand)
-@client_options
-@click.argument("topic")
-@click.argument("group", required=False)
-@click.option("-n", type=int)
-def verb(client: ClientOptions, topic: str, group: str | None, n: int | None) -> tuple[object, ...]:
-    """A verb that returns its arguments."""
-    return client.target, topic, group, n
+@pytest.fixture
+def chosen(monkeypatch, tmp_path):
+    """A configuration that names the store memory://chosen. Its topic and that of memory://x have other messages."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mqplug.toml").write_text("url = 'memory://chosen'\n")
+    with mqplug.connect("memory://chosen") as chosen, mqplug.connect("memory://x") as other:
+        for mq, value in ((chosen, b"of the chosen"), (other, b"of x")):
+            with mq.producer("orders", create=True) as out:
+                out.send_many([value] * 5)
+        yield
 
 
 @pytest.mark.parametrize(
-    ("arguments", "meant"),
+    ("arguments", "printed"),
     [
-        (["memory://x", "orders"], ("memory://x", "orders", None, None)),
-        (["orders", "billing"], (None, "orders", "billing", None)),
-        (["-n", "3", "memory://x", "orders", "billing"], ("memory://x", "orders", "billing", 3)),
-        (["orders", "-n", "3"], (None, "orders", None, 3)),
+        (["memory://x", "orders", "--from", "earliest"], ["of x"] * 5),
+        (["orders", "--from", "earliest"], ["of the chosen"] * 5),
+        (["-n", "3", "memory://x", "orders", "--from", "earliest"], ["of x"] * 3),
+        (["--from", "earliest", "orders", "-n", "3"], ["of the chosen"] * 3),
     ],
 )
-def test_the_first_argument_may_be_a_url(arguments, meant, monkeypatch, tmp_path):
+def test_the_first_argument_may_be_a_url(capfd, chosen, arguments, printed):
     """A URL comes first wherever options stand; without one, the first argument is the topic."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert verb.main(arguments, standalone_mode=False) == meant
+    assert run_command(["consume", *arguments]) == 0
+    assert capfd.readouterr().out.splitlines() == printed
 
 
 def test_the_usage_names_the_url(capsys):
     """The usage line shows the URL, in the help and in the error of a command line without one."""
-    verb.main(["--help"], standalone_mode=False)
-    assert "[URL] TOPIC [GROUP]" in capsys.readouterr().out
-    with pytest.raises(click.UsageError) as caught:
-        verb.main([], standalone_mode=False)
-    assert "[URL] TOPIC [GROUP]" in caught.value.ctx.get_usage()
+    assert run_command(["lag", "--help"]) == 0
+    assert "Usage: mqplug lag [OPTIONS] [URL] [GROUP]" in capsys.readouterr().out
+    assert run_command(["describe"]) == 2
+    assert "Usage: mqplug describe [OPTIONS] [URL] TOPIC" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["kafka://me:hunter2@host", "pulsar://:hunter2@host", "nats://host?token=hunter2"])
