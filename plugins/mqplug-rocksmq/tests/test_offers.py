@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from rocksmq_stores import line, python
 from shared_members import jobs
+from store_faults import after_taking, offer_for
 
 import mqplug
-from mqplug.spi.groups import Upcoming
-from mqplug_rocksmq._driver import shared_group
-from mqplug_rocksmq._driver.shared_group import SharedGroup
 
 TOPICS = {"jobs": 1}
 OPTIONS: dict[str, Any] = {"group": "workers", "mode": "shared"}
@@ -21,7 +19,7 @@ OPTIONS: dict[str, Any] = {"group": "workers", "mode": "shared"}
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let offers last, however slow the machine is."""
-    monkeypatch.setattr(shared_group, "OFFER_S", 3600.0)
+    offer_for(monkeypatch, 3600.0)
 
 
 def got(consumer: mqplug.Consumer, count: int) -> list[tuple[bytes | None, int]]:
@@ -73,7 +71,7 @@ def test_a_nacked_message_comes_before_an_offer(mq: mqplug.Client) -> None:
 
 def test_an_offer_ends_after_a_moment(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member with slow jobs polls before each, so that no partition waits for a whole offer of another one."""
-    monkeypatch.setattr(shared_group, "OFFER_S", -1.0)
+    offer_for(monkeypatch, -1.0)
     jobs(mq, 5)
     with mq.consumer("jobs", **OPTIONS) as worker:
         assert got(worker, 5) == [(b"%d" % number, 1) for number in range(5)]
@@ -125,19 +123,14 @@ def test_a_message_taken_for_a_receive_that_did_not_return_it(
 ) -> None:
     """If Ctrl-C or a pause comes just after a message was taken, this member gets it next, as a first attempt."""
     jobs(mq, 5)
-    take = SharedGroup.take_offered
     with mq.consumer("jobs", **OPTIONS) as worker:
 
-        def interrupted(group: SharedGroup, member: Any, shared: Any, upcoming: Upcoming) -> bool:
-            taken = take(group, member, shared, upcoming)
-            if upcoming.coordinates == (3,):
-                monkeypatch.setattr(SharedGroup, "take_offered", take)
-                if not pause:
-                    raise KeyboardInterrupt
-                worker.pause()
-            return taken
+        def interrupt() -> None:
+            if not pause:
+                raise KeyboardInterrupt
+            worker.pause()
 
-        monkeypatch.setattr(SharedGroup, "take_offered", interrupted)
+        after_taking(monkeypatch, (3,), interrupt)
         assert got(worker, 3) == [(b"0", 1), (b"1", 1), (b"2", 1)]
         if pause:
             assert worker.receive(0) is None
@@ -188,7 +181,6 @@ def test_the_clock_of_an_offered_message_starts_when_it_is_handed_out(mq: mqplug
         assert shared.leases._open[2,].ends >= max(before.values())
 
 
-def _group(worker: mqplug.Consumer) -> SharedGroup:
+def _group(worker: mqplug.Consumer) -> Any:
     driver: Any = worker._session.driver_session.driver
-    group: SharedGroup = driver._sharing
-    return group
+    return driver._sharing

@@ -9,32 +9,12 @@ from pathlib import Path
 import pytest
 from owner_takeover import killed, owned_elsewhere, owns
 from rocksmq_stores import eventually, line, native, python
+from store_faults import Gate
 
 import mqplug
 from mqplug import Error
 from mqplug_rocksmq._driver.producers import StoreSink
-from mqplug_rocksmq._engine.errors import WritesStopped
-from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._format.page import PageBody, encode_single
-
-
-class Gate:
-    """Stops the writes of all stores of this process while it is shut."""
-
-    def __init__(self) -> None:
-        self.shut = False
-
-    def stop(self, patched: pytest.MonkeyPatch) -> None:
-        """Put the gate in front of RocksDB."""
-        write, takes_writes = Pages.write, Pages.takes_writes
-
-        def write_or_stop(pages: Pages, changes: Changes) -> None:
-            if self.shut:
-                raise WritesStopped
-            write(pages, changes)
-
-        patched.setattr(Pages, "write", write_or_stop)
-        patched.setattr(Pages, "takes_writes", lambda pages: not self.shut and takes_writes(pages))
 
 
 @pytest.fixture

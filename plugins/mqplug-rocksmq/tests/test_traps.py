@@ -25,7 +25,6 @@ from store_seam import Ownership, Store, close_store, open_store, statistics
 import mqplug
 import mqplug_rocksmq
 from mqplug import AlreadyOpen, Corrupt
-from mqplug_rocksmq._engine.rocks import Changes, Pages
 
 seen_here = pytest.mark.skipif(version("rocksdict") != "0.3.29", reason="seen in rocksdict 0.3.29")
 
@@ -157,7 +156,7 @@ def test_nothing_keeps_a_store_open(path: Path, open_store: OpenStore) -> None:
     except Corrupt as error:
         kept.append(error)  # with all frames of its traceback
     store.close()
-    Pages(path / "rocksdb").close()
+    open_store(sync="os").close()
     assert len(kept) == 4
 
 
@@ -414,13 +413,13 @@ def test_dropping_many_pages_is_one_mark(store: Store, monkeypatch: pytest.Monke
     log = new_log(store)
     for _ in range(3000):
         put(store, log, b"x")
-    pages, written = store.engine.pages, []
+    written, write = [], store.engine.pages.write
 
-    def write(changes: Changes) -> None:
+    def count(changes: Any) -> None:
         written.append(changes.batch.len())
-        Pages.write(pages, changes)
+        write(changes)
 
-    monkeypatch.setattr(pages, "write", write)
+    monkeypatch.setattr(store.engine.pages, "write", count)
     store.trim(log, 2990)
     assert 0 < written[0] < 10
     assert values(store, log, 2990) == [b"x"] * 10
