@@ -10,14 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from compiled_kafka_faults import (
+    PART,
+    change_answers,
+    change_runs,
+    count_fetched,
+    forget_checks,
+    need_no_sender,
+    proven as proven_uses,
+    refused,
+)
 from compiled_parts import compiled_part
 from foreign_logs import ForeignLog
 from kafka_driver import Seam, fill, new_name, seeds, take
 
 import mqplug
-from mqplug_kafka._cluster import compiled_part as part
-from mqplug_kafka._consume import compiled_source
-from mqplug_kafka._consume.compiled_source import CompiledRows, CompiledSource
 
 native = compiled_part("mqplug_kafka_native")
 
@@ -37,30 +44,19 @@ def plain(kafka_server):
 @pytest.fixture
 def unproven(monkeypatch):
     """Forget what this process has found out about the compiled part."""
-    monkeypatch.setattr(part.PART, "_proven", set())
-    monkeypatch.setattr(part.PART, "_refused", {})
-    monkeypatch.setattr(part.PART, "_logged", set())
+    forget_checks(monkeypatch)
 
 
 @pytest.fixture
 def proven(monkeypatch, unproven):
     """Take the compiled part as already checked, so that no reader uses confluent-kafka instead."""
-    part.PART.prove("reads")
+    PART.prove("reads")
 
 
 @pytest.fixture
 def native_reads(monkeypatch):
     """Collect the number of messages in each run that the compiled part fetched."""
-    counts = []
-
-    class Counting(CompiledSource):
-        def fetch(self, most, timeout, only):
-            fetched = super().fetch(most, timeout, only)
-            counts.extend(len(rows) for _, rows in fetched.runs)
-            return fetched
-
-    monkeypatch.setattr("mqplug_kafka._consume.reader.CompiledSource", Counting)
-    return counts
+    return count_fetched(monkeypatch)
 
 
 def all_of(mq, topic, positions):
@@ -271,8 +267,8 @@ def test_the_first_messages_prove_the_compiled_part(mq, topic, unproven, native_
     """A first batch that both paths read alike is delivered once and proves the compiled part."""
     fill(mq, topic, 500)
     assert read(mq, topic, 500) == [b"m%d" % number for number in range(500)]
-    assert part.PART._proven == {"reads"}
-    assert not part.PART._refused
+    assert proven_uses() == {"reads"}
+    assert not refused()
 
 
 class LyingRun:
@@ -293,20 +289,20 @@ class LyingRun:
 
 def test_a_difference_ends_native_reading(mq, topic, unproven, monkeypatch, caplog):
     """If both paths differ, the right values are delivered, one warning says what differed, and the part is refused."""
-    monkeypatch.setattr(compiled_source, "CompiledRows", lambda run: CompiledRows(LyingRun(run)))
+    change_runs(monkeypatch, LyingRun)
     fill(mq, topic, 300)
     with caplog.at_level(logging.WARNING, "mqplug.kafka"):
         for _ in range(2):
             assert read(mq, topic, 300) == [b"m%d" % number for number in range(300)]
     told = [line.getMessage() for line in caplog.records if "values of partition 0" in line.getMessage()]
     assert len(told) == 1
-    assert part.PART._refused.keys() == {"reads"}
+    assert refused() == {"reads"}
 
 
 def test_a_difference_is_an_error_where_native_is_required(kafka_server, topic, mq, unproven, monkeypatch):
     """With native="required" a difference between both paths raises ConfigError, which names it."""
-    monkeypatch.setattr(compiled_source, "CompiledRows", lambda run: CompiledRows(LyingRun(run)))
-    monkeypatch.setitem(part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
+    change_runs(monkeypatch, LyingRun)
+    need_no_sender(monkeypatch)
     fill(mq, topic, 3)
     with (
         mqplug.connect(kafka_server.url, native="required") as client,
@@ -320,43 +316,38 @@ def test_a_check_without_an_answer_leaves_it_to_the_plain_client(mq, topic, unpr
     """If the check gets no answer, this reader uses confluent-kafka and the next reader tries the check again."""
     fill(mq, topic, 30)
     with monkeypatch.context() as unanswered:
-        unanswered.setattr(compiled_source, "ANSWER_S", 0.0)
-        unanswered.setattr(compiled_source._SecondReading, "is_done", lambda self, timeout: False)
+        change_answers(unanswered, lambda answered, check, timeout: False, within=0.0)
         assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert not part.PART._proven
-    assert not part.PART._refused
+    assert not proven_uses()
+    assert not refused()
     assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert part.PART._proven == {"reads"}
+    assert proven_uses() == {"reads"}
 
 
 def test_required_compares_until_there_is_an_answer(kafka_server, mq, topic, unproven, native_reads, monkeypatch):
     """With native="required" a check without an answer is repeated with newly fetched messages."""
     fill(mq, topic, 30)
-    monkeypatch.setitem(part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
-    answered, first = compiled_source._SecondReading.is_done, []
+    need_no_sender(monkeypatch)
+    first = []
 
-    def is_done(self, timeout):
-        first[:] = first or [self]
-        return self is not first[0] and answered(self, timeout)
+    def second_only(answered, check, timeout):
+        first[:] = first or [check]
+        return check is not first[0] and answered(check, timeout)
 
-    monkeypatch.setattr(compiled_source, "ANSWER_S", 1.0)
-    monkeypatch.setattr(compiled_source._SecondReading, "is_done", is_done)
+    change_answers(monkeypatch, second_only, within=1.0)
     with mqplug.connect(kafka_server.url, native="required") as client:
         assert read(client, topic, 30) == [b"m%d" % number for number in range(30)]
-    assert part.PART._proven == {"reads"}
+    assert proven_uses() == {"reads"}
     assert sum(native_reads) > 30
 
 
 def test_a_seek_during_the_check(mq, topic, unproven, monkeypatch):
     """After a seek during the check, messages fetched before the seek are not delivered."""
     sent = fill(mq, topic, 300)
-    slow = compiled_source._SecondReading.is_done
     began = time.monotonic()
-
-    def reluctant(self, timeout):
-        return slow(self, timeout) and time.monotonic() - began > 1
-
-    monkeypatch.setattr(compiled_source._SecondReading, "is_done", reluctant)
+    change_answers(
+        monkeypatch, lambda answered, check, timeout: answered(check, timeout) and time.monotonic() - began > 1
+    )
     with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
         assert reader.receive(timeout=0.2) is None
         reader.seek(sent[250])
