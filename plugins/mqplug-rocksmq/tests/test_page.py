@@ -169,3 +169,16 @@ def test_page_keys_sort() -> None:
     """Keys sort by segment, then by offset."""
     places = [(0, 0), (0, 255), (0, 256), (0, 1 << 40), (1, 0), (256, 3)]
     assert sorted(page_key(*place) for place in places) == [page_key(*place) for place in places]
+
+
+@pytest.mark.parametrize(("second", "offsets"), [(3, [1, 2, 3, 4]), (7, [1, 2, 7, 8])])
+def test_offsets_as_arrow(second: int, offsets: list[int]) -> None:
+    """The messages of several pages have their own offsets, also after a gap."""
+    pytest.importorskip("pyarrow")
+    from mqplug_rocksmq._format.from_pages_to_arrow import joined_columns
+
+    page = Page(encode_page(PageColumns([1] * 3, [b"x"] * 3)).seal(0))
+    parts = [Slice(0, page, 1, 3), Slice(second, page, 0, 2)]
+    columns = joined_columns(parts, ["offset", "value"])
+    assert columns["offset"].to_pylist() == offsets
+    assert len(columns["value"]) == 4

@@ -51,10 +51,10 @@ def joined_columns(parts: Sequence[ArrowSlice], names: Sequence[str]) -> dict[st
     """Return those of the named columns that pages have, each joined over all parts."""
     known = [name for name in names if name in _COLUMNS]
     pages = [_slice_columns(part, known) for part in parts]
-    arrays = pages[0] if len(pages) == 1 else map(_joined, zip(*pages, strict=True))
+    arrays = pages[0] if len(pages) == 1 else map(pa.concat_arrays, zip(*pages, strict=True))
     columns = dict(zip(known, arrays, strict=True))
     if "offset" in names:
-        columns["offset"] = _joined([_offsets(part) for part in parts])
+        columns["offset"] = _offsets(parts)
     return columns
 
 
@@ -65,15 +65,17 @@ def _slice_columns(part: ArrowSlice, names: Sequence[str]) -> list[pa.Array]:
     return columns if count == page.count else [column.slice(start, count) for column in columns]
 
 
-def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+def _offsets(parts: Sequence[ArrowSlice]) -> pa.Array:
+    start, end = parts[0].base + parts[0].start, parts[-1].end
+    if end - start == sum(map(len, parts)):  # without gaps
+        return _range(start, end)
+    return pa.concat_arrays([_range(part.base + part.start, part.end) for part in parts])
 
 
-def _offsets(part: ArrowSlice) -> pa.Array:
-    first, end = part.base + part.start, part.end
+def _range(start: int, end: int) -> pa.Array:
     if hasattr(pa, "arange"):  # since pyarrow 21
-        return pa.arange(first, end)
-    return pa.Array.from_buffers(pa.int64(), len(part), [None, pa.py_buffer(array("q", range(first, end)))])
+        return pa.arange(start, end)
+    return pa.Array.from_buffers(pa.int64(), end - start, [None, pa.py_buffer(array("q", range(start, end)))])
 
 
 def page_record_batch(page: ArrowPage) -> pa.RecordBatch:
