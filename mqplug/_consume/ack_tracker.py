@@ -38,6 +38,7 @@ class Tracker:
         self.returned = NackedMessages()
         self.dirty = False
         self.awaited = False  # whether an ack here allows more to be handed out
+        self._aborted = False  # whether a transaction gave back all unacked messages
         self._pending = self._taken = 0  # acks of an uncommitted transaction: made, and taken by it
         self.ranges = 0  # number of acked ranges in the last state
         self.folds = False  # whether to drop acked messages after an unacked one, which may stay unacked for long
@@ -174,11 +175,20 @@ class Tracker:
     @property
     def position(self) -> Position:
         """The position of the next message that would be handed out."""
+        if self._aborted:
+            return self._first_given_back
         for again in self.returned:
             if again.present is None:
                 return Position(self._position.log, again.coordinates)
         latest = self.latest
         return latest.position if latest is not None else self._position
+
+    @property
+    def _first_given_back(self) -> Position:
+        for delivery in list(self._deliveries):
+            if (row := _first_unacked(bytes(delivery.flags))) < len(delivery.flags):
+                return Position(self._position.log, delivery.batch.coordinates[row])
+        return self.end
 
     @property
     def first_unacked(self) -> Position:
@@ -251,6 +261,7 @@ class Tracker:
 
     def drop_step(self) -> None:
         """Forget the acks of an aborted transaction, and end all deliveries, so that acks of them are late."""
+        self._aborted = True
         self.drop()
         for delivery in list(self._deliveries):
             _replace(delivery.flags, PENDING, OPEN, len(delivery.flags))

@@ -145,3 +145,23 @@ def test_a_recording_has_the_steps(opened):
         "open_transactions", "begin_transaction", "commit_transaction", "begin_transaction", "abort_transaction",
     ]  # fmt: skip
     assert [position.position.coordinates for position in steps[2].positions] == [(2,)]
+
+
+def test_after_an_abort_the_position_is_that_of_the_first_message_given_back(mq):
+    """After an abort, ``position`` names the first message that comes again, and a seek to it loses nothing."""
+    mq.create_topic("work")
+    with mq.producer("work") as out:
+        ids = out.send_many([b"0", b"1", b"2"])
+    with mq.consumer("work", group="g", until=mqplug.LATEST) as worker:
+        first = worker.receive(5)
+        worker.ack(first)
+        worker.commit()
+        with mq.transaction("worker", "work", consumer=worker) as step:
+            for message in worker.receive_many(2, 5):
+                worker.ack(message)
+            step.abort()
+        [position] = worker.position().values()
+        assert position.precedes(ids[1])
+        assert not position.precedes(ids[0])
+        worker.seek(position)
+        assert [message.id for message in worker] == ids[1:]

@@ -86,6 +86,7 @@ def test_given_back(bench: Bench) -> None:
         held = bench.take(consumer, 3)
         transform(step, consumer, held[:2])
         give_up()
+    bench.stands(consumer.position()[0], ids, 1, "the first of them comes next")
     with bench.raises(GivenUp), client.transaction(name, target, consumer=consumer):
         again = bench.delivers(consumer, ids[1:2])
         bench.equal([message.attempt for message in again], [2])
