@@ -17,7 +17,7 @@ from mqplug.spi import (
     TopicInfo,
     hookimpl,
 )
-from mutants.base import Mutant, Proxy, Sender, Sending
+from mutants.base import Mutant, Proxy, Reading, Sender, Sending, rebuilt
 
 
 class DropsAHeader(Mutant):
@@ -50,6 +50,31 @@ class IgnoresTimestamps(Mutant):
     class Producer(Sending):
         def change(self, record):
             return attrs.evolve(record, timestamp=None)
+
+
+class ReadsArrowBuffersLater(Mutant):
+    """Keeps the values of Arrow data where the caller has them, and reads them when they are consumed."""
+
+    case = "PRO-28"
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.later = {}
+
+    class Producer(Proxy):
+        def send_run(self, run):
+            if arrays := run.arrow(("value",)):
+                values = arrays["value"]
+                self.mutant.later |= {value: (values, row) for row, value in enumerate(values.to_pylist())}
+            self.inner.send_run(run)
+
+    class Consumer(Reading):
+        def change(self, batch):
+            return rebuilt(batch, values=[self.now(each) for each in batch.values])
+
+        def now(self, value):
+            values, row = self.mutant.later.get(value, ([value], 0))
+            return value if isinstance(values, list) else values[row].as_py()
 
 
 class StoresTwice(Mutant):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import Any
 
 import pytest
 
@@ -174,6 +176,36 @@ def test_nothing_kept(bench: Bench) -> None:
     bench.equal([message.value for message in found], [b"first"] * 2)
     if bench.client.capabilities.headers:
         bench.equal([message.headers for message in found], [(("kind", b"first"),)] * 2)
+
+
+@case("PRO-28")
+def test_arrow_buffers(bench: Bench) -> None:
+    """Changes to Arrow buffers after ``send_many`` has returned, or a stage's ``write``, do not change the messages."""
+    topic, wanted = bench.topic(), list[bytes]()
+    for count in (1, 500):
+        texts = [b"%d of %d" % (number, count) for number in range(count)]
+        buffer, table = _over_a_buffer(texts)
+        bench.producer(topic).send_many(table)
+        buffer[:] = bytes(len(buffer))
+        wanted += texts
+    if bench.client.capabilities.staged_ingest:
+        with bench.client.stage(topic) as stage:
+            buffer, table = _over_a_buffer([b"staged", b"staged too"])
+            stage.write(table)
+            buffer[:] = bytes(len(buffer))
+            bench.client.ingest([stage.finish()], writer=bench.name(), number=1)
+        wanted += [b"staged", b"staged too"]
+    bench.equal([message.value for message in bench.read(topic)], wanted)
+
+
+def _over_a_buffer(texts: Sequence[bytes]) -> tuple[bytearray, Any]:
+    """Return a buffer with these texts, and a table whose values lie in it."""
+    pyarrow = pytest.importorskip("pyarrow")
+    buffer = bytearray(b"".join(texts))
+    ends = pyarrow.array([0, *accumulate(map(len, texts))], pyarrow.int32()).buffers()[1]
+    buffers = [None, ends, pyarrow.py_buffer(buffer)]
+    values = pyarrow.Array.from_buffers(pyarrow.binary(), len(texts), buffers)
+    return buffer, pyarrow.table({"value": values, "partition": pyarrow.array([0] * len(texts))})
 
 
 @case("PRO-13")
