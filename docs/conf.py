@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 import benchmark_figures
+import modelled_rules
 import module_map
 
 if TYPE_CHECKING:
@@ -38,11 +39,17 @@ def add_anchors(app: object, docname: str, source: list[str]) -> None:
         source[0] = rule.sub(lambda found: f"({found[1].lower()})=\n{found[0]}", source[0])
 
 
-GENERATED = {"architecture": module_map.sections, "benchmarks": benchmark_figures.sections}
+GENERATED = {
+    "architecture": module_map.sections,
+    "benchmarks": benchmark_figures.sections,
+    "modelled-rules": modelled_rules.sections,
+}
 
 
 def add_generated(app: object, docname: str, source: list[str]) -> None:
-    """End the page of the architecture with the map of all modules, that of the benchmarks with their figures."""
+    """End the page of the architecture with the map of all modules, that of the benchmarks with their figures, and
+    that of the modelled rules with their tables.
+    """
     if docname in GENERATED:
         source[0] += "\n" + "\n".join(GENERATED[docname]()) + "\n"
 

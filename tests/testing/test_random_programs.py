@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from mutants import Mutant, reading, seeking
 from mutants.trial import harness_of
+from programs_by_day import WITHOUT_GIT, check_some_programs, seed_of_commit
 
 from mqplug_testing import harness_for
 from mqplug_testing.model import RULES
@@ -20,7 +21,7 @@ BROKEN = {  # and the rules of which the first program may break any
     seeking.BoundIsNext: {"bounds"},
 }
 MOST_STEPS = 12
-MOST_UNCHECKED = 3  # rules, in a short run
+MOST_UNCHECKED = 6  # rules, in a short run without outages
 
 
 @pytest.mark.parametrize("url", ["memory", "memory://?like=kafka", "memory://?like=pulsar"])
@@ -31,6 +32,19 @@ def test_a_sound_backend_breaks_no_rule(url):
     assert found.failure is None, found.failure.program(url)
     assert found.programs == 60
     assert len(found.pairs) > 10 * found.operations
+
+
+def test_programs_of_the_day_break_no_rule():
+    """Twenty seconds of random programs, other ones for each commit, break no rule."""
+    with harness_for("memory") as harness:
+        check_some_programs(harness, "memory", 20)
+
+
+def test_the_programs_of_the_day_are_those_of_the_commit(tmp_path, monkeypatch):
+    """One commit has always the same seed; without git there is a fixed one."""
+    assert seed_of_commit() == seed_of_commit()
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert seed_of_commit(tmp_path) == WITHOUT_GIT
 
 
 def run_as_pasted(text):

@@ -67,11 +67,12 @@ class Stages:
         self.finished[staged].gone = True
 
     def ingested(self, staged: Sequence[str], writer: str, number: int, outcome: Outcome) -> Sequence[Sent] | None:
-        """Judge ``ingest``. Return the records that it took in."""
+        """Judge ``ingest``. Return the records that it took in. A backend may know no stage without messages."""
         stages = [self.finished[each] for each in staged]
         repeats = number <= self._last.get(writer, -1)
         gone = any(each.gone or (each.topic.deleted and each.records) for each in stages)
-        if (gone and not repeats) or (outcome.error is not None and any(each.topic.deleted for each in stages)):
+        lost = any((each.gone or each.topic.deleted) and each.records for each in stages)
+        if (lost and not repeats) or (outcome.error is not None and any(each.topic.deleted for each in stages)):
             refused(outcome, "gone", Corrupt, TopicNotFound)
             return None
         if gone and outcome.error is not None:

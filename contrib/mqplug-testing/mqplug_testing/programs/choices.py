@@ -154,7 +154,8 @@ class Choices:
             headers = tuple(dict(headers).items())
         timestamp = None
         if able.timestamps_producer and self.likely(0.3):
-            timestamp = luck.choice([0, 1, *(self._now + apart for apart in APART_MS)])
+            edges = [] if able.retention and able.persistent else [0, 1]  # retention may remove such old messages
+            timestamp = luck.choice([*edges, *(self._now + apart for apart in APART_MS)])
         content = Content(None if able.null_payload and self.likely(0.1) else value, key, headers, timestamp)
         return Sent(name, content, self.partition(topic) if self.likely(partition) else None)
 

@@ -94,6 +94,12 @@ class DescribeGroup(Step):
         play.world.descriptions.described(self.group, outcome)
 
 
+def all_joined(play: Play, group: str) -> bool:
+    """Return whether each open member of a group holds a partition: a backend may admit a new one a little later."""
+    members = play.world.groups.members.get(group, ())
+    return all(play.world.consumers.open[name].readings for name in members)
+
+
 @attrs.frozen
 class ResetGroup(OfGroup):
     """Reset a group."""
@@ -115,7 +121,7 @@ class ResetGroup(OfGroup):
         return [self.topic, *self.to.needs()]
 
     def applies(self, play: Play) -> bool:
-        if not super().applies(play):
+        if not super().applies(play) or not all_joined(play, self.group):
             return False
         start, topic = self.to.model(play), play.world.topics.current[self.topic]
         logs = [log for log in topic.logs if named_log(start) in {None, log.log}]
@@ -144,6 +150,9 @@ class DeleteGroup(Step):
     @classmethod
     def draw(cls, choose: Choices) -> Self:
         return cls(choose.client(), choose.luck.choice(GROUPS))
+
+    def applies(self, play: Play) -> bool:
+        return super().applies(play) and all_joined(play, self.group)
 
     def perform(self, play: Play) -> None:
         play.name(self.group)
