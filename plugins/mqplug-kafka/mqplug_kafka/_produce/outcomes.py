@@ -43,6 +43,10 @@ class SendsAgain(Protocol):
         """Note that a record was refused, while other reports may still come."""
         ...
 
+    def stored(self, number: int, partition: int, row: int) -> None:
+        """Note that a hand-over was stored in this partition, up to this row."""
+        ...
+
     def reported(self, number: int, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
         """Take the results of a hand-over: the last row that may be stored, by partition, and the refused records."""
         ...
@@ -74,7 +78,7 @@ class RecordOutcome:
     def settle_stored(self, coordinates: Sequence[tuple[int]], partition: int) -> None:
         """Settle the record as stored, at the only one of these offsets."""
         if self._again is not None:
-            self._again.reported(self._number, {partition: 0}, ())
+            self._again.stored(self._number, partition, 0)
         self._current_logs.stored(self._sending, partition, coordinates[0])
 
     def take_report(self, report: Report) -> None:
@@ -174,7 +178,8 @@ class RunOutcome:
 
     def settle_stored(self, coordinates: Sequence[tuple[int]], partition: int) -> None:
         """Settle a run that is stored in one partition, at these offsets."""
-        self._report({partition: len(coordinates)}, ())
+        if self._again is not None:
+            self._again.stored(self._number, partition, len(coordinates) - 1)
         self._current_logs.stored(self._records, partition, coordinates)
 
     def settle_each(self, results: Iterable[tuple[int, Sending, Result]]) -> None:

@@ -212,11 +212,19 @@ class TopicSends:
         """As ``SendsAgain.refused_one``."""
         self.holds = True
 
+    def stored(self, number: int, partition: int, row: int) -> None:
+        """As ``SendsAgain.stored``."""
+        last = number, row
+        with self._lock:
+            if self._stored.get(partition, NOTHING) < last:
+                self._stored[partition] = last
+            self._in_flight.discard(number)
+
     def reported(self, number: int, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
         """As ``SendsAgain.reported``."""
         with self._lock:
             for partition, row in stored.items():
-                self._stored[partition] = max(self._stored.get(partition, NOTHING), (number, row))
+                self.stored(number, partition, row)
             self._refused.extend(refused)
             self._in_flight.discard(number)
 
