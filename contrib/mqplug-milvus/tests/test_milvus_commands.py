@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.metadata import entry_points
 
 import pytest
@@ -10,9 +11,11 @@ from click.testing import CliRunner
 from recordings import answers, plain, replay
 
 import mqplug
-from mqplug_milvus._commands import commands
+from mqplug_cli import run_command
 
-COMMANDS = {each.name: each for each in commands()}
+(POINT,) = entry_points(group="mqplug.commands", name="milvus")
+COMMANDS = {each.name: each for each in POINT.load()()}
+"""The commands, as the command line finds them."""
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_an_unknown_collection(url, name):
     assert "gone, things, words" in result.output
 
 
-def test_the_command_line_has_them():
-    """`mqplug milvus` has these commands, from the package's entry point."""
-    (point,) = entry_points(group="mqplug.commands", name="milvus")
-    assert [each.name for each in point.load()()] == list(COMMANDS)
+def test_the_command_line_has_them(capsys):
+    """`mqplug milvus` lists these commands, from the package's entry point."""
+    assert run_command(["milvus", "--help"]) == 0
+    assert re.findall(r"(?m)^  (\w+) ", capsys.readouterr().out.partition("Commands:")[2]) == sorted(COMMANDS)

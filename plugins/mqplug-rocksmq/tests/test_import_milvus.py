@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from rocksdict import Options, Rdict
 
 import mqplug
-from mqplug_rocksmq._commands.import_milvus import import_milvus
+import mqplug_rocksmq
 
 FIRST_ID = 470673835878252919
 TOPICS = {"by-dev-rootcoord-dml_0": 2500, "by-dev-rootcoord-dml_1": 3, "by-dev-rootcoord-dml_10": 4, "empty": 0}
@@ -44,7 +44,8 @@ def metadata():
 
 def run(*arguments):
     """Run the command, and return its result."""
-    return CliRunner().invoke(import_milvus, [str(each) for each in arguments])
+    (command,) = (each for each in mqplug_rocksmq.mqplug_commands() if each.name == "import-milvus")
+    return CliRunner().invoke(command, [str(each) for each in arguments])
 
 
 def test_all_messages_are_copied(milvus, tmp_path):
