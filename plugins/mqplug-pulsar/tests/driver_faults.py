@@ -9,6 +9,7 @@ from mqplug import spi
 from mqplug_pulsar._admin import group_notes, groups, subscriptions, topics
 from mqplug_pulsar._cluster.admin_interface import AdminInterface
 from mqplug_pulsar._cluster.broker_statistics import AckProgress
+from mqplug_pulsar._cluster.client_calls import ClientCalls
 from mqplug_pulsar._consume import member_filter, shared_log, shared_member, topic_checks
 from mqplug_pulsar._consume.partition_feeds import PartitionFeed
 from mqplug_pulsar._consume.permit_feed import PermitFeed
@@ -25,6 +26,7 @@ _WAITS = {
 }
 _CALLS = {
     "put of the admin interface": (AdminInterface, "put"),
+    "call of the client": (ClientCalls, "start"),
     "subscription of a shared member": (PermitFeed, "open"),
     "look for a stuck member": (groups, "may_be_stuck"),
     "read of a note": (group_notes, "read"),

@@ -6,13 +6,12 @@ import struct
 from concurrent.futures import Future
 
 import pytest
-from driver_faults import shorten
+from driver_faults import change, shorten
 from pulsar_driver import take
 from scripted_peer import command, fields, peer, relay
 
 import mqplug
 from mqplug import EARLIEST
-from mqplug_pulsar._cluster.client_calls import ClientCalls
 
 CLOSE_PRODUCER, PRODUCER_SUCCESS = 15, 17
 PRODUCER_ID, REQUEST_ID = 1, 2
@@ -56,9 +55,8 @@ def test_the_next_send_succeeds(closing, topic, monkeypatch):
 
 def test_an_opening_that_fails_at_once(plain, mq, topic, monkeypatch):
     """A record fails with its error even if the producer's opening has failed before the record reaches it."""
-    begin = ClientCalls.start
 
-    def started_and_ended(self, call):
+    def started_and_ended(begin, self, call):
         future: Future[object] = begin(self, call)
         future.exception(30)
         return future
@@ -68,7 +66,7 @@ def test_an_opening_that_fails_at_once(plain, mq, topic, monkeypatch):
         mq.delete_topic(topic)
         with pytest.raises(mqplug.TopicNotFound):
             out.send(b"y")
-        monkeypatch.setattr(ClientCalls, "start", started_and_ended)
+        change(monkeypatch, "call of the client", started_and_ended)
         with pytest.raises(mqplug.TopicNotFound):
             out.send(b"z", timeout=10)
         with pytest.raises(mqplug.SendFailed, match="the topic does not exist"):
