@@ -7,6 +7,7 @@ import attrs
 from mqplug import LATEST, Consumer, Unsupported
 from mqplug._consume.topic_following import TopicFollower
 from mqplug._model.names import Matching
+from mqplug.memory._consumer import MemorySharedConsumer
 from mqplug.spi import AddPartitions, DeleteGroup, Earliest
 from mutants.base import Mutant, Proxy
 
@@ -36,7 +37,8 @@ class TakingAgain(Proxy):
 
     @property
     def seated(self):
-        return getattr(self.inner, "_seat", None) is not None
+        """Whether it reads in order: members that share logs hold no positions."""
+        return getattr(self.inner, "_seat", None) is not None and not isinstance(self.inner, MemorySharedConsumer)
 
     def take_again(self, timeout):
         """Give up what it holds, and take it again from the stored positions."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from mutants import MUTANTS, SOUND
 from mutants.child_processes import random_programs
 
-PROGRAMS = 300
+PROGRAMS = 200
 SEED = 7
 
 

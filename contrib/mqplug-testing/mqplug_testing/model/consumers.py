@@ -9,6 +9,7 @@ import attrs
 
 from mqplug import (
     EARLIEST,
+    ConsumerBusy,
     GroupNotFound,
     InvalidMessageId,
     Log,
@@ -72,6 +73,7 @@ class Consumers:
         lenient: bool = False,
         partitions: Sequence[int] | None = None,
         must_exist: bool = False,
+        exclusive: bool = False,
     ) -> None:
         """Judge the opening of a consumer."""
         if any(not self._topics.exists(topic) for topic in topics):
@@ -81,6 +83,9 @@ class Consumers:
             self._groups.has_position(group or "", self._topics.current[each]) for each in topics
         ):
             refused(outcome, "must-exist", GroupNotFound, InvalidMessageId)  # of a start in another topic
+            return
+        if exclusive and self._groups.members.get(group or ""):
+            refused(outcome, "exclusive", ConsumerBusy)
             return
         places = self.places(topics, start, partitions, lenient=lenient)
         named = named_log(start)
@@ -296,6 +301,17 @@ class Consumers:
         value_of(outcome, "close")
         for reading in model.readings.values():
             self._store(model, reading)
+
+    def step_ended(self, consumer: str, acked: Sequence[tuple[Work, int]], *, commits: bool) -> None:
+        """Note that a transaction's commit stored its acks, or that an abort gave all messages in hand back."""
+        model = self.open[consumer]
+        for work, row in acked if commits else ():
+            work.ack(row)
+        for work in {work for work, _ in acked} if commits else ():
+            self._store(model, work)
+        for reading in () if commits else model.readings.values():
+            if isinstance(reading, Work):
+                reading.give_back()
 
     def _group(self, model: ConsumerModel, outcome: Outcome) -> str | None:
         """Return the group of a consumer. Without one, return None, and check that the call failed."""

@@ -173,6 +173,12 @@ class Groups:
             self.store(group, log, Snapshot(point, frozenset(), each.beyond))
         self.begin(group, {log: Places(points=frozenset({log.low})) for log in there.logs})
 
+    def copied(self, group: str, other: str, topic: str, outcome: Outcome) -> None:
+        """Judge ``reset_group`` to the positions of another group."""
+        value_of(outcome, "copied")
+        for log, states in self._of_topic(group, self._topics.current[topic]).items():
+            self.store(other, log, *states)
+
     def deleted(self, group: str, outcome: Outcome) -> None:
         """Judge ``delete_group``. A member whose topics are all deleted may count as none."""
         left = any(not log.deleted for log in self.stored.get(group, {}))

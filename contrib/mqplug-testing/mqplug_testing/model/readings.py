@@ -133,6 +133,7 @@ class Work(Reading):
     passed_rows: set[int] = attrs.field(factory=set)  # rows in a gap that was skipped
     attempts: dict[int, int] = attrs.field(factory=dict)
     due: dict[int, float] = attrs.field(factory=dict)  # of nacked rows
+    given_back: list[int] = attrs.field(factory=list)  # by aborted transactions; they come first, and block nothing
     loose: bool = False  # whether hand-overs are not reported
 
     @classmethod
@@ -154,7 +155,20 @@ class Work(Reading):
         """The nacked rows that are not acked yet, in order; the first of them blocks the partition."""
         return sorted(row for row in self.due if self.hands[row] is not Hand.ACKED)
 
+    @property
+    def returning(self) -> list[int]:
+        """The rows that an aborted transaction gave back, and that did not come again yet."""
+        return [row for row in self.given_back if self.hands[row] is Hand.NACKED]
+
+    def give_back(self) -> None:
+        """Give all messages in hand back, as an aborted transaction does."""
+        rows = {row for row, hand in self.hands.items() if hand is Hand.OPEN}
+        self.given_back = sorted(rows | set(self.returning))
+        self.hands |= dict.fromkeys(rows, Hand.NACKED)
+
     def may_come(self, now: float) -> frozenset[int]:
+        if self.returning and not self.paused:
+            return frozenset(self.returning[:1])
         if self.blocking and not self.paused:
             first = self.blocking[0]
             waits = self.hands[first] is Hand.NACKED
@@ -162,6 +176,8 @@ class Work(Reading):
         return super().may_come(now)
 
     def must_come(self) -> bool:
+        if self.returning and not self.paused:
+            return not self.log.deleted
         if self.blocking and not self.paused:
             return not self.log.deleted and self.hands[self.blocking[0]] is Hand.NACKED
         return super().must_come()
@@ -169,7 +185,7 @@ class Work(Reading):
     def deliver(self, row: int, message: Message, now: float) -> None:
         if self.loose and message.attempt == 1 and row == self.snapshot().first_unacked(self.log) != row + 1:
             self._restart(row)
-        if not self.blocking:
+        if not (self.blocking or self.returning):
             for before in self.points:
                 self.passed_rows |= set(range(before, row)) - self.hands.keys() - self.base.acked
             super().deliver(row, message, now)
@@ -188,13 +204,13 @@ class Work(Reading):
         acked = {each for each, hand in self.hands.items() if hand is Hand.ACKED}
         self.base = Snapshot(row, frozenset(acked | self.base.acked))
         self.points, self.beyond = frozenset({row}), None
-        self.hands, self.due = {}, {}
+        self.hands, self.due, self.given_back = {}, {}, []
 
     def move(self, start: AnyStart, *, lenient: bool) -> None:
         super().move(start, lenient=lenient)
         (point,) = self.points
         self.base = Snapshot(point, frozenset(), self.beyond)
-        self.hands, self.due, self.passed_rows = {}, {}, set()
+        self.hands, self.due, self.passed_rows, self.given_back = {}, {}, set(), []
 
     # acks --------------------------------------------------------------------------------------------------
 
@@ -242,7 +258,7 @@ class Work(Reading):
         return beyond is not None and not beyond.precedes(self.log.stored[row].id)
 
     def position_places(self) -> Places:
-        waiting = [row for row in self.blocking if self.hands[row] is Hand.NACKED]
+        waiting = self.returning or [row for row in self.blocking if self.hands[row] is Hand.NACKED]
         if waiting:
             return Places(points=frozenset(waiting[:1]))
         exact = self._next()

@@ -28,6 +28,8 @@ RULES: Final = {
     # groups
     "one-member": "With a group, the members share the partitions, and each partition has one member at a time.",
     "no-trace": "A consumer without a group reads all its partitions, leaves no trace and cannot ack.",
+    "exclusive": "In `exclusive` mode, a second member raises `ConsumerBusy`.",
+    "copied": "a `GroupPosition` also sets the acks",
     "again": "Unacked messages then come again as a first attempt, and a pause has ended.",
     "positions": "`positions` returns a group's position in each partition and the acked messages after it.",
     "busy": "If the group has members, `reset_group` raises a `ConsumerBusy` that names them "
@@ -68,6 +70,9 @@ RULES: Final = {
     "discard": "`discard` removes unwanted staged messages.",
     "atomic": "Readers see messages only after the commit, and never those of an aborted step.",
     "not-committed": "After an abort it raises `NotCommitted`, which proves that nothing was stored.",
+    "step-seek": "`seek` in a step raises `ConsumerBusy`.",
+    "fence": "The older client gets `Fenced` at its next commit or earlier, and then for each `transaction` of this "
+    "name.",
     "repeated": "If this number or a higher one was committed before, the step is `repeated`: nothing is sent, the "
     "handles raise `OutcomeUnknown`, and acks count as usual.",
     "note": "In a repeated step it is the note of the highest committed number",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
@@ -12,6 +13,8 @@ from mqplug_testing.model.logs import AnyStart, LogModel
 from mqplug_testing.model.rules import Outcome, check, value_of
 from mqplug_testing.model.topics import Topics, named_log
 
+UNSEEN_LAPSES = 5  # how often a message may be taken back from a member that has fetched it for nobody
+
 
 @attrs.define(eq=False)
 class Item:
@@ -20,7 +23,7 @@ class Item:
     attempt: int
     last: str  # who got it last
     holder: str | None
-    taken: tuple[float, float] = (0, 0)  # the earliest and the latest time at which it was handed out
+    taken: float = 0  # the latest time at which it was handed out; a backend may have fetched it long before
     due: float = 0  # from when on it may come again
     again: bool = False  # whether it was nacked, so that its next attempt is a higher one
     acked_by: str | None = None
@@ -58,9 +61,11 @@ class Sharer:
     topics: tuple[str, ...]
     group: SharingGroup
     limit: float | None
+    since: float
     polled: bool = False
     late: int = 0
     perhaps_late: int = 0
+    lost: int = 0  # acks of messages that another member has got
 
 
 @attrs.define(eq=False)
@@ -72,6 +77,7 @@ class SharingGroup:
     logs: dict[LogModel, SharedLog] = attrs.field(factory=dict)
     members: dict[str, Sharer] = attrs.field(factory=dict)
     departures: int = 0
+    timed: bool = False  # whether messages may have been taken back before a member asked for them
     emptied: int = 0  # the departures when the last member left
 
 
@@ -82,6 +88,11 @@ class Sharing:
         self._topics = topics
         self.open: dict[str, Sharer] = {}
         self.groups: dict[str, SharingGroup] = {}
+
+    @property
+    def _by_entry(self) -> bool:
+        """Whether messages that were sent together come again together, even acked ones."""
+        return self._topics.able.ack_granularity != "message"
 
     def begins(self, topics: Sequence[str], start: AnyStart) -> dict[LogModel, int] | None:
         """Return where a start leads in each log, or None if that is not certain."""
@@ -107,6 +118,8 @@ class Sharing:
         begins: Mapping[LogModel, int],
         limit: float | None,
         outcome: Outcome,
+        *,
+        since: float,
     ) -> None:
         """Judge the opening of a member."""
         value_of(outcome, "shared")
@@ -114,7 +127,8 @@ class Sharing:
         known = {log.log.topic for log in there.logs}  # in which partitions were added since
         for log, begin in begins.items():
             there.logs.setdefault(log, SharedLog(log, 0 if log.log.topic in known else begin))
-        self.open[consumer] = there.members[consumer] = Sharer(consumer, tuple(topics), there, limit)
+        there.timed |= limit is not None
+        self.open[consumer] = there.members[consumer] = Sharer(consumer, tuple(topics), there, limit, since)
 
     def closed(self, consumer: str, outcome: Outcome) -> None:
         """Judge ``close``: its acks are stored, and what it had goes to others."""
@@ -154,7 +168,7 @@ class Sharing:
         item = shared.items.get(row)
         if item is None or item.holder is None:
             return True
-        return sharer.limit is not None and now > item.taken[1] + sharer.limit
+        return sharer.limit is not None and now > item.taken + sharer.limit
 
     def _blocked(self, sharer: Sharer, shared: SharedLog, row: int) -> bool:
         """Return whether an earlier message of its key may block a message."""
@@ -163,23 +177,24 @@ class Sharing:
         key = shared.log.stored[row].content.key
         return any(shared.log.stored[each].content.key == key for each in shared.unacked if each < row)
 
-    def received(self, consumer: str, outcome: Outcome, *, waited: bool, began: float, now: float) -> None:
+    def received(self, consumer: str, outcome: Outcome, *, waited: bool, now: float) -> None:
         """Judge ``receive`` or ``receive_many``, whose messages are the outcome."""
         messages = value_of(outcome, "shared", "messages or none")
         self.open[consumer].polled = True
         if not messages:
             check(not waited, "shared", "a message", outcome)
         for message in messages:
-            self._take(self.open[consumer], message, began, now)
+            self._take(self.open[consumer], message, now)
 
-    def _take(self, sharer: Sharer, message: Message, began: float, now: float) -> None:
+    def _take(self, sharer: Sharer, message: Message, now: float) -> None:
         shared = next((each for each in self._of(sharer) if each.log.log is message.id.log), None)
         row = None if shared is None else shared.log.row(message.id)
         if shared is None or row is None:
             check(False, "id", "an id that a send returned", repr(message))
             return
         item = shared.items.get(row)
-        unacked = row >= shared.begin and (item is None or item.acked_by is None)
+        whole = self._by_entry and item is not None and item.departures < sharer.group.departures
+        unacked = row >= shared.begin and (item is None or item.acked_by is None or whole)
         check(unacked, "ack", "a message that is not acked", repr(message))
         self._check_holder(sharer, shared, row, message, now)
         if sharer.group.mode == "key_shared":
@@ -190,11 +205,11 @@ class Sharing:
         log_time = round(message.log_time.timestamp() * 1000)
         shared.log.stored[row].check_content(message, log_time)
         name, departures = sharer.name, sharer.group.departures
-        shared.items[row] = Item(message.attempt, name, name, (began, now), departures=departures)
+        shared.items[row] = Item(message.attempt, name, name, now, departures=departures)
 
     def _check_holder(self, sharer: Sharer, shared: SharedLog, row: int, message: Message, now: float) -> None:
         item = shared.items.get(row)
-        if item is None:
+        if item is None or self._by_entry:
             return
         free = item.holder is None or self._may_have_lapsed(sharer.group, item, now)
         check(free, "with-one", f"nothing that {item.holder} has", repr(message))
@@ -202,7 +217,7 @@ class Sharing:
 
     def _may_have_lapsed(self, group: SharingGroup, item: Item, now: float) -> bool:
         holder = group.members.get(item.holder or "")
-        return holder is None or (holder.limit is not None and now >= item.taken[0] + holder.limit)
+        return holder is None or (holder.limit is not None and now >= holder.since + holder.limit)
 
     def _check_key(self, sharer: Sharer, shared: SharedLog, row: int, message: Message, now: float) -> None:
         if message.key is None:
@@ -220,10 +235,12 @@ class Sharing:
 
     def _attempts(self, group: SharingGroup, item: Item | None) -> tuple[int, int]:
         """Return the least and the greatest number that the next attempt may have."""
+        if self._by_entry:
+            return 1, sys.maxsize
         if item is None:
-            return 1, 1 + group.departures
+            return 1, 1 + group.departures + UNSEEN_LAPSES * group.timed
         left = group.departures - item.departures
-        most = item.attempt + 2 + left
+        most = item.attempt + 2 + left + UNSEEN_LAPSES * group.timed
         if not self._topics.able.durable_delivery_count and group.emptied > item.departures:
             return 1, most
         return item.attempt + (item.again or item.holder is not None), most
@@ -242,7 +259,8 @@ class Sharing:
         if item is None:
             sharer.perhaps_late += 1  # a seek has ended its lease
         elif item.last != consumer:
-            sharer.perhaps_late += 1  # only a commit may detect that another member has got it
+            sharer.perhaps_late += 1  # a commit detects that another member has got it
+            sharer.lost += 1
         elif item.acked_by is not None or item.again:
             sharer.late += 1
         else:
@@ -262,7 +280,11 @@ class Sharing:
     def committed(self, consumer: str, outcome: Outcome) -> None:
         """Judge ``commit``."""
         value_of(outcome, "close")
-        self._store(self.open[consumer])
+        sharer = self.open[consumer]
+        sharer.late += sharer.lost
+        sharer.perhaps_late -= sharer.lost
+        sharer.lost = 0
+        self._store(sharer)
 
     def _store(self, sharer: Sharer) -> None:
         for item in self._items(sharer.group):

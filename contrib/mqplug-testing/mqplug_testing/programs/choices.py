@@ -39,6 +39,7 @@ class Choices:
         self.play = play
         self.luck = luck
         self.topics = luck.choice(TOPICS)
+        self._keys = luck.choice((KEYS, KEYS[:2]))
         self._count = Counter[str]()
         self._now = time.time_ns() // 1_000_000
 
@@ -147,7 +148,7 @@ class Choices:
         """Return a record, with a partition of this probability, and with edges of all that it may have."""
         luck, able = self.luck, self.able
         name = self.new("m")
-        key = luck.choice(KEYS) if able.keys and self.likely(0.4) else None
+        key = luck.choice(self._keys) if able.keys and self.likely(0.4) else None
         value = luck.choice(VALUES) if self.likely(0.3) else name.encode()
         headers = luck.choice(HEADERS) if able.headers and self.likely(0.2) else ()
         if not able.header_duplicates:

@@ -23,6 +23,7 @@ from mqplug_testing.programs._steps.sharing import (
     AskLateShared,
     CloseSharer,
     CommitShared,
+    OpenSharer,
     ReceiveShared,
     SharedPositions,
 )
@@ -101,20 +102,30 @@ class Generator:
             yield from self._read_all(topic)
 
     def _ending_of_sharers(self) -> Iterator[Step]:
-        """Close the members of each group but the last, which must get all that is left, and commit its acks."""
-        sharing = self._play.world.sharing
+        """Close the members of each group but the last, which must get all that is left; then open another."""
+        sharing, topics = self._play.world.sharing, self._play.world.topics
         for group in sharing.groups.values():
             while len(group.members) > 1:
                 yield CloseSharer(next(iter(group.members)))
-            for member in list(group.members):
-                while member in sharing.open and sharing.must_come(member, self._play.now()):
-                    yield ReceiveShared(member, 100)
-                yield ReceiveShared(member, 100)
-                yield CommitShared(member)
-                yield AskLateShared(member)
-                for topic in group.members[member].topics if member in group.members else ():
-                    yield SharedPositions("mq", topic, group.name)
-                yield CloseSharer(member)
+            for member in list(group.members.values()):
+                yield from self._rest_of(member.name)
+                if all(map(topics.exists, member.topics)):
+                    name = self._choose.new("k")
+                    yield OpenSharer(name, "mq", member.topics, group.name, Symbol("EARLIEST"), None)
+                    yield from self._rest_of(name)
+
+    def _rest_of(self, sharer: str) -> Iterator[Step]:
+        """Receive all that is left for the only member of a group."""
+        sharing = self._play.world.sharing
+        while sharer in sharing.open and sharing.must_come(sharer, self._play.now()):
+            yield ReceiveShared(sharer, 100)
+        yield ReceiveShared(sharer, 100)
+        yield CommitShared(sharer)
+        yield AskLateShared(sharer)
+        if sharer in sharing.open:
+            for topic in sharing.open[sharer].topics:
+                yield SharedPositions("mq", topic, sharing.open[sharer].group.name)
+        yield CloseSharer(sharer)
 
     def _read_all(self, topic: str) -> Iterator[Step]:
         reader = self._choose.new("c")

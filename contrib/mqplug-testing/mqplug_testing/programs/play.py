@@ -94,6 +94,10 @@ class Play:
                 return False
         return True
 
+    def owner(self, name: str) -> str:
+        """Return the client that opened a consumer."""
+        return self._owners[name]
+
     def opened_by(self, client: str) -> list[str]:
         """Return the names of what a client has open."""
         return [name for name, owner in self._owners.items() if owner == client and name in self.names]

@@ -12,6 +12,7 @@ from mqplug_testing.programs._steps.consuming import (
     AskPosition,
     AskStored,
     Close,
+    OpenExclusive,
     OpenMember,
     OpenReader,
     Pause,
@@ -19,7 +20,15 @@ from mqplug_testing.programs._steps.consuming import (
     ReceiveMany,
     Resume,
 )
-from mqplug_testing.programs._steps.groups import DeleteGroup, DescribeGroup, Lag, ListGroups, Positions, ResetGroup
+from mqplug_testing.programs._steps.groups import (
+    CopyGroup,
+    DeleteGroup,
+    DescribeGroup,
+    Lag,
+    ListGroups,
+    Positions,
+    ResetGroup,
+)
 from mqplug_testing.programs._steps.ids import CompareIds, ReadIds, SeekNowhere
 from mqplug_testing.programs._steps.producing import OpenProducer, Send, SendMany, Submit
 from mqplug_testing.programs._steps.queries import Advance, Bounds, Distance, Resolve, Watermarks, WatermarksOfAll
@@ -48,7 +57,7 @@ from mqplug_testing.programs._steps.stages import (
     WriteStage,
 )
 from mqplug_testing.programs._steps.topics import AddPartitions, CreateTopic, DeleteTopic, ListTopics, Trim
-from mqplug_testing.programs._steps.transactions import Transact
+from mqplug_testing.programs._steps.transactions import Fence, Transact, TransactAcks
 
 USUAL: Final[tuple[type[Step], ...]] = (
     CreateTopic, OpenProducer, Send, SendMany, OpenReader, OpenMember, Close, Receive, ReceiveMany, Ack, Commit, Seek,
@@ -58,15 +67,16 @@ FAMILIES: Final[dict[str, tuple[type[Step], ...]]] = {
     "topics": (DeleteTopic, AddPartitions, ListTopics),
     "trims": (Trim, Bounds),
     "sending": (Submit,),
+    "exclusive": (OpenExclusive,),
     "nacks": (Nack, AckThrough, AskLateAcks),
     "pauses": (Pause, Resume),
     "queries": (Bounds, WatermarksOfAll, AskPosition, AskStored, Lag),
-    "groups": (ResetGroup, DeleteGroup, ListGroups, DescribeGroup, Lag),
+    "groups": (ResetGroup, CopyGroup, DeleteGroup, ListGroups, DescribeGroup, Lag),
     "settings": (DescribeTopic, AlterTopic, AlterWrongly),
     "clients": (ReopenClient, Restart, Outage),
     "ids": (CompareIds, ReadIds, SeekNowhere),
     "advances": (Advance, Distance),
-    "transactions": (Transact,),
+    "transactions": (Transact, TransactAcks, Fence),
     "sharing": (
         OpenSharer,
         CloseSharer,

@@ -89,7 +89,10 @@ class Nack(OfConsumer):
         return [self.consumer, self.message]
 
     def applies(self, play: Play) -> bool:
-        return super().applies(play) and (self.consumer, play.names[self.message]) in play.hands
+        if not super().applies(play) or (self.consumer, play.names[self.message]) not in play.hands:
+            return False
+        readings = play.world.consumers.open[self.consumer].readings.values()
+        return not any(isinstance(each, Work) and each.returning for each in readings)
 
     def perform(self, play: Play) -> None:
         wanted = play.names[self.message]

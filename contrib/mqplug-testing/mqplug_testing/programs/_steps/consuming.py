@@ -28,6 +28,8 @@ class OpenConsumer(Step):
     partitions: tuple[int, ...] | None = None
     must_exist: bool = False
 
+    exclusive: ClassVar[bool] = False
+
     def needs(self) -> Sequence[str]:
         return [*self.topics, *self.start.needs()]
 
@@ -52,6 +54,8 @@ class OpenConsumer(Step):
         if self.group is not None:
             play.name(self.group)
             more += f", group={self.group}{play.listeners(self.consumer)}"
+        if self.exclusive:
+            more += ", mode='exclusive'"
         if self.must_exist:
             more += ", must_exist=True"
         code = f"{self.client}.consumer({topics}, start={self.start.code()}{more}{missing(self.lenient)})"
@@ -59,6 +63,7 @@ class OpenConsumer(Step):
         play.world.consumers.opened(
             self.consumer, self.topics, self.start.model(play), outcome,
             group=self.group, lenient=self.lenient, partitions=self.partitions, must_exist=self.must_exist,
+            exclusive=self.exclusive,
         )  # fmt: skip
         play.settle()
 
@@ -100,6 +105,24 @@ class OpenMember(OpenConsumer):
         topics = choose.topics if both else (topic,)
         lenient, must_exist = choose.likely(0.3), choose.likely(0.1)
         return cls(choose.new("c"), choose.client(), topics, start, group, lenient, must_exist=must_exist)
+
+
+@attrs.frozen
+class OpenExclusive(OpenConsumer):
+    """Open the only member of a group, or try to open a second one."""
+
+    exclusive = True
+    weight = 1.5
+    capabilities = ("durable_groups", "exclusive")
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self | None:
+        there = next((each for each in choose.world.consumers.open.values() if each.group == "g6"), None)
+        topic = choose.topic() if there is None else there.topics[0]
+        if topic is None or not choose.world.topics.exists(topic):
+            return None
+        start = Symbol(choose.luck.choice(("EARLIEST", "LATEST")))
+        return cls(choose.new("c"), choose.client(), (topic,), start, "g6", lenient=True)
 
 
 @attrs.frozen

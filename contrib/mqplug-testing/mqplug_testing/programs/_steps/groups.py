@@ -138,6 +138,39 @@ class ResetGroup(OfGroup):
 
 
 @attrs.frozen
+class CopyGroup(OfGroup):
+    """Place another group where a group is, with its acks."""
+
+    other: str
+
+    weight = 2
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self | None:
+        topic = choose.topic()
+        group, other = choose.luck.sample(GROUPS, 2)
+        return None if topic is None else cls(choose.client(), topic, group, other)
+
+    def applies(self, play: Play) -> bool:
+        groups, topics = play.world.groups, play.world.topics
+        if not topics.exists(self.topic) or groups.members.get(self.other):
+            return False
+        return all(groups.latest(self.group, log) is not None for log in topics.current[self.topic].logs)
+
+    def perform(self, play: Play) -> None:
+        play.name(self.other)
+        found = self.ask(play, "positions")
+        play.world.groups.positions(self.group, self.topic, found)
+        places = f"{self.client}.positions({self.topic}, group={self.group})"
+        outcome = play.execute(
+            Statement(f"{self.client}.reset_group({self.other}, {self.topic}, {places}, missing='next')")
+        )
+        play.world.groups.copied(self.group, self.other, self.topic, outcome)
+        copied = self.call(play, "positions", f", group={self.other}")
+        play.world.groups.positions(self.other, self.topic, copied)
+
+
+@attrs.frozen
 class DeleteGroup(Step):
     """Delete a group."""
 

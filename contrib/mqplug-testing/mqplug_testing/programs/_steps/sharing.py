@@ -45,7 +45,8 @@ class OpenSharer(Step):
         both = choose.likely(0.15) and all(map(choose.world.topics.exists, choose.topics))
         topics = choose.topics if both else (topic,)
         limit = LIMIT_S if choose.likely(0.4) else None
-        group = choose.luck.choice(modes)
+        there = choose.one([each.group.name for each in choose.world.sharing.open.values()])
+        group = there if there is not None and choose.likely(0.7) else choose.luck.choice(modes)
         return cls(choose.new("k"), choose.client(), topics, group, choose.start(topic), limit)
 
     def needs(self) -> Sequence[str]:
@@ -69,9 +70,10 @@ class OpenSharer(Step):
             f"start={self.start.code()}, missing='next'{more})"
         )
         begins = play.world.sharing.begins(self.topics, self.start.model(play)) or {}
+        since = play.now()
         outcome = play.execute(Statement(code, (self.consumer,)))
         play.world.sharing.opened(
-            self.consumer, self.topics, self.group, MODES[self.group], begins, self.limit, outcome
+            self.consumer, self.topics, self.group, MODES[self.group], begins, self.limit, outcome, since=since
         )
 
 
@@ -121,11 +123,10 @@ class ReceiveShared(OfSharer):
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
         consumer = choose.one(list(choose.world.sharing.open))
-        return None if consumer is None else cls(consumer, choose.luck.choice((None, 1, 2, 5, 100)))
+        return None if consumer is None else cls(consumer, choose.luck.choice((None, 1, 1, 2, 100)))
 
     def perform(self, play: Play) -> None:
-        began = play.now()
-        waits = play.world.sharing.must_come(self.consumer, began)
+        waits = play.world.sharing.must_come(self.consumer, play.now())
         name, wait = play.next_received(), play.patience if waits else 0
         if self.most is None:
             outcome = self.call(play, f"receive({wait})", name)
@@ -134,7 +135,7 @@ class ReceiveShared(OfSharer):
             outcome = self.call(play, f"receive_many({self.most}, {wait})", name)
             messages = list(outcome.value or ())
         found = Outcome(messages, outcome.error)
-        play.world.sharing.received(self.consumer, found, waited=waits, began=began, now=play.now())
+        play.world.sharing.received(self.consumer, found, waited=waits, now=play.now())
         play.note(self.consumer, messages, name if self.most is None else f"{name}[{{}}]")
 
 
