@@ -70,13 +70,10 @@ class Stages:
         """Judge ``ingest``. Return the records that it took in. A backend may know no stage without messages."""
         stages = [self.finished[each] for each in staged]
         repeats = number <= self._last.get(writer, -1)
-        gone = any(each.gone or (each.topic.deleted and each.records) for each in stages)
-        lost = any((each.gone or each.topic.deleted) and each.records for each in stages)
-        if (lost and not repeats) or (outcome.error is not None and any(each.topic.deleted for each in stages)):
+        gone = any((each.gone or each.topic.deleted) and each.records for each in stages)
+        may_be_gone = any(each.gone or each.topic.deleted for each in stages)
+        if (gone and not repeats) or (may_be_gone and outcome.error is not None):
             refused(outcome, "gone", Corrupt, TopicNotFound)
-            return None
-        if gone and outcome.error is not None:
-            refused(outcome, "gone", Corrupt)
             return None
         done: Ingested = value_of(outcome, "ingest")
         check(done.repeated is repeats, "ingest-repeated", f"repeated={repeats}", outcome)

@@ -90,7 +90,7 @@ class TransactAcks(Step):
     records: tuple[Sent, ...]
     most: int
     every: int  # acks one in so many
-    tries: tuple[str, ...]  # what is done meanwhile
+    tries: tuple[str, ...]  # what is done in the step besides
     commits: bool
 
     weight = 2.5
@@ -208,7 +208,7 @@ class Fence(Step):
         value_of(play.execute(Statement(f"other.transaction({name}, {self.topic})", ("step",))), "fence")
         value_of(play.execute(Statement(f"step.send({arguments(self.record)})", ("handle",))), "atomic")
         refused(play.execute(Statement("old.commit()")), "fence", Fenced)
-        refused(play.execute(Statement("lost.result(0)")), "not-committed", NotCommitted)
+        refused(play.execute(Statement("lost.result(0)")), "not-committed", NotCommitted, Fenced)
         refused(play.execute(Statement(f"mq.transaction({name}, {self.topic})")), "fence", Fenced)
         value_of(play.execute(Statement("step.commit()")), "fence")
         stored = play.execute(Statement("handle.result(0)", (self.record.name,)))
