@@ -66,6 +66,9 @@ class MemoryConsumer(ConsumerDriver):
             self._woken = False
             return batches
 
+    _shares = False
+    """Whether the time of a message begins with its poll: then a poll takes those of one log, which are handed out."""
+
     def _longest_wait(self, timeout: float) -> float:
         """Return the seconds to wait for a change of the store."""
         return timeout
@@ -86,7 +89,7 @@ class MemoryConsumer(ConsumerDriver):
             following = batch.next_position.coordinates
             del self._positions[log]  # moved to the end, so that every log gets its turn
             self._positions[log] = following  # no call in between, so that no Ctrl-C can interrupt
-            if most <= 0:
+            if most <= 0 or self._shares:
                 break
         return batches
 
@@ -236,6 +239,8 @@ class FailoverConsumer(MemoryConsumer):
 
 class MemorySharedConsumer(MemoryConsumer):
     """A member that takes messages that no other member has, according to the lease table of each log."""
+
+    _shares = True
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
         super().__init__(connection, options, listener)

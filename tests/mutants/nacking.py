@@ -17,6 +17,7 @@ from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.driver_session import DriverSession
 from mqplug._consume.fetching import Fetcher
 from mqplug._consume.key_lanes import KeyLanes
+from mqplug.memory._consumer import MemorySharedConsumer
 from mqplug.spi import Settlement
 from mqplug.spi.groups import Leases
 from mqplug_testing.contract.test_ack_returning import BRIEF
@@ -177,6 +178,13 @@ class TakesLateAcks(Mutant):
 
     case = "ACK-32"
     patches = ((Leases, "settle", lambda table, member, settled: Leases.settle_late(table, settled) or 0),)
+
+
+class TakesFromAllPartitions(Mutant):
+    """Takes messages of all partitions in one poll, long before the core hands out the last of them."""
+
+    case = "ACK-34"
+    patches = ((MemorySharedConsumer, "_shares", False),)
 
 
 class RemembersLateAcks(Mutant):

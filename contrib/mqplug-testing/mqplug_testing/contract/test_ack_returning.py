@@ -19,6 +19,26 @@ AWAY = 1.2  # seconds; after one without a receive, mqplug polls for the member 
 BRIEF = 0.5  # seconds; shorter than the second between two commits by mqplug
 
 
+@case("ACK-34", needs=("ack_timeout", "shared"), timeout=180)
+def test_time_of_the_last_partition(bench: Bench) -> None:
+    """The time of ``max_processing`` begins when a message is handed out, not when its partition was looked at."""
+    for mode in sharing_modes(bench):
+        topic = bench.topic(partitions=2)
+        with bench.client.producer(topic) as out:
+            for partition in (0, 1):
+                out.send(b"%d" % partition, partition=partition)
+        member = bench.member(topic, bench.name(), mode=mode, max_processing=BRIEF)
+        first = member.receive_many(100, bench.patience)[0]
+        time.sleep(2 * BRIEF)  # as a program does that works on it
+        handed_out, last = time.monotonic(), first
+        while last.partition == first.partition:  # the first may come again
+            handed_out = time.monotonic()
+            last = member.receive_many(100, bench.patience)[0]
+        while (left := handed_out + BRIEF - time.monotonic()) > 0:
+            came = [each.id for each in member.receive_many(100, left)]
+            bench.that(last.id not in came or time.monotonic() > handed_out + BRIEF, "it came again before its time")
+
+
 def again(bench: Bench, member: Consumer, message_id: MessageId, attempt: int) -> Message:
     """Check that this message comes next, as this attempt."""
     [message] = bench.delivers(member, [message_id])

@@ -93,6 +93,9 @@ class LogConsumer(ConsumerDriver):
         """Return how long to wait if nothing ends the wait earlier."""
         return timeout
 
+    _shares = False
+    """Whether the time of a message begins with its poll: then a poll takes those of one log, which are handed out."""
+
     def read(self, most: int) -> list[Batch]:
         """Return available messages, as a poll does. No log is assigned or revoked."""
         batches: list[Batch] = []
@@ -111,7 +114,7 @@ class LogConsumer(ConsumerDriver):
             self._offsets[log] = self._offsets.pop(log)  # to the end: every log gets its turn
             batches.append(batch)
             most -= len(batch)
-            if most <= 0:
+            if most <= 0 or self._shares:
                 break
         return batches
 

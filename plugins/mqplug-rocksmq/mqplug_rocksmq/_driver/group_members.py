@@ -99,6 +99,8 @@ def add_partitions_to_members(store: Store, known: Log, added: Iterable[Log]) ->
 class SharedMember(GroupConsumer):
     """A member that takes messages that no other member has. It also waits for messages that become free again."""
 
+    _shares = True
+
     def __init__(
         self, store: Store, present: GroupMembers, options: ConsumerOptions, listener: Listener, context: JoinContext
     ) -> None:
