@@ -88,3 +88,32 @@ def test_a_message_that_must_come_must_come(world):
     world.consumers.received("c1", Outcome(), waited=False, now=0)
     with pytest.raises(RuleBroken):
         world.consumers.received("c1", Outcome(), waited=True, now=0)
+
+
+@pytest.fixture
+def sharers(mq, world):
+    """Return the first message, which the first of two members that share the log was given."""
+    begins = world.sharing.begins(["t1"], mqplug.EARLIEST)
+    for name in ("k1", "k2"):
+        world.sharing.opened(name, ["t1"], "g4", "shared", begins, None, Outcome(), since=0)
+    with mq.consumer("t1", group="g4", mode="shared") as member:
+        message = member.receive(5)
+        world.sharing.received("k1", Outcome([message]), waited=False, now=0)
+        yield message
+
+
+def test_one_member_at_a_time_has_a_message(world, sharers):
+    """Of two members that share a log, the other one may not get a message that the first has."""
+    with pytest.raises(RuleBroken) as caught:
+        world.sharing.received("k2", Outcome([sharers]), waited=False, now=0)
+    assert caught.value.rule == "with-one"
+
+
+def test_an_acked_message_does_not_come_again(world, sharers):
+    """After its ack, no member that shares the log gets a message, even if the first one has left."""
+    world.sharing.acked("k1", sharers.id, Outcome())
+    world.sharing.closed("k1", Outcome())
+    assert world.sharing.must_come("k2", 0)
+    with pytest.raises(RuleBroken) as caught:
+        world.sharing.received("k2", Outcome([sharers]), waited=False, now=0)
+    assert caught.value.rule == "ack"

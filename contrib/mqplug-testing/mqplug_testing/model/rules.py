@@ -67,6 +67,7 @@ RULES: Final = {
     "staged messages, and reports `repeated`.",
     "gone": "If messages were discarded or taken in before, `ingest` raises `Corrupt`, takes in nothing, and the "
     "number stays free.",
+    "stranger": "Stages of another store raise `ConfigError`.",
     "discard": "`discard` removes unwanted staged messages.",
     "atomic": "Readers see messages only after the commit, and never those of an aborted step.",
     "not-committed": "After an abort it raises `NotCommitted`, which proves that nothing was stored.",

@@ -30,6 +30,10 @@ class Stages:
         self.open: dict[str, StageModel] = {}
         self.finished: dict[str, StageModel] = {}
 
+    def next_number(self, writer: str) -> int:
+        """Return the first number that a writer has not used."""
+        return self._last.get(writer, -1) + 1
+
     def opened(self, stage: str, topic: str, outcome: Outcome) -> None:
         """Judge the opening of a stage."""
         if not self._topics.exists(topic):

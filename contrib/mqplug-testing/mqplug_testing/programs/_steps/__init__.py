@@ -52,6 +52,7 @@ from mqplug_testing.programs._steps.stages import (
     DiscardStaged,
     FinishStage,
     Ingest,
+    IngestStranger,
     LeaveStage,
     OpenStage,
     WriteStage,
@@ -91,5 +92,5 @@ FAMILIES: Final[dict[str, tuple[type[Step], ...]]] = {
         SharedLag,
         DescribeSharers,
     ),
-    "stages": (OpenStage, WriteStage, FinishStage, LeaveStage, DiscardStaged, Ingest),
+    "stages": (OpenStage, WriteStage, FinishStage, LeaveStage, DiscardStaged, Ingest, IngestStranger),
 }

@@ -37,6 +37,9 @@ class CompareIds(Step):
         equality = play.execute(Statement(f"({one} == {other}, {one} != {other}, len({{{one}, {other}}}))"))
         wanted = (one == other, one != other, 1 if one == other else 2)
         check(value_of(equality, "ids") == wanted, "ids", wanted, equality)
+        stranger = play.execute(Statement(f"({one} == str({one}), {one} != 7)"))
+        check(value_of(stranger, "ids") == (False, True), "ids", (False, True), stranger)
+        refused(play.execute(Statement(f"{one} < 7")), "ids", TypeError)
         order = play.execute(Statement(f"({one} < {other}, {one} <= {other}, {one} > {other}, {one} >= {other})"))
         if log is not its:
             refused(order, "ids", TypeError)

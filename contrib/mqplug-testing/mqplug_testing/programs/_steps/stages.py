@@ -8,6 +8,8 @@ from typing import Self
 
 import attrs
 
+from mqplug import ConfigError
+from mqplug_testing.model.rules import refused
 from mqplug_testing.model.topics import Sent
 from mqplug_testing.programs._steps.base import OfTopic, Step
 from mqplug_testing.programs._steps.producing import arguments
@@ -188,3 +190,34 @@ class Ingest(Step):
         if found:
             ids = ", ".join(f"found[{at}].id" for at in found.values())
             play.execute(Statement(f"[{ids}]", tuple(found), many=True))
+
+
+@attrs.frozen
+class IngestStranger(Step):
+    """Ingest a stage of another store."""
+
+    client: str
+    staged: str
+    writer: str
+
+    weight = 0.4
+    capabilities = ("staged_ingest",)
+
+    @classmethod
+    def draw(cls, choose: Choices) -> Self | None:
+        staged = choose.one(choose.named("u"))
+        return None if staged is None else cls(choose.client(), staged, choose.luck.choice(WRITERS))
+
+    def needs(self) -> Sequence[str]:
+        return [self.staged]
+
+    def applies(self, play: Play) -> bool:
+        return super().applies(play) and play.world.stages.next_number(self.writer) < 2**63
+
+    def perform(self, play: Play) -> None:
+        play.name(self.writer)
+        same = ", ".join(f"{self.staged}.{name}" for name in ("topic", "messages", "size", "detail"))
+        stranger = f"mqplug.Staged({self.staged}.backend, 'another', {same})"
+        number = play.world.stages.next_number(self.writer)
+        outcome = play.execute(Statement(f"{self.client}.ingest({stranger}, writer={self.writer}, number={number})"))
+        refused(outcome, "stranger", ConfigError)

@@ -58,9 +58,9 @@ class DeleteTopic(OfTopic):
 
     def applies(self, play: Play) -> bool:
         shared = any(self.topic in each.topics for each in play.world.sharing.open.values())
-        # A consumer of several topics gets an error for this one, but when it continues with the others is not settled.
-        readers = [each for each in play.world.consumers.open.values() if self.topic in each.topics]
-        return super().applies(play) and not shared and all(len(each.topics) == 1 for each in readers)
+        members = [each for each in play.world.consumers.open.values() if each.group is not None]
+        several = any(self.topic in each.topics and len(each.topics) > 1 for each in members)
+        return super().applies(play) and not shared and not several
 
     def perform(self, play: Play) -> None:
         play.world.topics.deleted(self.topic, self.call(play, "delete_topic"))
