@@ -25,7 +25,7 @@ BROKEN = {  # and the rules of which the first program may break any
     unusual_input.SharersGetNone: {"content"},
 }
 MOST_STEPS = 12
-MOST_UNCHECKED = 6  # rules, in a short run without outages
+MOST_UNCHECKED = 10  # rules, in a short run without outages
 
 
 @pytest.mark.parametrize("url", ["memory", "memory://?like=kafka", "memory://?like=pulsar"])
@@ -108,10 +108,10 @@ def test_the_result_counts_what_was_done():
 
 
 def test_rare_pairs_are_preferred():
-    """A short run over memory makes most pairs of operations, and checks nearly all rules."""
+    """In a short run over memory, more than every fourth step makes a new pair, and nearly all rules are checked."""
     with harness_for("memory") as harness:
-        found = check_programs(harness, 60, 5, programs=200, patience=PATIENCE)
-    assert len(found.pairs) > 0.75 * found.operations * (found.operations + 1)
+        found = check_programs(harness, 60, 5, programs=35, patience=PATIENCE)
+    assert len(found.pairs) > found.steps / 4
     assert len(found.unchecked) <= MOST_UNCHECKED, found.unchecked
 
 
