@@ -1,4 +1,4 @@
-"""Random programs by day: a short run over a backend, with other programs for each commit."""
+"""Random programs in a test: a short run over a backend, with other programs for each commit."""
 
 from __future__ import annotations
 

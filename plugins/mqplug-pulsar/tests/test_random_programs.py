@@ -8,6 +8,7 @@ from programs_by_day import check_some_programs
 from mqplug_pulsar._harness import harness as shipped
 
 
+@pytest.mark.night
 @pytest.mark.timeout(150)
 def test_random_programs_break_no_rule(shared_pulsar):
     """Half a minute of random programs, other ones for each commit, break no rule."""

@@ -269,7 +269,7 @@ class Consumers:
         model = self.open[consumer]
         if self._check_ack(model, wanted, outcome):
             work, row = self._work(consumer, wanted)
-            if work is None or work.hands.get(row, Hand.NACKED) is Hand.NACKED:
+            if work is None or row in work.void or work.hands.get(row, Hand.NACKED) is Hand.NACKED:
                 model.late += 1
                 return
             before = dict(work.hands)

@@ -134,6 +134,7 @@ class Work(Reading):
     attempts: dict[int, int] = attrs.field(factory=dict)
     due: dict[int, float] = attrs.field(factory=dict)  # of nacked rows
     given_back: list[int] = attrs.field(factory=list)  # by aborted transactions; they come first, and block nothing
+    void: set[int] = attrs.field(factory=set)  # acked rows that were delivered before a transaction was aborted
     loose: bool = False  # whether hand-overs are not reported
 
     @classmethod
@@ -164,6 +165,8 @@ class Work(Reading):
         """Give all messages in hand back, as an aborted transaction does."""
         rows = {row for row, hand in self.hands.items() if hand is Hand.OPEN}
         self.given_back = sorted(rows | set(self.returning))
+        if rows:  # an ack of another message of these deliveries changes nothing any more
+            self.void |= self.hands.keys() - rows
         self.hands |= dict.fromkeys(rows, Hand.NACKED)
 
     def may_come(self, now: float) -> frozenset[int]:
@@ -204,13 +207,13 @@ class Work(Reading):
         acked = {each for each, hand in self.hands.items() if hand is Hand.ACKED}
         self.base = Snapshot(row, frozenset(acked | self.base.acked))
         self.points, self.beyond = frozenset({row}), None
-        self.hands, self.due, self.given_back = {}, {}, []
+        self.hands, self.due, self.given_back, self.void = {}, {}, [], set()
 
     def move(self, start: AnyStart, *, lenient: bool) -> None:
         super().move(start, lenient=lenient)
         (point,) = self.points
         self.base = Snapshot(point, frozenset(), self.beyond)
-        self.hands, self.due, self.passed_rows, self.given_back = {}, {}, set(), []
+        self.hands, self.due, self.passed_rows, self.given_back, self.void = {}, {}, set(), [], set()
 
     # acks --------------------------------------------------------------------------------------------------
 

@@ -142,7 +142,8 @@ class TransactAcks(Step):
         ]
         between = (began, time.time_ns() // 1_000_000)
         end = "committed" if self.commits else "aborted"
-        play.world.transactions.results(self.topic, self.records, outcomes, between, end)
+        if self.commits or "flush" not in self.tries:  # after it the handles have ids, which an abort makes invalid
+            play.world.transactions.results(self.topic, self.records, outcomes, between, end)
         play.settle()
 
     def _receive(self, play: Play) -> None:
