@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mqplug._model.log import Log
 from mqplug._model.text import Numbers, decode_text, encode_text
@@ -16,8 +16,7 @@ class Place:
 
     def __init__(self, log: Log, coordinates: Numbers) -> None:
         self._log = log
-        # A single coordinate without its tuple: tuples of many ids make each garbage collection take longer.
-        self._coordinates: Numbers | int = coordinates[0] if len(coordinates) == 1 else coordinates
+        self._coordinates = coordinates
 
     if TYPE_CHECKING:
 
@@ -26,14 +25,13 @@ class Place:
             """The log."""
             ...
 
-    else:  # read without Python code
-        log = property(attrgetter("_log"))
+        @property
+        def coordinates(self) -> Numbers:
+            """The coordinates in the log."""
+            ...
 
-    @property
-    def coordinates(self) -> Numbers:
-        """The coordinates in the log."""
-        place = self._coordinates
-        return (place,) if isinstance(place, int) else place
+    else:  # read without Python code
+        log, coordinates = property(attrgetter("_log")), property(attrgetter("_coordinates"))
 
     def __repr__(self) -> str:
         where = ":".join(map(str, self.coordinates))
@@ -50,22 +48,22 @@ class Place:
     def __lt__(self, other: Self) -> bool:
         if not isinstance(other, type(self)):
             return NotImplemented
-        return self.coordinates < _same_log(self._log, other._log, other.coordinates)
+        return self._coordinates < _same_log(self._log, other._log, other._coordinates)
 
     def __le__(self, other: Self) -> bool:
         if not isinstance(other, type(self)):
             return NotImplemented
-        return self.coordinates <= _same_log(self._log, other._log, other.coordinates)
+        return self._coordinates <= _same_log(self._log, other._log, other._coordinates)
 
     def __gt__(self, other: Self) -> bool:
         if not isinstance(other, type(self)):
             return NotImplemented
-        return self.coordinates > _same_log(self._log, other._log, other.coordinates)
+        return self._coordinates > _same_log(self._log, other._log, other._coordinates)
 
     def __ge__(self, other: Self) -> bool:
         if not isinstance(other, type(self)):
             return NotImplemented
-        return self.coordinates >= _same_log(self._log, other._log, other.coordinates)
+        return self._coordinates >= _same_log(self._log, other._log, other._coordinates)
 
 
 class MessageId(Place):
@@ -80,7 +78,7 @@ class MessageId(Place):
 
     def __init__(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
         self._log = log
-        self._coordinates = coordinates[0] if len(coordinates) == 1 else coordinates
+        self._coordinates = coordinates
         self._detail = detail
 
     if TYPE_CHECKING:
@@ -102,11 +100,7 @@ class MessageId(Place):
         return encode_text("m", self.log, self.coordinates, self.detail)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MessageId, (self._log, self.coordinates, self._detail)
-
-
-ID_SLOTS: Final = ("_log", "_coordinates", "_detail")
-"""The slots of an id, for compiled parts that fill them; for a single coordinate, the second has its number."""
+        return MessageId, (self._log, self._coordinates, self._detail)
 
 
 def _same_log(mine: Log, other: Log, coordinates: Numbers) -> Numbers:

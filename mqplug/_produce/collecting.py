@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mqplug._base.fork import ForkGuard
-from mqplug._model.ids import ID_SLOTS, MessageId
+from mqplug._model.ids import MessageId
 from mqplug._produce.handle import SendHandle
 
 if TYPE_CHECKING:
     from mqplug._model.errors import Error
-    from mqplug._produce.handle import AwaitedSend, IdParts, Wait
-    from mqplug._produce.send_run import StoredRecords
-    from mqplug.spi.compiled import CompiledCollecting
+    from mqplug._produce.handle import IdParts
+    from mqplug._produce.pump import AwaitedSend, Wait
 
 KeylessPartitions = Iterator[int] | int
 KeyedPartitions = Callable[[bytes], int] | int
@@ -31,11 +30,10 @@ class RunOfRows(Protocol):
     topic: str
     was_seen: bool
     rows_seen: set[int]
-    stored_as: StoredRecords | None
-    """Set once all its rows were stored at once."""
 
     @property
     def wait(self) -> Callable[..., None]: ...
+    def id_of(self, row: int) -> MessageId | None: ...
     def outcome_of(self, row: int) -> IdParts | Error | None: ...
     def awaited_of(self, row: int) -> AwaitedSend | None: ...
 
@@ -50,11 +48,7 @@ class RowHandle(SendHandle):
 
     def result(self, timeout: float | None = 30) -> MessageId:
         """As ``SendHandle.result``, with a fast path for the common case."""
-        stored = self._run.stored_as if timeout == 30 else None
-        if stored is None:
-            return super().result(timeout)
-        log, coordinates, details = stored
-        return MessageId(log, coordinates[self._row], () if details is None else details[self._row])
+        return (self._run.id_of(self._row) if timeout == 30 else None) or super().result(timeout)
 
     @property
     def topic(self) -> str:  # type: ignore[override]  # read only here
@@ -106,12 +100,11 @@ class CollectedHandle(Row, RowHandle):
     __slots__ = ()
 
 
-def handle_class(compiled: CompiledCollecting | None) -> NewHandle:
-    """Return the class of handles: with the compiled ``Row``, or without it."""
-    if compiled is None:
+def handle_class(row: type[Any]) -> NewHandle:
+    """Return the class of handles that are derived from this ``Row``."""
+    if row is Row:
         return CollectedHandle
-    compiled.use_ids(MessageId, *ID_SLOTS)
-    return cast("NewHandle", type("RowHandle", (compiled.Row, RowHandle), {"__slots__": ()}))
+    return cast("NewHandle", type("RowHandle", (row, RowHandle), {"__slots__": ()}))
 
 
 class Rows:

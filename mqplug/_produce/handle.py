@@ -1,41 +1,23 @@
-"""The handle of a record, the record that is sent by itself, which is its own handle, and how callers wait for both."""
+"""The handle of a record, and the record that is sent by itself, which is its own handle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from mqplug._base.bell import Bell
 from mqplug._base.deadline import Deadline, check_timeout
 from mqplug._model.errors import Error
 from mqplug._model.ids import MessageId
 from mqplug._model.outcome import SendTimeout, in_doubt
 
 if TYPE_CHECKING:
+    from mqplug._base.bell import Bell
     from mqplug._model.log import Log
     from mqplug._model.message import Headers
     from mqplug._model.text import Numbers
+    from mqplug._produce.pump import AwaitedSend, Wait
 
     IdParts = tuple[Log, Numbers, Numbers]
     """Log, coordinates and detail: the parts of an id."""
-
-PUMP_SLICE_S = 0.1  # the longest wait of a driver, and so of Ctrl-C and deadlines
-
-
-class AwaitedSend(Protocol):
-    """A record, or a run of records, whose outcome a caller waits for."""
-
-    waiter: Bell | None
-
-    @property
-    def awaited(self) -> AwaitedSend | None:
-        """The part to wait for now; None once all is settled."""
-        ...
-
-
-Wait = Callable[[AwaitedSend, Deadline], None]
-"""A function that waits until this is settled or the time is up."""
 
 
 class SendHandle:
@@ -175,56 +157,3 @@ class SingleSend(SendHandle):
     def unknown(self, error: Error) -> None:
         """Settle the record as in doubt: it may or may not be stored."""
         self.failed(in_doubt(error))
-
-
-class Pump:
-    """The driver's reports, served by one waiter at a time. The others sleep until it is their turn."""
-
-    def __init__(self, pump: Callable[[float], None]) -> None:
-        self._pump = pump
-        self._serving = Lock()
-        self._sleepers: set[Bell] = set()
-
-    def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
-        """Wait until this is settled or the time is up. With no time at all, serve reports once."""
-        while not self._serving.acquire(blocking=False):
-            self._sleep(wanted, deadline)
-            if wanted.awaited is None or deadline.expired:
-                return
-        try:
-            while wanted.awaited is not None:
-                left = deadline.remaining(PUMP_SLICE_S)
-                self._pump(left)
-                if left <= 0:
-                    break
-        finally:
-            self._serving.release()
-            if self._sleepers:
-                self._wake_next()
-
-    def serve(self) -> None:
-        """Serve the available reports, unless another thread is serving."""
-        if self._serving.acquire(blocking=False):
-            try:
-                self._pump(0)
-            finally:
-                self._serving.release()
-                self._wake_next()
-
-    def _wake_next(self) -> None:
-        for sleeper in tuple(self._sleepers)[:1]:
-            sleeper.ring()
-
-    def _sleep(self, wanted: AwaitedSend, deadline: Deadline) -> None:
-        target = wanted.awaited
-        if target is None:
-            return
-        bell = target.waiter = target.waiter or Bell()
-        self._sleepers.add(bell)
-        try:  # the thread that was serving may have missed this bell
-            if self._serving.locked() and target.awaited is not None:
-                bell.wait(deadline.remaining(PUMP_SLICE_S))
-        finally:
-            self._sleepers.discard(bell)
-            if target.awaited is None:  # others may wait for the same
-                bell.ring()

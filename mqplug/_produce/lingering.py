@@ -11,6 +11,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from mqplug._base.bell import Bell
+from mqplug._model.ids import MessageId
 from mqplug._produce.collecting import CollectedHandle, Rows
 from mqplug._produce.columns import RecordColumns
 from mqplug._produce.send_run import SendRun
@@ -18,8 +19,8 @@ from mqplug._produce.send_run import SendRun
 if TYPE_CHECKING:
     from mqplug._model.errors import Error
     from mqplug._model.message import Headers
-    from mqplug._produce.handle import AwaitedSend, IdParts, SendHandle, SingleSend, Wait
-    from mqplug._produce.send_run import StoredRecords
+    from mqplug._produce.handle import IdParts, SendHandle, SingleSend
+    from mqplug._produce.pump import AwaitedSend, Wait
 
     WholeRow = tuple[bytes | None, bytes | None, Headers, int | None]
     """Value, key, headers and timestamp of a record."""
@@ -32,7 +33,7 @@ NO_RECORDS = RecordColumns((), ())
 class CollectedRun(SendRun):
     """Records of one partition. A run is open until it is sealed; then it has its columns and takes no more records."""
 
-    __slots__ = ("_bytes_left", "_rows", "_whole", "reserved", "rows_seen", "singles", "stored_as", "ticked")
+    __slots__ = ("_bytes_left", "_rows", "_whole", "reserved", "rows_seen", "singles", "ticked")
 
     def __init__(
         self, topic: str, partition: int, wait: Wait, most: int, most_bytes: int, rows_class: type[Rows]
@@ -47,8 +48,6 @@ class CollectedRun(SendRun):
         """The rows that are also single records, which get the outcome as well."""
         self.rows_seen: set[int] = set()
         """The rows whose failure was raised."""
-        self.stored_as: StoredRecords | None = None
-        """The outcome, if all its records were stored at once: ``result`` of each handle reads it."""
         self.ticked = False
         """Whether it was there at the last tick of the linger thread."""
 
@@ -140,6 +139,14 @@ class CollectedRun(SendRun):
         log, coordinates, details = outcome
         return log, coordinates[row], () if details is None else details[row]
 
+    def id_of(self, row: int) -> MessageId | None:
+        """Return the id of a record if all were stored at once; otherwise None, and ``outcome_of`` has the outcome."""
+        outcome = self._outcome
+        if type(outcome) is not tuple or self._alone is not None:
+            return None
+        log, coordinates, details = outcome
+        return MessageId(log, coordinates[row], () if details is None else details[row])
+
     def awaited_of(self, row: int) -> AwaitedSend | None:
         """Return the object to wait for until this record is settled; None once it is."""
         if self._alone is not None:
@@ -158,11 +165,8 @@ class CollectedRun(SendRun):
 
     def _pass_on(self) -> None:
         super()._pass_on()
-        if self._alone is None:
-            if self.singles:
-                self._settle_each(self.singles.items())
-            if isinstance(self._outcome, tuple):
-                self.stored_as = self._outcome
+        if self._alone is None and self.singles:
+            self._settle_each(self.singles.items())
 
 
 def _if_any(column: list[T | None]) -> list[T | None] | None:

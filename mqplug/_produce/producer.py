@@ -27,7 +27,7 @@ class Producer(Closable):
         self._session = session
         self._routes = session.routes  # these save each message an attribute lookup
         self._queue = session.queue
-        self._wait = session.queue.pump.wait  # for a record that is handed over
+        self._wait = session.wait
         self._collect = None if session.collector is None else session.collector.collect
 
     # sending -----------------------------------------------------------------------------------------------

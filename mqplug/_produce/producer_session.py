@@ -75,7 +75,8 @@ class ProducerSession(Session):
         queue = self.queue
         if not queue.collects or self._narrow is not None:
             return None
-        return queue.collector_class(queue.new_handle, self.max_bytes, queue.lock)
+        made: Collector = queue.collecting.Collector(queue.new_handle, self.max_bytes, queue.lock)
+        return made
 
     # routes ------------------------------------------------------------------------------------------------
 
@@ -136,9 +137,19 @@ class ProducerSession(Session):
 
     # sending -----------------------------------------------------------------------------------------------
 
-    def new_handle(self, route: Route, fields: Fields) -> SingleSend:
-        """Check a record, choose its partition, and return its handle. The common case comes first."""
-        value, key, headers, timestamp, partition = fields
+    def _checked(
+        self,
+        route: Route,
+        value: bytes | None,
+        key: bytes | None,
+        headers: HeadersArgument,
+        timestamp: datetime | int | None,
+        partition: int | None,
+    ) -> tuple[int, bytes | None, bytes | None, Headers, int | None, int]:
+        """Check a record and choose its partition. Return the partition, its fields, and its size.
+
+        The common case comes first.
+        """
         if type(value) is bytes and timestamp is None and not headers and (key is None or type(key) is bytes):
             size = len(value) if key is None else len(value) + len(key)
             pairs: Headers = ()
@@ -149,26 +160,30 @@ class ProducerSession(Session):
         if partition is not None:
             partition = route.check(partition)
         elif key is None:
-            keyless = route.chooser.keyless
-            partition = keyless if isinstance(keyless, int) else next(keyless)
+            partition = next(route.chooser.keyless)
         else:
-            keyed = route.chooser.keyed
-            partition = keyed if isinstance(keyed, int) else keyed(key)
+            partition = route.chooser.keyed(key)
         if size > self.max_bytes:
             raise self._too_large(size, route.topic)
         if self._narrow is not None:
             self._check_declared(value is None, key is not None, bool(pairs), moment is not None)
-        return SingleSend(route.topic, partition, value, key, pairs, moment, size, self.wait)
+        return partition, value, key, pairs, moment, size
+
+    def new_handle(self, route: Route, fields: Fields) -> SingleSend:
+        """Check a record, choose its partition, and return its handle."""
+        partition, value, key, headers, moment, size = self._checked(route, *fields)
+        return SingleSend(route.topic, partition, value, key, headers, moment, size, self.wait)
 
     def submit(self, route: Route, fields: Fields, when_full: WhenFull, deadline: Deadline) -> SendHandle:
         """Check a record and queue it, to be handed over with others if the driver takes runs."""
-        single = self.new_handle(route, fields)
-        if self.queue.collects:
-            row = single.value, single.key, single.headers, single.timestamp
-            return self.queue.collect(single.topic, single.partition, row, single.size, deadline, when_full)
-        if not self.queue.put(single):
-            self.queue.accept(single, deadline, when_full)
-        return single
+        if not self.queue.collects:
+            single = self.new_handle(route, fields)
+            if not self.queue.put(single):
+                self.queue.accept(single, deadline, when_full)
+            return single
+        partition, value, key, headers, moment, size = self._checked(route, *fields)
+        row = value, key, headers, moment
+        return self.queue.collect(route.topic, partition, row, size, deadline, when_full)
 
     def collect(
         self, partition: int, value: bytes | None, key: bytes | None, when_full: WhenFull, deadline: Deadline

@@ -15,17 +15,20 @@ from mqplug._base.fork import ForkGuard
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, Error, QueueFull, Timeout
 from mqplug._model.outcome import OutcomeUnknown
-from mqplug._produce.collecting import Collector, RowHandle, Rows, handle_class
-from mqplug._produce.handle import PUMP_SLICE_S, Pump, SingleSend
+from mqplug._produce import collecting
+from mqplug._produce.collecting import RowHandle, handle_class
+from mqplug._produce.handle import SingleSend
 from mqplug._produce.lingering import CollectedRun, LingerThread, OpenRuns
 from mqplug._produce.outcomes import Outcomes, ProducerStatistics
+from mqplug._produce.pump import PUMP_SLICE_S, Pump
 from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
-    from mqplug._produce.handle import AwaitedSend
     from mqplug._produce.lingering import WholeRow
+    from mqplug._produce.pump import AwaitedSend
     from mqplug.spi._drivers import ProducerDriver
+    from mqplug.spi.compiled import CompiledCollecting
 
 T = TypeVar("T")
 WhenFull = Literal["block", "raise"]
@@ -69,10 +72,8 @@ class SendQueue:
         self._outcomes = Outcomes()
         self._attended = False
         self.pump = Pump(driver.pump)
-        compiled = driver.collecting
-        self.new_handle = handle_class(compiled)
-        self.collector_class: type[Collector] = Collector if compiled is None else compiled.Collector
-        self._rows_class: type[Rows] = Rows if compiled is None else compiled.Rows
+        self.collecting: CompiledCollecting = driver.collecting or collecting
+        self.new_handle = handle_class(self.collecting.Row)
         self._linger: LingerThread | None = None
         if driver.linger_s is not None:
             self._linger = LingerThread(self._hand_over_lingering, driver.linger_s, f"mqplug-{backend.name}-linger")
@@ -127,7 +128,8 @@ class SendQueue:
             return None
         most = min(self._run_messages, (self.max_messages - self._messages - self.open_runs.messages) // 2)
         most_bytes = min(self._run_bytes, (self.max_bytes - self._bytes - self.open_runs.bytes) // 2)
-        run = CollectedRun(topic, partition, self.wait, max(1, most), max(size, most_bytes), self._rows_class)
+        rows_class = self.collecting.Rows
+        run = CollectedRun(topic, partition, self.wait, max(1, most), max(size, most_bytes), rows_class)
         self.open_runs.add(run)
         return run
 

@@ -69,10 +69,10 @@ def java_hash(key: bytes) -> int:
 class Chooser:
     """The choice of partitions for one topic of one producer. Any thread may use it."""
 
-    keyless: Iterator[int] | int
-    """The partitions of successive single records without a key, or the only one."""
-    keyed: Callable[[bytes], int] | int
-    """The function from the key of a single record to its partition, or always the same; -1 is the driver's choice."""
+    keyless: Iterator[int]
+    """The partitions of successive single records without a key."""
+    keyed: Callable[[bytes], int]
+    """Returns the partition of a single record with a key; -1 leaves the choice to the driver."""
     batch: Callable[[Sequence[bytes | None] | None, int, bool], int | list[int]]
     """Returns the partition of all records of a batch, or a list with one for each record. Takes the keys or None, the
     number of records, and whether the driver may choose."""
@@ -124,7 +124,8 @@ def _by_key(
         return [next(rest) if key is None else keyed(key) for key in keys]
 
     if native or partitions == 1:
-        return Chooser(0 if partitions == 1 else single, -1 if native else 0, batch)
+        only = -1 if native else 0
+        return Chooser(single, lambda _: only, batch)
     return Chooser(single, keyed, batch, name == "murmur2")
 
 

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from mqplug._model.message import Headers
     from mqplug._model.text import Numbers
     from mqplug._produce.columns import SendColumns
-    from mqplug._produce.handle import IdParts, Wait
-
-    StoredRecords = tuple[Log, Sequence[Numbers], Sequence[Numbers] | None]
-    """The log, and the coordinates and details of each record."""
+    from mqplug._produce.handle import IdParts
+    from mqplug._produce.pump import Wait
 
 
 class SendRun:
@@ -50,7 +48,7 @@ class SendRun:
         self.waiter: Bell | None = None
         self._columns = columns
         self._count = len(columns)
-        self._outcome: StoredRecords | Error | None = None
+        self._outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error | None = None
         self._alone: list[SingleSend] | None = None
         self._settled = 0  # how many of those are settled, counted from the first
 
@@ -149,7 +147,7 @@ class SendRun:
         """Settle all records as in doubt: any of them may or may not be stored."""
         self._settle(in_doubt(error).at(topic=self.topic, operation="send"))
 
-    def _settle(self, outcome: StoredRecords | Error) -> None:
+    def _settle(self, outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error) -> None:
         if self._outcome is None:
             self._outcome = outcome
             self._pass_on()

@@ -14,7 +14,8 @@ from mqplug._produce.columns import SendColumns, cut, rows_by
 from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
-    from mqplug._produce.handle import IdParts, Wait
+    from mqplug._produce.handle import IdParts
+    from mqplug._produce.pump import Wait
     from mqplug._produce.routing import Route
 
 Rows = Sequence[int]

@@ -30,8 +30,9 @@ from mqplug._produce.queue import RETIRE_AFTER_MESSAGES, SendQueue
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
     from mqplug._produce.collecting import RowHandle
-    from mqplug._produce.handle import AwaitedSend, SingleSend
+    from mqplug._produce.handle import SingleSend
     from mqplug._produce.lingering import WholeRow
+    from mqplug._produce.pump import AwaitedSend
     from mqplug._produce.queue import SendUnit, WhenFull
     from mqplug._produce.routing import Route, Router
     from mqplug.spi._actions import GroupMove, TransactionMark

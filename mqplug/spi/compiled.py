@@ -25,9 +25,7 @@ _OFF = "native is 'off'"
 class CompiledCollecting(Protocol):
     """Compiled classes through which every submitted record passes. They do what those of the core do in Python.
 
-    ``Row(run, row)`` is the base of a record's handle and has the members ``_run`` and ``_row``. Its method ``result``,
-    if it has one, may make the id itself where ``run.stored_as`` is log, coordinates and None. Otherwise it calls that
-    of the next class.
+    ``Row(run, row)`` is the base of a record's handle and has the members ``_run`` and ``_row``.
 
     ``Rows(run, most, most_bytes)`` are the values and keys of an open run: ``bytes_left``, ``has_room(size)``,
     ``add(value, key, size)``, which returns the row, ``seal()``, ``columns()`` and ``len()``.
@@ -40,9 +38,6 @@ class CompiledCollecting(Protocol):
     Row: type[Any]
     Rows: type[Any]
     Collector: type[Any]
-
-    def use_ids(self, id_class: type[Any], log: str, place: str, detail: str, /) -> None:
-        """Make ids of this class by filling these slots; ``place`` has the number of a single coordinate."""
 
 
 class CompiledPart:

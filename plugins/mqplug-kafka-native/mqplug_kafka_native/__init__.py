@@ -7,19 +7,8 @@ from __future__ import annotations
 
 from confluent_kafka import cimpl
 
-from mqplug_kafka_native._native import (
-    Collector,
-    Reader,
-    Report,
-    Row,
-    Rows,
-    Run,
-    Sender,
-    library_version,
-    load,
-    use_ids,
-)
+from mqplug_kafka_native._native import Collector, Reader, Report, Row, Rows, Run, Sender, library_version, load
 
 load(cimpl.__file__)
 
-__all__ = ["Collector", "Reader", "Report", "Row", "Rows", "Run", "Sender", "library_version", "use_ids"]
+__all__ = ["Collector", "Reader", "Report", "Row", "Rows", "Run", "Sender", "library_version"]

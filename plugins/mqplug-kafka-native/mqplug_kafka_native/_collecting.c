@@ -30,13 +30,6 @@ static void free_object(PyObject *self)
     Py_DECREF(type);
 }
 
-static void replace(PyObject **place, PyObject *object)
-{
-    PyObject *former = *place;
-    *place = Py_NewRef(object);
-    Py_XDECREF(former); /* may run any Python code */
-}
-
 static PyObject *allocate(PyTypeObject *type)
 {
     allocfunc make = PyType_GetSlot(type, Py_tp_alloc);
@@ -86,81 +79,6 @@ static void free_row(PyObject *self)
     free_object(self);
 }
 
-/* Ids, as the core has them. */
-
-static PyTypeObject *id_type;
-static PyObject *id_attributes[3]; /* the names for log, offset and detail */
-
-PyObject *use_ids(PyObject *module, PyObject *arguments)
-{
-    PyObject *type, *names[3];
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!UUU", &PyType_Type, &type, &names[0], &names[1], &names[2]))
-        return NULL;
-    replace((PyObject **)&id_type, type);
-    for (int each = 0; each < 3; each++)
-        replace(&id_attributes[each], names[each]);
-    Py_RETURN_NONE;
-}
-
-/* Make an id without a call of Python code. */
-static PyObject *new_id(PyObject *log, int64_t offset)
-{
-    PyObject *detail = PyTuple_New(0), *number = PyLong_FromLongLong(offset);
-    PyObject *values[] = {log, number, detail};
-    PyObject *made = detail == NULL || number == NULL ? NULL : allocate(id_type);
-    for (int each = 0; made != NULL && each < 3; each++)
-        if (PyObject_SetAttr(made, id_attributes[each], values[each]) < 0)
-            Py_CLEAR(made);
-    if (made != NULL)
-        PyObject_GC_UnTrack(made); /* it cannot be part of a cycle, and there may be many */
-    Py_XDECREF(number);
-    Py_XDECREF(detail);
-    return made;
-}
-
-static PyTypeObject *row_type;
-static PyObject *name_of_stored, *name_of_result;
-
-/* Return the id of a row whose run was stored as a whole, if its offsets are at hand; otherwise None. */
-static PyObject *stored_id(const Row *self)
-{
-    PyObject *stored = PyObject_GetAttr(self->run, name_of_stored);
-    if (stored == NULL || stored == Py_None)
-        return stored;
-    int64_t offset;
-    PyObject *found;
-    bool is_plain = id_type != NULL && PyTuple_Size(stored) == 3 && PyTuple_GetItem(stored, 2) == Py_None;
-    if (is_plain && find_sent_offset(PyTuple_GetItem(stored, 1), self->number, &offset))
-        found = new_id(PyTuple_GetItem(stored, 0), offset);
-    else
-        found = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    Py_DECREF(stored);
-    return found;
-}
-
-static PyObject *row_result(PyObject *self, PyObject *arguments, PyObject *named)
-{
-    if (PyTuple_Size(arguments) == 0 && named == NULL) {
-        PyObject *found = stored_id((Row *)self);
-        if (found != Py_None)
-            return found;
-        Py_DECREF(found);
-    }
-    PyObject *base = PyObject_CallFunctionObjArgs((PyObject *)&PySuper_Type, row_type, self, NULL);
-    PyObject *result = base == NULL ? NULL : PyObject_GetAttr(base, name_of_result);
-    PyObject *found = result == NULL ? NULL : PyObject_Call(result, arguments, named);
-    Py_XDECREF(base);
-    Py_XDECREF(result);
-    return found;
-}
-
-static PyMethodDef row_methods[] = {
-    {"result", (PyCFunction)(void (*)(void))row_result, METH_VARARGS | METH_KEYWORDS,
-     "Return the id of a stored record, or what the method of the next base class returns."},
-    {NULL, NULL, 0, NULL},
-};
-
 static PyMemberDef row_members[] = {
     {"_run", T_OBJECT_EX, offsetof(Row, run), READONLY, NULL},
     {"_row", T_UINT, offsetof(Row, number), READONLY, NULL},
@@ -174,7 +92,6 @@ static PyType_Slot row_slots[] = {
     {Py_tp_traverse, visit_row},
     {Py_tp_clear, clear_row},
     {Py_tp_members, row_members},
-    {Py_tp_methods, row_methods},
     {0, NULL},
 };
 
@@ -423,6 +340,13 @@ static void free_collector(PyObject *object)
     free_object(object);
 }
 
+static void replace(PyObject **place, PyObject *object)
+{
+    PyObject *former = *place;
+    *place = Py_NewRef(object);
+    Py_XDECREF(former); /* may run any Python code */
+}
+
 static PyObject *collector_follow(PyObject *object, PyObject *arguments)
 {
     Collector *self = (Collector *)object;
@@ -536,15 +460,10 @@ PyType_Spec collector_spec = {
     collector_slots,
 };
 
-int prepare_collecting(PyTypeObject *row, PyTypeObject *rows)
+int prepare_collecting(PyTypeObject *rows)
 {
     static bool counts;
-    row_type = row;
     rows_type = rows;
-    name_of_stored = PyUnicode_InternFromString("stored_as");
-    name_of_result = PyUnicode_InternFromString("result");
-    if (name_of_stored == NULL || name_of_result == NULL)
-        return -1;
     if (!counts && pthread_atfork(NULL, NULL, count_fork) != 0) {
         PyErr_NoMemory();
         return -1;

@@ -1459,10 +1459,9 @@ static PyType_Spec reader_spec = {
 
 /* -- Sending ----------------------------------------------------------------------------------------------------- */
 
-/* A sender takes runs of records, and calls the owner of each run with its outcome. Each record's opaque pointer is its
- * row in the run's array, where the library's thread notes partition, offset and error: nothing is matched afterwards.
- * The bytes of values are not copied before they are sent; a run holds the objects that own them until all its reports
- * are in.
+/* A sender takes runs of records, and returns one report for each run. Each record's opaque pointer is its row in the
+ * run's array, where the library's thread notes partition, offset and error: nothing is matched afterwards. The bytes of
+ * values are not copied before they are sent; a run holds the objects that own them until all its reports are in.
  */
 
 #define MOST_AT_ONCE (1 << 20) /* records for one call of the library, which counts them in an int */
@@ -1499,9 +1498,8 @@ typedef struct {
     pthread_mutex_t lock;
     SentRun *runs;
     SentRun *first_news, *last_news;
-    PyObject *on_unsound; /* called after the report of a run whose reports contradict each other */
-    PyObject *raised;     /* by a callback; the next method that polls raises it */
-    bool has_failed;      /* for good; the next method that polls raises the error */
+    PyObject *raised; /* by a callback; the next method that polls raises it */
+    bool has_failed;  /* for good; the next method that polls raises the error */
 } Sender;
 
 static Sender *sender_of(Client *client)
@@ -1947,7 +1945,7 @@ static void drop_run(Sender *self, SentRun *run)
     Py_XDECREF(held);
 }
 
-static bool take_records(SentRecords *records, const Column columns[4], SentRun *run, int64_t latest)
+static bool take_records(SentRecords *records, Column columns[4], SentRun *run, int64_t latest)
 {
     return take_bytes(records, &columns[0], &columns[1], run) && take_headers(records, &columns[2])
         && take_times(records, &columns[3], latest);
@@ -1997,121 +1995,28 @@ static bool open_columns(Column columns[4], PyObject *given[4], int64_t count)
     return true;
 }
 
-/* The names of attributes and methods. */
-static struct {
-    PyObject *topic, *partition, *value, *key, *headers, *timestamp, *values, *keys, *timestamps;
-    PyObject *arrow, *column_names, *settle_stored, *take_report;
-} names;
-
-static int prepare_names(void)
+static PyObject *send_run(PyObject *object, PyObject *arguments)
 {
-    const struct {
-        PyObject **name;
-        const char *text;
-    } all[] = {
-        {&names.topic, "topic"}, {&names.partition, "partition"}, {&names.value, "value"}, {&names.key, "key"},
-        {&names.headers, "headers"}, {&names.timestamp, "timestamp"}, {&names.values, "values"}, {&names.keys, "keys"},
-        {&names.timestamps, "timestamps"}, {&names.arrow, "arrow"}, {&names.settle_stored, "settle_stored"},
-        {&names.take_report, "take_report"},
-    };
-    for (size_t each = 0; each < sizeof all / sizeof *all; each++)
-        if ((*all[each].name = PyUnicode_InternFromString(all[each].text)) == NULL)
-            return -1;
-    names.column_names = PyTuple_Pack(4, names.value, names.key, names.headers, names.timestamp);
-    return names.column_names == NULL ? -1 : 0;
-}
-
-/* Hand over the given columns of records to the topic and the partition that an object names. */
-static PyObject *send_columns(Sender *self, PyObject *destination, PyObject *owner, PyObject *given[4], int64_t count,
-                              int64_t latest)
-{
+    Sender *self = (Sender *)object;
+    PyObject *owner, *given[4];
+    const char *topic;
+    int partition;
+    long long latest, count;
+    if (!PyArg_ParseTuple(arguments, "OsiLOOOOL", &owner, &topic, &partition, &count, &given[0], &given[1], &given[2],
+                          &given[3], &latest))
+        return NULL;
+    if (count <= 0 || count >= UINT32_MAX || given[0] == Py_None)
+        return PyErr_Format(PyExc_ValueError, "a run of %lld records cannot be sent", count);
     Column columns[4];
-    if (given[0] == Py_None)
-        return PyErr_Format(PyExc_ValueError, "records without values cannot be sent");
     if (!open_columns(columns, given, count))
         return NULL;
-    PyObject *topic = PyObject_GetAttr(destination, names.topic);
-    PyObject *number = topic == NULL ? NULL : PyObject_GetAttr(destination, names.partition);
-    const char *name = number == NULL ? NULL : PyUnicode_AsUTF8AndSize(topic, NULL);
-    long partition = name == NULL ? -1 : PyLong_AsLong(number);
     PyObject *sent = NULL;
-    if (name != NULL && !PyErr_Occurred() && enter_client(&self->client) == 0) {
-        SentRun *run = add_run(self, owner, columns[0].objects, (uint32_t)count, (int32_t)partition);
-        sent = run == NULL ? NULL : send_records(self, run, name, columns, latest);
+    if (enter_client(&self->client) == 0) {
+        SentRun *run = add_run(self, owner, columns[0].objects, (uint32_t)count, partition);
+        sent = run == NULL ? NULL : send_records(self, run, topic, columns, latest);
         leave_client(&self->client);
     }
-    Py_XDECREF(topic);
-    Py_XDECREF(number);
     close_columns(columns);
-    return sent;
-}
-
-/* Return the attribute of a record as a column of one, or None if it is None or empty headers. */
-static PyObject *column_of_one(PyObject *record, PyObject *name)
-{
-    PyObject *field = PyObject_GetAttr(record, name);
-    if (field == NULL || (field == Py_None && name != names.value))
-        return field;
-    int is_absent = name == names.headers ? PyObject_Not(field) : 0;
-    PyObject *column = is_absent < 0 ? NULL : is_absent ? Py_NewRef(Py_None) : PyTuple_Pack(1, field);
-    Py_DECREF(field);
-    return column;
-}
-
-static PyObject *send_one(PyObject *self, PyObject *arguments)
-{
-    PyObject *record, *owner, *given[4] = {NULL}, *sent = NULL;
-    if (!PyArg_ParseTuple(arguments, "OO", &record, &owner))
-        return NULL;
-    PyObject *const fields[] = {names.value, names.key, names.headers, names.timestamp};
-    int known = 0;
-    while (known < 4 && (given[known] = column_of_one(record, fields[known])) != NULL)
-        known++;
-    if (known == 4)
-        sent = send_columns((Sender *)self, record, owner, given, 1, INT64_MAX);
-    for (int each = 0; each < 4; each++)
-        Py_XDECREF(given[each]);
-    return sent;
-}
-
-/* Set the columns of a run: Arrow arrays, if it has any, otherwise its attributes. False: an exception is set. */
-static bool columns_of_run(PyObject *run, PyObject *given[4])
-{
-    PyObject *const fields[] = {names.values, names.keys, names.headers, names.timestamps};
-    PyObject *arrays = PyObject_CallMethodObjArgs(run, names.arrow, names.column_names, NULL);
-    Py_ssize_t arrow = arrays == NULL ? -1 : PyObject_Size(arrays);
-    for (int each = 0; arrow >= 0 && each < 4; each++) {
-        if (arrow == 0)
-            given[each] = PyObject_GetAttr(run, fields[each]);
-        else
-            given[each] = PyObject_CallMethod(arrays, "get", "O", PyTuple_GetItem(names.column_names, each));
-        if (given[each] == NULL)
-            arrow = -1;
-    }
-    Py_XDECREF(arrays);
-    return arrow >= 0;
-}
-
-static PyObject *send_run(PyObject *self, PyObject *arguments)
-{
-    PyObject *run, *owner, *given[4] = {NULL}, *sent = NULL;
-    double future_max;
-    if (!PyArg_ParseTuple(arguments, "OOd", &run, &owner, &future_max))
-        return NULL;
-    Py_ssize_t count = PyObject_Size(run);
-    if (count < 0)
-        return NULL;
-    if (count == 0 || count >= UINT32_MAX)
-        return PyErr_Format(PyExc_ValueError, "a run of %zd records cannot be sent", count);
-    if (columns_of_run(run, given)) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        double latest = ((double)now.tv_sec + (double)now.tv_nsec / 1e9 + future_max) * 1000;
-        sent = send_columns((Sender *)self, run, owner, given, count,
-                            latest < (double)INT64_MAX ? (int64_t)latest : INT64_MAX);
-    }
-    for (int each = 0; each < 4; each++)
-        Py_XDECREF(given[each]);
     return sent;
 }
 
@@ -2120,19 +2025,19 @@ static PyObject *send_run(PyObject *self, PyObject *arguments)
 static PyTypeObject *report_type;
 
 static PyStructSequence_Field report_fields[] = {
+    {"owner", "the owner that was given to send()"},
     {"error", "the code of the latest failure; 0 if there is none"},
     {"is_complete", "whether all records are reported; otherwise only the error is valid"},
     {"is_sound", "whether the reports are consistent: each row once, in the requested partition, offsets ascending"},
-    {"offsets", "the offset of each record, -1 if it has none"},
+    {"coordinates", "of each record, if all are stored in the requested partition; otherwise None"},
+    {"offsets", "the offset of each record, -1 if it has none; empty if coordinates is set"},
     {"partitions", "the partition of each record; None if all are in the requested one"},
     {"failures", "row, code, and whether it was sent, of each record that was not stored"},
     {NULL, NULL},
 };
 
-enum { REPORT_FIELDS = sizeof report_fields / sizeof *report_fields - 1 };
-
 static PyStructSequence_Desc report_description = {
-    "mqplug_kafka_native.Report", "The outcome of a run.", report_fields, REPORT_FIELDS,
+    "mqplug_kafka_native.Report", "The outcome of a run.", report_fields, 8,
 };
 
 static bool has_failed(const SentRow *row)
@@ -2201,15 +2106,6 @@ static PyObject *coordinates_of_row(PyObject *object, Py_ssize_t row)
     return made;
 }
 
-bool find_sent_offset(PyObject *offsets, uint32_t row, int64_t *offset)
-{
-    const Coordinates *found = (Coordinates *)offsets;
-    if (Py_TYPE(offsets) != coordinates_type || row >= found->count)
-        return false;
-    *offset = found->offsets == NULL ? found->first + row : found->offsets[row];
-    return true;
-}
-
 static void free_coordinates(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -2232,10 +2128,9 @@ static PyType_Spec coordinates_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, coordinates_slots,
 };
 
-/* Return whether a run is stored as a whole, in one partition. */
 static bool is_stored(const SentRun *run)
 {
-    if (run->partition < 0 && run->count > 1)
+    if (run->partition < 0)
         return false;
     for (const SentRow *row = run->rows; row < run->rows + run->count; row++)
         if (has_failed(row) || row->offset < 0)
@@ -2253,6 +2148,8 @@ static bool are_consecutive(const SentRun *run)
 
 static PyObject *coordinates_of(const SentRun *run)
 {
+    if (!is_stored(run))
+        return Py_NewRef(Py_None);
     allocfunc allocate = PyType_GetSlot(coordinates_type, Py_tp_alloc);
     Coordinates *made = (Coordinates *)allocate(coordinates_type, 0);
     if (made == NULL)
@@ -2307,21 +2204,25 @@ static PyObject *failures_of(const SentRun *run)
     return made;
 }
 
-static PyObject *report_of(const SentRun *run, bool is_complete, bool is_sound)
+static PyObject *report_of(const SentRun *run, bool complete)
 {
     PyObject *report = PyStructSequence_New(report_type);
     if (report == NULL)
         return NULL;
-    PyObject *fields[REPORT_FIELDS] = {
+    PyObject *coordinates = complete ? coordinates_of(run) : Py_NewRef(Py_None);
+    bool has_offsets = complete && coordinates == Py_None;
+    PyObject *fields[] = {
+        Py_NewRef(run->owner ? run->owner : Py_None),
         PyLong_FromLong(run->error),
-        PyBool_FromLong(is_complete),
-        PyBool_FromLong(is_sound),
-        is_complete ? sent_offsets(run) : PyTuple_New(0),
-        is_complete ? sent_partitions(run) : Py_NewRef(Py_None),
-        is_complete ? failures_of(run) : PyList_New(0),
+        PyBool_FromLong(complete),
+        PyBool_FromLong(!complete || is_sound(run)),
+        coordinates,
+        has_offsets ? sent_offsets(run) : PyTuple_New(0),
+        has_offsets ? sent_partitions(run) : Py_NewRef(Py_None),
+        has_offsets ? failures_of(run) : PyList_New(0),
     };
     bool whole = true;
-    for (int each = 0; each < REPORT_FIELDS; each++) {
+    for (int each = 0; each < 8; each++) {
         whole = whole && fields[each] != NULL;
         PyStructSequence_SetItem(report, each, fields[each] ? fields[each] : Py_NewRef(Py_None));
     }
@@ -2346,48 +2247,27 @@ static SentRun *next_news(Sender *self, bool *complete)
     return run;
 }
 
-/* Tell the owner of a run its outcome, or that a record failed. -1: an exception is set. */
-static int tell_outcome(Sender *self, SentRun *run, bool is_complete)
-{
-    bool sound = !is_complete || is_sound(run), stored = is_complete && sound && is_stored(run);
-    PyObject *method = stored ? names.settle_stored : names.take_report;
-    PyObject *outcome = stored ? coordinates_of(run) : report_of(run, is_complete, sound);
-    PyObject *partition = stored ? PyLong_FromLong(run->rows[0].partition) : Py_NewRef(Py_None);
-    if (outcome == NULL || partition == NULL) { /* no memory: leave it to the next call */
-        Py_XDECREF(outcome);
-        Py_XDECREF(partition);
-        pthread_mutex_lock(&self->lock);
-        add_news(self, run);
-        pthread_mutex_unlock(&self->lock);
-        return -1;
-    }
-    PyObject *owner = Py_NewRef(run->owner), *told = NULL;
-    if (is_complete)
-        drop_run(self, run);
-    told = PyObject_CallMethodObjArgs(owner, method, outcome, stored ? partition : NULL, NULL);
-    Py_DECREF(owner);
-    Py_DECREF(outcome);
-    Py_DECREF(partition);
-    if (told != NULL && !sound) {
-        Py_DECREF(told);
-        told = PyObject_CallNoArgs(self->on_unsound);
-    }
-    Py_XDECREF(told);
-    return told == NULL ? -1 : 0;
-}
-
-/* Tell all available outcomes. Return their number, or -1 with an exception set. */
-static Py_ssize_t tell_outcomes(Sender *self)
+/* Append the available reports to a list. Return their number, or -1 with an exception set. */
+static Py_ssize_t take_reports(Sender *self, PyObject *into)
 {
     SentRun *run;
-    bool is_complete;
-    Py_ssize_t told = 0;
-    while ((run = next_news(self, &is_complete)) != NULL) {
-        if (tell_outcome(self, run, is_complete) < 0)
+    bool complete;
+    Py_ssize_t taken = 0;
+    while ((run = next_news(self, &complete)) != NULL) {
+        PyObject *report = report_of(run, complete);
+        if (report == NULL || PyList_Append(into, report) < 0) {
+            Py_XDECREF(report);
+            pthread_mutex_lock(&self->lock);
+            add_news(self, run);
+            pthread_mutex_unlock(&self->lock);
             return -1;
-        told++;
+        }
+        Py_DECREF(report);
+        if (complete)
+            drop_run(self, run);
+        taken++;
     }
-    return told;
+    return taken;
 }
 
 /* Callbacks, in the polling thread. Errors go to `error_cb`, log lines to `logger`. */
@@ -2455,7 +2335,7 @@ static int raise_left(Sender *self)
     return -1;
 }
 
-/* Serving: each method tells the owners of runs the outcomes that are known. */
+/* Serving: each method appends the arrived reports to the given list. */
 
 /* Return the number of the library's records and events, or 1 if some runs have no report. */
 static Py_ssize_t waiting_count(const Sender *self)
@@ -2485,41 +2365,42 @@ static void serve_slice(rd_kafka_t *handle, Patience until, double left)
     Py_END_ALLOW_THREADS
 }
 
-static int serve(Sender *self, Patience until, double timeout)
+static int serve(Sender *self, Patience until, double timeout, PyObject *into)
 {
     double end = seconds_now() + timeout;
-    Py_ssize_t told = tell_outcomes(self);
-    bool goes_on = told >= 0;
+    Py_ssize_t taken = take_reports(self, into);
+    bool goes_on = taken >= 0;
     while (goes_on) {
-        double left = until == UNTIL_A_REPORT && told > 0 ? 0 : end - seconds_now();
+        double left = until == UNTIL_A_REPORT && taken > 0 ? 0 : end - seconds_now();
         serve_slice(self->client.handle, until, left);
-        Py_ssize_t more = tell_outcomes(self);
+        Py_ssize_t more = take_reports(self, into);
         if (more < 0 || raise_left(self) < 0 || PyErr_CheckSignals() < 0)
             return -1;
-        told += more;
-        goes_on = left > 0 && waiting_count(self) > 0 && (until == UNTIL_ALL_REPORTS || told == 0);
+        taken += more;
+        goes_on = left > 0 && waiting_count(self) > 0 && (until == UNTIL_ALL_REPORTS || taken == 0);
     }
-    return told < 0 ? -1 : 0;
+    return taken < 0 ? -1 : 0;
 }
 
-static PyObject *serve_method(Sender *self, Patience until, PyObject *timeout)
+static PyObject *serve_method(Sender *self, Patience until, PyObject *arguments)
 {
-    double seconds = PyFloat_AsDouble(timeout);
-    if ((seconds == -1 && PyErr_Occurred()) || enter_client(&self->client) < 0)
+    double timeout;
+    PyObject *into;
+    if (!PyArg_ParseTuple(arguments, "dO!", &timeout, &PyList_Type, &into) || enter_client(&self->client) < 0)
         return NULL;
-    Py_ssize_t waiting = serve(self, until, seconds) < 0 ? -1 : waiting_count(self);
+    Py_ssize_t waiting = serve(self, until, timeout, into) < 0 ? -1 : waiting_count(self);
     leave_client(&self->client);
     return waiting < 0 ? NULL : PyLong_FromSsize_t(waiting);
 }
 
-static PyObject *poll_sender(PyObject *self, PyObject *timeout)
+static PyObject *poll_sender(PyObject *self, PyObject *arguments)
 {
-    return serve_method((Sender *)self, UNTIL_A_REPORT, timeout);
+    return serve_method((Sender *)self, UNTIL_A_REPORT, arguments);
 }
 
-static PyObject *flush_sender(PyObject *self, PyObject *timeout)
+static PyObject *flush_sender(PyObject *self, PyObject *arguments)
 {
-    return serve_method((Sender *)self, UNTIL_ALL_REPORTS, timeout);
+    return serve_method((Sender *)self, UNTIL_ALL_REPORTS, arguments);
 }
 
 static Py_ssize_t sender_length(PyObject *self)
@@ -2541,7 +2422,7 @@ static PyObject *purge_sender(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *list_topics(PyObject *self, PyObject *arguments)
+static PyObject *look_at_topic(PyObject *self, PyObject *arguments)
 {
     Client *client = &((Sender *)self)->client;
     const char *topic;
@@ -2613,13 +2494,13 @@ static PyObject *begin_transaction(PyObject *self, PyObject *unused)
 }
 
 /* Add a position of a group: topic, partition, offset, and a text or None. False: an exception is set. */
-static bool add_fields(rd_kafka_topic_partition_list_t *positions, PyObject *fields)
+static bool add_position(rd_kafka_topic_partition_list_t *positions, PyObject *given)
 {
     const char *topic, *note;
     int partition;
     long long offset;
     Py_ssize_t size;
-    if (!PyArg_ParseTuple(fields, "siLz#", &topic, &partition, &offset, &note, &size))
+    if (!PyArg_ParseTuple(given, "siLz#", &topic, &partition, &offset, &note, &size))
         return false;
     rd_kafka_topic_partition_t *position = rd_kafka_topic_partition_list_add(positions, topic, partition);
     position->offset = offset;
@@ -2633,21 +2514,6 @@ static bool add_fields(rd_kafka_topic_partition_list_t *positions, PyObject *fie
     memcpy(position->metadata, note, (size_t)size + 1);
     position->metadata_size = (size_t)size + 1; /* with the NUL, for which confluent-kafka's reader looks */
     return true;
-}
-
-/* Add a position of a group, as confluent-kafka has it. False: an exception is set. */
-static bool add_position(rd_kafka_topic_partition_list_t *positions, PyObject *given)
-{
-    static const char *const attributes[] = {"topic", "partition", "offset", "metadata"};
-    PyObject *fields = PyTuple_New(4);
-    bool known = fields != NULL;
-    for (int each = 0; known && each < 4; each++) {
-        PyObject *field = PyObject_GetAttrString(given, attributes[each]);
-        known = field != NULL && PyTuple_SetItem(fields, each, field) == 0;
-    }
-    known = known && add_fields(positions, fields);
-    Py_XDECREF(fields);
-    return known;
 }
 
 static rd_kafka_topic_partition_list_t *group_positions(PyObject *given)
@@ -2700,17 +2566,16 @@ static PyObject *send_offsets_to_transaction(PyObject *self, PyObject *arguments
 
 /* The type. */
 
-static PyObject *new_sender(PyTypeObject *type, PyObject *arguments, PyObject *named)
+static PyObject *new_sender(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
-    PyObject *options, *on_unsound;
-    (void)named;
-    if (!PyArg_ParseTuple(arguments, "O!O", &PyDict_Type, &options, &on_unsound))
+    PyObject *options;
+    (void)names;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyDict_Type, &options))
         return NULL;
     allocfunc allocate = PyType_GetSlot(type, Py_tp_alloc);
     Sender *self = (Sender *)allocate(type, 0);
     if (self == NULL)
         return NULL;
-    self->on_unsound = Py_NewRef(on_unsound);
     pthread_mutex_init(&self->lock, NULL);
     if (open_client(&self->client, KIND_PRODUCER, options, set_sender_callbacks) < 0) {
         Py_DECREF(self);
@@ -2724,7 +2589,6 @@ static int visit_sender(PyObject *object, visitproc visit, void *arg)
     Sender *self = (Sender *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->raised);
-    Py_VISIT(self->on_unsound);
     for (SentRun *run = self->runs; run != NULL; run = run->after) {
         Py_VISIT(run->owner);
         Py_VISIT(run->held);
@@ -2737,7 +2601,6 @@ static int clear_sender(PyObject *object)
 {
     Sender *self = (Sender *)object;
     Py_CLEAR(self->raised);
-    Py_CLEAR(self->on_unsound);
     for (SentRun *run = self->runs; run != NULL; run = run->after)
         Py_CLEAR(run->owner);
     clear_client(&self->client);
@@ -2760,14 +2623,11 @@ static void free_sender(PyObject *object)
 }
 
 static PyMethodDef sender_methods[] = {
-    {"send", send_one, METH_VARARGS, "Hand over a record with the owner that is told its outcome."},
-    {"send_run", send_run, METH_VARARGS,
-     "Hand over a run with its owner, if times may be this many seconds ahead. Return False, with nothing sent, if the"
-     " library would not send it unchanged."},
-    {"poll", poll_sender, METH_O, "Wait for an outcome, and tell those that are known. Return how many are missing."},
-    {"flush", flush_sender, METH_O, "Wait for all outcomes, and tell them. Return how many are missing."},
+    {"send", send_run, METH_VARARGS, "Hand over a run. Return False if the library would not send it unchanged."},
+    {"poll", poll_sender, METH_VARARGS, "Wait for a report, and append the arrived ones. Return how many are missing."},
+    {"flush", flush_sender, METH_VARARGS, "Wait for all reports, and append them. Return how many are missing."},
     {"purge", purge_sender, METH_NOARGS, "Drop the records in flight. They are reported."},
-    {"list_topics", list_topics, METH_VARARGS, "Make the library learn of a topic's partitions."},
+    {"look_at", look_at_topic, METH_VARARGS, "Make the library learn of a topic's partitions."},
     {"init_transactions", init_transactions, METH_O, "Claim the transaction name."},
     {"begin_transaction", begin_transaction, METH_NOARGS, "Begin a transaction."},
     {"commit_transaction", commit_transaction, METH_O, "Commit the transaction."},
@@ -2777,7 +2637,7 @@ static PyMethodDef sender_methods[] = {
 };
 
 static PyType_Slot sender_slots[] = {
-    {Py_tp_doc, "Sends records and runs, and tells the owner of each its outcome: Sender(options, on_unsound)."},
+    {Py_tp_doc, "Sends runs of records, and returns one report for each run."},
     {Py_tp_new, new_sender},
     {Py_tp_methods, sender_methods},
     {Py_tp_traverse, visit_sender},
@@ -2800,7 +2660,6 @@ static PyType_Spec sender_spec = {
 static PyMethodDef functions[] = {
     {"load", load, METH_O, "Take the library's functions from the client's extension module at this path."},
     {"library_version", library_version, METH_NOARGS, "Return the version of the library."},
-    {"use_ids", use_ids, METH_VARARGS, "Make ids of this class, with these slots for the log, the offset and the detail."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -2826,13 +2685,10 @@ static int add_types(PyObject *module)
         return -1;
     PyTypeObject *rows = add_type(module, &rows_spec);
     Py_XINCREF((PyObject *)rows);
-    PyTypeObject *row = add_type(module, &row_spec);
-    Py_XINCREF((PyObject *)row);
-    if (rows == NULL || row == NULL || add_type(module, &collector_spec) == NULL || prepare_collecting(row, rows) < 0)
+    if (rows == NULL || add_type(module, &row_spec) == NULL || add_type(module, &collector_spec) == NULL
+        || prepare_collecting(rows) < 0)
         return -1;
     report_type = PyStructSequence_NewType(&report_description);
-    if (prepare_names() < 0)
-        return -1;
     return report_type == NULL ? -1 : PyModule_AddType(module, report_type);
 }
 

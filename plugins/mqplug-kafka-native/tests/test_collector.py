@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from mqplug_kafka_native import Collector, Row, Rows, use_ids
+from mqplug_kafka_native import Collector, Row, Rows
 
 MANY = 1000
 
@@ -149,43 +149,6 @@ def test_rows_sealed_while_a_handle_is_made():
         gc.set_threshold(*before)
         gc.callbacks.remove(seal_and_send)
     assert 0 < len(sent) == sum(type(each) is Handle for each in taken) < 200
-
-
-class Id:
-    """An id, as the core has them."""
-
-    __slots__ = ("detail", "log", "number")
-
-
-class Asked:
-    """The next base class of a handle, which takes what the row leaves to it."""
-
-    __slots__ = ()
-
-    def result(self, *arguments, **named):
-        """Return how it was called."""
-        return arguments, named
-
-
-class HandleWithResult(Row, Asked):
-    """A handle of both."""
-
-    __slots__ = ()
-
-
-def test_the_id_of_a_row_is_left_to_the_next_class():
-    """A row leaves its result to the next base class while its run is not stored, and if a timeout is given."""
-    run = Run()
-    run.stored_as = None
-    handle = HandleWithResult(run, 1)
-    assert handle.result() == ((), {})
-    use_ids(Id, "log", "number", "detail")
-    run.stored_as = object(), [(5,), (6,)], None  # not the compiled part's offsets
-    assert (handle.result(), handle.result(3), handle.result(timeout=None)) == (
-        ((), {}), ((3,), {}), ((), {"timeout": None}),
-    )  # fmt: skip
-    with pytest.raises(AttributeError):
-        HandleWithResult(Run(), 1).result()
 
 
 def test_everything_is_released():

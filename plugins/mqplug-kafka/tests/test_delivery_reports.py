@@ -212,15 +212,12 @@ def test_keys_tell_the_partition_when_one_failed(reports):
 class Shared:
     """A client's producer whose pump meets another thread that acquires one with smaller batches."""
 
-    busy = True
+    outdated = busy = False
 
     def __init__(self, batch_bytes):
         self.batch_bytes = batch_bytes
         self.meanwhile = lambda: None
         self.pumped = 0
-
-    def look(self):
-        return False
 
     def pump(self, timeout):
         self.pumped += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import random
 import signal
 import subprocess
@@ -21,9 +20,9 @@ from kafka_driver import new_name, seeds
 import mqplug
 from mqplug import Record
 from mqplug_kafka._cluster import compiled_part as part
-from mqplug_kafka._produce.outcomes import RunOutcome
+from mqplug_kafka._cluster.compiled_sender import CompiledSender
 
-Report = compiled_part("mqplug_kafka_native").Report
+compiled_part("mqplug_kafka_native")
 
 pytestmark = pytest.mark.python
 
@@ -192,32 +191,19 @@ def to_ms(moment):
     return round(moment.timestamp() * 1000)
 
 
-def test_the_ids_of_handles_are_those_of_the_messages(both, topic):
-    """The ids that handles make without Python code equal, hash and read back as those of the received messages."""
-    compiled, _ = both
-    with compiled.producer(topic) as out:
-        handles = [out.submit(b"%d" % number, partition=0) for number in range(100)]
-        ids = [each.result() for each in handles]
-    received = [each.id for each in compiled.read(topic)]
-    assert (ids, set(ids), sorted(ids)) == (received, set(received), received)
-    assert pickle.loads(pickle.dumps(ids)) == [mqplug.MessageId.parse(str(each)) for each in ids]
-    assert {(each.log, len(each.coordinates), each.detail) for each in ids} == {(received[0].log, 1, ())}
-    assert [each.result(5) for each in handles] == ids
-
-
 def test_a_run_with_contradictory_reports_is_in_doubt(kafka_server, topic, monkeypatch):
     """A run with contradictory reports is unknown; confluent-kafka sends later records, and the notes say why."""
     monkeypatch.setattr(part.PART, "_refused", {})
+    pass_on = CompiledSender._pass_on
+
+    def contradict(sender):
+        sender._reports[:] = [type(each)((*each[:3], False, *each[4:])) for each in sender._reports]
+        pass_on(sender)
+
     with mqplug.connect(kafka_server.url) as mq, mq.producer(topic) as out:
         out.send(b"a")
-        (shared,) = mq._connection.shared_producers._current.values()
-
-        def contradict(outcome, coordinates, partition):
-            outcome.take_report(Report((0, True, False, [place[0] for place in coordinates], None, [])))
-            shared._note_unsound()
-
         with monkeypatch.context() as patched:
-            patched.setattr(RunOutcome, "settle_stored", contradict)
+            patched.setattr(CompiledSender, "_pass_on", contradict)
             with pytest.raises(mqplug.SendFailed) as raised:
                 out.send_many([b"b", b"c"])
         assert all(isinstance(each, mqplug.OutcomeUnknown) for each in raised.value.results)

@@ -11,8 +11,8 @@ from mqplug.spi.compiled import CompiledPart, CompiledUse, Use
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._settings import KafkaSettings
 
-NEEDED: Final[dict[Use, str]] = {"reads": "Reader", "sends": "use_ids"}
-"""The newest name of the compiled part that each use needs."""
+NEEDED: Final[dict[Use, str]] = {"reads": "Reader", "sends": "Collector"}
+"""The class of the compiled part for each use."""
 
 CLIENT_ONLY: Final = {"default.topic.config", "plugin.library.paths", "sasl.oauthbearer.metadata.authentication.type"}
 """Options that confluent-kafka itself understands, and not librdkafka."""

@@ -24,6 +24,8 @@ Content = tuple[bytes | None, bytes | None]
 class PlainSender(Producer):
     """Confluent-kafka's producer, which calls back for each record."""
 
+    is_unsound = False
+
     def send(self, record: Sending, reports: RecordReports) -> None:
         """As ``Sender.send``."""
         headers: Any = list(record.headers) if record.headers else None
@@ -99,7 +101,7 @@ class DeliveryReports:
         if self._failing or self._refused:
             self._outcome.settle_each(self._results())
         else:
-            self._outcome.settle_stored(list(zip(sorted(self._reports), strict=True)), self._records.partition)
+            self._outcome.settle_stored(list(zip(sorted(self._reports), strict=True)))
 
     # where records failed, or the client chose the partitions ---------------------------------------
 

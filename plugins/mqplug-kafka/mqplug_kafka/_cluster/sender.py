@@ -1,7 +1,7 @@
 """The interface through which a shared producer sends: to confluent-kafka's producer or the compiled part's sender.
 
-This is the only seam between the two. ``PlainSender`` and the compiled part's ``Sender`` implement it, and
-``new_sender`` of the shared producers chooses. Each hand-over has an object that takes its reports in a polling thread.
+This is the only seam between the two. ``PlainSender`` and ``CompiledSender`` implement it, and ``new_sender`` of the
+shared producers chooses. Each hand-over has an object that takes the reports, in a polling thread.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ class RecordReports(Protocol):
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         """Take the report of confluent-kafka's producer."""
 
-    def settle_stored(self, coordinates: Sequence[tuple[int]], partition: int) -> None:
-        """Settle the record, which the compiled part reports as stored."""
-
     def take_report(self, report: Report) -> None:
         """Take the report of the compiled part, or an early one that has only the code of a failure."""
 
@@ -42,8 +39,8 @@ class RunReports(Protocol):
     def note_failure(self, code: int) -> None:
         """Note that a record failed, while other reports may still come."""
 
-    def settle_stored(self, coordinates: Sequence[tuple[int]], partition: int) -> None:
-        """Settle a run that is stored in one partition, at these offsets."""
+    def settle_stored(self, coordinates: Sequence[tuple[int]]) -> None:
+        """Settle a run that is stored in its partition, at these offsets."""
 
     def settle_each(self, results: Iterable[tuple[int, Sending, Result]]) -> None:
         """Settle each record by its own result. The results come with the record's row."""
@@ -52,33 +49,34 @@ class RunReports(Protocol):
 class Sender(Protocol):
     """The common interface of both senders. A record or a run that is not accepted raises ``KafkaException``."""
 
-    def send(self, record: Sending, reports: RecordReports, /) -> object:
+    @property
+    def is_unsound(self) -> bool:
+        """Whether a report contradicted itself, so that another sender should send the next records."""
+        ...
+
+    def send(self, record: Sending, reports: RecordReports) -> None:
         """Hand over a record that can be stored unchanged."""
 
-    def send_run(self, run: Run, reports: RunReports, future_max: float, /) -> bool:
-        """Hand over a run. Return False, with nothing sent, if its records must be sent one by one.
-
-        The compiled part refuses a run if a record could not be stored unchanged: it has a header with NUL in its name,
-        or a timestamp that is 0 or more than ``future_max`` seconds ahead.
-        """
+    def send_run(self, run: Run, reports: RunReports, future_max: float) -> bool:
+        """Hand over a run. Return False, with nothing sent, if its records must be sent one by one."""
         ...
 
     def __len__(self) -> int: ...
 
-    def poll(self, timeout: float, /) -> Any: ...
+    def poll(self, timeout: float) -> Any: ...
 
-    def flush(self, timeout: float, /) -> int: ...
+    def flush(self, timeout: float) -> int: ...
 
     def purge(self) -> None: ...
 
-    def list_topics(self, topic: str, timeout: float, /) -> Any: ...
+    def list_topics(self, topic: str, timeout: float) -> Any: ...
 
-    def init_transactions(self, timeout: float, /) -> None: ...
+    def init_transactions(self, timeout: float) -> None: ...
 
     def begin_transaction(self) -> None: ...
 
-    def commit_transaction(self, timeout: float, /) -> None: ...
+    def commit_transaction(self, timeout: float) -> None: ...
 
-    def abort_transaction(self, timeout: float, /) -> None: ...
+    def abort_transaction(self, timeout: float) -> None: ...
 
-    def send_offsets_to_transaction(self, positions: list[TopicPartition], group: Any, timeout: float, /) -> None: ...
+    def send_offsets_to_transaction(self, positions: list[TopicPartition], group: Any, timeout: float) -> None: ...

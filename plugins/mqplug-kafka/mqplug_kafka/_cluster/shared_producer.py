@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from threading import Event, Lock, Thread
-from typing import Any, NoReturn, cast
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mqplug import Closed, Error
 from mqplug.spi.compiled import CompiledUse
 from mqplug_kafka._cluster.client_options import batching
+from mqplug_kafka._cluster.compiled_sender import CompiledSender
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import client_error, typed_error
 from mqplug_kafka._cluster.log_throttle import logger
@@ -43,18 +44,11 @@ class SharedProducer:
     ) -> None:
         self._credentials = credentials
         self.generation = credentials.generation
-        self.outdated = False
-        """Whether another one should send the next records: certificates were renewed, or this one is unsound."""
-        self.is_unsound = False
-        """Whether its reports contradicted each other."""
-        self._part = part
         self._on_error = on_error
         self.batch_bytes = int(options["batch.size"])
         """The client adds no record that would make a batch larger than this."""
         try:
-            prepared = credentials.prepared(options, on_error)
-            self.sender = new_sender(part, prepared, self._note_unsound)
-            """The client's producer. Raises ``Closed`` after its last user has released it."""
+            self._sender: Sender | None = new_sender(part, credentials.prepared(options, on_error))
         except KafkaException as error:
             raise typed_error(error, "the settings were refused") from error
         self.users = 0
@@ -62,19 +56,28 @@ class SharedProducer:
         self._serving = Lock()
         self._sleepers: set[Event] = set()
 
-    def look(self) -> bool:
-        """Look for renewed certificates. Return whether it is outdated."""
-        self.outdated = self.is_unsound or self._credentials.generation != self.generation
-        return self.outdated
+    @property
+    def outdated(self) -> bool:
+        """Whether another one should send the next records: certificates were renewed, or this one is unsound."""
+        sender = self._sender
+        return (sender is not None and sender.is_unsound) or self._credentials.generation != self.generation
 
-    def _note_unsound(self) -> None:
-        self.is_unsound = self.outdated = True
-        self._part.refuse("sends", "its reports on a run contradicted each other")
+    @property
+    def is_unsound(self) -> bool:
+        """Whether its reports contradicted each other."""
+        return self._sender is not None and self._sender.is_unsound
 
     @property
     def busy(self) -> bool:
         """Whether it has records in flight, or reports on them."""
-        return len(self.sender) > 0
+        return self._sender is not None and len(self._sender) > 0
+
+    @property
+    def sender(self) -> Sender:
+        """The client's producer. Raises ``Closed`` after its last user has released it."""
+        if self._sender is None:
+            raise Closed("the client's producer was closed")
+        return self._sender
 
     def learn(self, topic: str, partition: int, count: int) -> None:
         """Make the client learn of added partitions. By default it asks every five minutes."""
@@ -90,8 +93,8 @@ class SharedProducer:
 
     def pump(self, timeout: float) -> None:
         """Serve delivery reports. One thread does so for all; the others sleep until it has served some."""
-        sender = self.sender
-        if not len(sender):
+        sender = self._sender
+        if sender is None or not len(sender):
             return
         if self._serving.acquire(blocking=False):
             try:
@@ -101,9 +104,8 @@ class SharedProducer:
                 raise
             finally:
                 self._serving.release()
-                if self._sleepers:
-                    for sleeper in tuple(self._sleepers):
-                        sleeper.set()
+                for sleeper in tuple(self._sleepers):
+                    sleeper.set()
         else:
             self._sleep(timeout)
 
@@ -116,8 +118,8 @@ class SharedProducer:
 
     def hasten(self, timeout: float) -> None:
         """Make the client send its lingering records."""
-        sender = self.sender
-        if len(sender):
+        sender = self._sender
+        if sender is not None and len(sender):
             sender.flush(min(timeout, FLUSH_SLICE_S))
 
     def end(self, timeout: float) -> None:
@@ -126,17 +128,7 @@ class SharedProducer:
         if sender.flush(timeout):
             sender.purge()
             sender.poll(0)
-        self.sender = cast("Sender", EndedSender())
-
-
-class EndedSender:
-    """Takes the place of a sender that was ended: it has nothing in flight, and takes nothing more."""
-
-    def __len__(self) -> int:
-        return 0
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise Closed("the client's producer was closed")
+        self._sender = None
 
 
 def _request_producer_id(sender: Sender, topic: str) -> None:
@@ -150,12 +142,9 @@ def _request_producer_id(sender: Sender, topic: str) -> None:
             sender.list_topics(topic, METADATA_TIMEOUT_S)
 
 
-def new_sender(part: CompiledUse, options: dict[str, Any], on_unsound: Callable[[], None]) -> Sender:
+def new_sender(part: CompiledUse, options: dict[str, Any]) -> Sender:
     """Return a sender: the compiled part's if it is usable, otherwise the plain one."""
-    if not part.usable("sends"):
-        return PlainSender(options)
-    made: Sender = part.module.Sender(options, on_unsound)
-    return made
+    return CompiledSender(part, options) if part.usable("sends") else PlainSender(options)
 
 
 class SharedProducers:
@@ -197,7 +186,7 @@ class SharedProducers:
             shared = self._current.get(wanted)
             if shared is None:
                 shared = self._current[wanted] = self._create(wanted)
-            elif shared.look():
+            elif shared.outdated:
                 shared = self._current[wanted] = self._renewed(wanted, shared)
             shared.users += 1
             self._users += 1
@@ -216,7 +205,6 @@ class SharedProducers:
                 raise
             logger.warning("the client's producer could not be renewed: %s", error)
             former.generation = self._credentials.generation
-            former.outdated = False
             return former
 
     def release(self, shared: SharedProducer, timeout: float) -> None:
@@ -247,8 +235,6 @@ class ProducersBySize:
         largest = shared_producers.acquire()
         self._acquired = {largest.batch_bytes: largest}
         self._former: list[SharedProducer] = []  # with outdated certificates, until all their reports are in
-        self.only: SharedProducer | None = largest
-        """The only one in use; None while there are several."""
 
     @property
     def largest(self) -> SharedProducer:
@@ -260,23 +246,27 @@ class ProducersBySize:
         most = self._shared_producers.batch_bytes
         wanted = min(most, batch_bytes or most)
         found = self._acquired.get(wanted)
-        if found is None or found.look():
+        if found is None or found.outdated:
             with self._lock:
                 found = self._acquired.get(wanted)
-                if found is None or found.look():
+                if found is None or found.outdated:
                     former, found = found, self._shared_producers.acquire(wanted)
                     self._acquired[wanted] = found
                     if former is not None:
                         self._former.append(former)
-                    self._note_only()
         return found
 
-    def _note_only(self) -> None:
-        first, *others = self._all()
-        self.only = None if others else first
-
     def pump(self, timeout: float) -> None:
-        """Serve the delivery reports of all."""
+        """Serve delivery reports. Raise a typed error if the client ended with a fatal one."""
+        try:
+            if len(self._acquired) == 1 and not self._former:
+                next(iter(self._acquired.values())).pump(timeout)
+            else:
+                self._pump_several(timeout)
+        except KafkaException as error:
+            raise typed_error(error, "the brokers refuse everything that this client sends") from error
+
+    def _pump_several(self, timeout: float) -> None:
         busy = [each for each in self._all() if each.busy]
         for each in busy:
             each.pump(timeout if len(busy) == 1 else min(timeout, SLICE_S))
@@ -292,7 +282,6 @@ class ProducersBySize:
         with self._lock:
             done = [each for each in self._former if not each.busy]
             self._former = [each for each in self._former if each.busy]
-            self._note_only()
         for each in done:
             self._shared_producers.release(each, 0)
 

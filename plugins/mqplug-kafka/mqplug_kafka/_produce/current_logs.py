@@ -39,8 +39,7 @@ class CurrentLogs:
         self._connection = connection
         self._due: dict[str, float] = {}  # when to describe each topic again
         self._pending: dict[str, Future[TopicDescription]] = {}  # running requests
-        self.waiting: deque[tuple[_Stored, int, Any]] = deque()
-        """Stored records whose log is not known yet: call ``settle``."""
+        self._waiting: deque[tuple[_Stored, int, Any]] = deque()  # stored records whose log is not known yet
 
     def prepare(self, producer: SharedProducer, topic: str, partition: int) -> None:
         """Describe the topic of a record again if due, and make the client learn of its partition."""
@@ -60,16 +59,14 @@ class CurrentLogs:
 
     def stored(self, records: _Stored, partition: int, coordinates: Any) -> None:
         """Settle a stored record or run now, or once the logs of its topic are known again; always in order."""
-        if self.waiting or self._pending:
-            self.waiting.append((records, partition, coordinates))
-            return
-        info = self._connection.known(records.topic)
-        log = info.logs[partition] if info is not None and partition < len(info.logs) else None
-        records.stored(log or self._log(records.topic, partition), coordinates)
+        if self._waiting or self._pending:
+            self._waiting.append((records, partition, coordinates))
+        else:
+            records.stored(self._log(records.topic, partition), coordinates)
 
     def settle(self, timeout: float) -> None:
         """Settle waiting records whose logs are known, or become known in time."""
-        waiting = self.waiting
+        waiting = self._waiting
         while waiting and self._known(waiting[0][0].topic, timeout):
             try:
                 records, partition, coordinates = waiting.popleft()

@@ -43,10 +43,6 @@ class SendsAgain(Protocol):
         """Note that a record was refused, while other reports may still come."""
         ...
 
-    def stored(self, number: int, partition: int, row: int) -> None:
-        """Note that a hand-over was stored in this partition, up to this row."""
-        ...
-
     def reported(self, number: int, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
         """Take the results of a hand-over: the last row that may be stored, by partition, and the refused records."""
         ...
@@ -71,31 +67,40 @@ class RecordOutcome:
         self._number = number
         self._batch_bytes = batch_bytes
 
+    def hand_to(self, sender: Sender) -> None:
+        """Hand over the record, which the caller has checked with ``unstorable``."""
+        try:
+            sender.send(self._sending, self)
+        except KafkaException as error:
+            self._settle_refused(error)
+
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         """Take the report of confluent-kafka's producer."""
         self._settle(message.partition() or 0, message.offset(), error)
 
-    def settle_stored(self, coordinates: Sequence[tuple[int]], partition: int) -> None:
-        """Settle the record as stored, at the only one of these offsets."""
-        if self._again is not None:
-            self._again.stored(self._number, partition, 0)
-        self._current_logs.stored(self._sending, partition, coordinates[0])
-
     def take_report(self, report: Report) -> None:
-        """Take the report of the compiled part on a record that it does not report as stored."""
+        """Take the report of the compiled part."""
         if not report.is_complete:
             return
-        partition = max(self._sending.partition if report.partitions is None else report.partitions[0], 0)
-        if not report.is_sound or not report.failures:
-            self._settle(partition, report.offsets[0] if report.is_sound else None, None)
+        if report.coordinates is not None and report.is_sound:
+            self._settle_stored(self._sending.partition, report.coordinates[0])
             return
-        _, code, sent = report.failures[0]
-        if sent:
-            self._settle(partition, None, KafkaError(code))
+        partition = self._sending.partition if report.partitions is None else report.partitions[0]
+        if report.failures:
+            _, code, sent = report.failures[0]
+            if sent:
+                self._settle(max(partition, 0), None, KafkaError(code))
+            else:
+                self._settle_refused(_refusal(code, alone=True))
         else:
-            self.settle_refused(_refusal(code, alone=True))
+            self._settle(partition, report.offsets[0] if report.coordinates is None else None, None)
 
-    def settle_refused(self, error: KafkaError | KafkaException) -> None:
+    def _settle_stored(self, partition: int, place: tuple[int]) -> None:
+        if self._again is not None:
+            self._again.reported(self._number, {partition: 0}, ())
+        self._current_logs.stored(self._sending, partition, place)
+
+    def _settle_refused(self, error: KafkaError | KafkaException) -> None:
         """Settle a record that the client did not accept: it was never sent."""
         self._sending.failed(not_stored(error))
         if self._again is not None:
@@ -104,7 +109,7 @@ class RecordOutcome:
     def _settle(self, partition: int, offset: int | None, error: KafkaError | None) -> None:
         again = self._again
         if error is None and offset is not None and offset >= 0:
-            self.settle_stored(((offset,),), partition)
+            self._settle_stored(partition, (offset,))
         elif error is not None and error.code() in BATCH_REFUSED_CODES and again is not None:
             again.refused_one()
             refused = Refused(self._number, 0, partition, self._batch_bytes, self._sending, error)
@@ -145,7 +150,7 @@ class RunOutcome:
             return True
 
     def take_report(self, report: Report) -> None:
-        """Take the report of the compiled part on a run that is not wholly stored: settle it, or note a failure."""
+        """Take the report of the compiled part: settle the run, or note a failure."""
         if report.error:
             self.note_failure(report.error)
         if not report.is_complete:
@@ -153,6 +158,8 @@ class RunOutcome:
         if not report.is_sound:
             self._records.unknown(OutcomeUnknown("the reports on these records contradict each other"))
             self._report({max(self._records.partition, 0): len(self._records)}, ())
+        elif report.coordinates is not None:
+            self.settle_stored(report.coordinates)
         else:
             self.settle_each(self._results(report))
 
@@ -176,11 +183,10 @@ class RunOutcome:
         if self._again is not None and code in BATCH_REFUSED_CODES:
             self._again.refused_one()
 
-    def settle_stored(self, coordinates: Sequence[tuple[int]], partition: int) -> None:
-        """Settle a run that is stored in one partition, at these offsets."""
-        if self._again is not None:
-            self._again.stored(self._number, partition, len(coordinates) - 1)
-        self._current_logs.stored(self._records, partition, coordinates)
+    def settle_stored(self, coordinates: Sequence[tuple[int]]) -> None:
+        """Settle a run that is stored in its partition, at these offsets."""
+        self._report({self._records.partition: len(coordinates)}, ())
+        self._current_logs.stored(self._records, self._records.partition, coordinates)
 
     def settle_each(self, results: Iterable[tuple[int, Sending, Result]]) -> None:
         """Settle each record by its own result. The results come with the record's row."""

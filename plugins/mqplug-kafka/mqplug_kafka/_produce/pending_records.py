@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from mqplug import Error, Log
 from mqplug.spi import Headers, Numbers, Run, Sending
@@ -56,15 +56,11 @@ class TransactionalSends:
         self._current_logs.settle(timeout)
 
     def _send(self, sending: Sending) -> None:
-        if (unfit := unstorable(sending, self._future_max)) is not None:
-            sending.failed(unfit)
+        if (error := unstorable(sending, self._future_max)) is not None:
+            sending.failed(error)
             return
         self._current_logs.prepare(self._client.producer, sending.topic, sending.partition)
-        outcome = RecordOutcome(sending, self._current_logs)
-        try:
-            self._client.producer.sender.send(sending, outcome)
-        except KafkaException as error:
-            outcome.settle_refused(error)
+        RecordOutcome(sending, self._current_logs).hand_to(self._client.producer.sender)
 
 
 class PendingRecords:

@@ -15,20 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock, RLock
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from mqplug import Closed, Error, InvalidRecord, OutcomeUnknown
 from mqplug.spi import ProducerDriver, Run, Sending
 from mqplug_kafka._cluster.client_options import ALONE
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import (
-    INVALID_RECORD_CODES,
-    bad_time,
-    invalid_record,
-    not_stored,
-    refused_with_batch,
-    typed_error,
-)
+from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, bad_time, invalid_record, not_stored, refused_with_batch
 from mqplug_kafka._cluster.shared_producer import ProducersBySize, SharedProducer
 from mqplug_kafka._cluster.topic_metadata import TopicLimits
 from mqplug_kafka._produce.current_logs import CurrentLogs
@@ -62,12 +55,8 @@ class KafkaProducer(ProducerDriver):
 
     def pump(self, timeout: float) -> None:
         """Serve delivery reports, and continue with held or refused records."""
-        try:
-            (self._producers.only or self._producers).pump(timeout)
-        except KafkaException as error:  # a fatal one
-            raise typed_error(error, "the brokers refuse everything that this client sends") from error
-        if self._current_logs.waiting:
-            self._current_logs.settle(timeout)
+        self._producers.pump(timeout)
+        self._current_logs.settle(timeout)
         for sends in tuple(self._topics.values()):
             if sends.holds:
                 sends.retry(timeout)
@@ -172,11 +161,8 @@ class TopicSends:
             self._prepare(producer, sending.partition)
         self._last = number = self._last + 1
         self._in_flight.add(number)
-        outcome = RecordOutcome(sending, self._current_logs, self, number, producer.batch_bytes)
         try:
-            producer.sender.send(sending, outcome)
-        except KafkaException as error:
-            outcome.settle_refused(error)
+            RecordOutcome(sending, self._current_logs, self, number, producer.batch_bytes).hand_to(producer.sender)
         except BaseException:
             self._given_up(number)
             raise
@@ -202,7 +188,6 @@ class TopicSends:
         if producer is not self._prepared_for or now >= self._prepared_until:
             self._prepared_for, self._prepared_until = producer, now + PREPARE_EVERY_S
             self._prepared.clear()
-            producer.look()
         self._current_logs.prepare(producer, self._topic, partition)
         self._prepared.add(partition)
 
@@ -212,19 +197,11 @@ class TopicSends:
         """As ``SendsAgain.refused_one``."""
         self.holds = True
 
-    def stored(self, number: int, partition: int, row: int) -> None:
-        """As ``SendsAgain.stored``."""
-        last = number, row
-        with self._lock:
-            if self._stored.get(partition, NOTHING) < last:
-                self._stored[partition] = last
-            self._in_flight.discard(number)
-
     def reported(self, number: int, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
         """As ``SendsAgain.reported``."""
         with self._lock:
             for partition, row in stored.items():
-                self.stored(number, partition, row)
+                self._stored[partition] = max(self._stored.get(partition, NOTHING), (number, row))
             self._refused.extend(refused)
             self._in_flight.discard(number)
 
