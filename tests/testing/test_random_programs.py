@@ -39,9 +39,9 @@ def test_a_sound_backend_breaks_no_rule(url):
 
 
 def test_programs_of_the_day_break_no_rule():
-    """Twenty seconds of random programs, other ones for each commit, break no rule."""
+    """Ten seconds of random programs, other ones for each commit, break no rule."""
     with harness_for("memory") as harness:
-        check_some_programs(harness, "memory", 20)
+        check_some_programs(harness, "memory", 10)
 
 
 def test_the_programs_of_the_day_are_those_of_the_commit(tmp_path, monkeypatch):
