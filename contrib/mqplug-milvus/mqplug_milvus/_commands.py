@@ -24,7 +24,7 @@ from mqplug_milvus._format.events import (
     TimeTick,
 )
 from mqplug_milvus._reading.checkpoints import checkpoints as stored_checkpoints
-from mqplug_milvus._reading.feed import collections as seen_collections, read as read_events
+from mqplug_milvus._reading.feed import TOPICS, collections as seen_collections, read as read_events
 from mqplug_milvus._reading.table import Tables
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def lines(event: Event) -> Iterator[dict[str, Any]]:
 
 
 def _events(mq: Client, start: Any) -> Iterator[Event]:
-    for topic in sorted(name for name in mq.topics() if "-rootcoord-dml_" in name):
+    for topic in mq.topics(mqplug.matching(TOPICS)):
         yield from read_events(mq, topic, start=start)
 
 
