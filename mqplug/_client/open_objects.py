@@ -112,8 +112,9 @@ class BackgroundThread:
         with self._lock:
             self._workers.add(worker)
             if self._thread is None:
-                self._thread = Thread(target=self._run, name="mqplug-background", daemon=True)
-                self._thread.start()
+                thread = Thread(target=self._run, name="mqplug-background", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: Ctrl-C may have ended its start
 
     def remove(self, worker: BackgroundWorker) -> None:
         """Stop calling this worker."""

@@ -199,6 +199,8 @@ class Backend:
             error.at(backend=self.name, topic=topic, operation=operation)
             raise
         except Exception as error:
+            if isinstance(error.__context__, KeyboardInterrupt):  # within Condition.wait, which then lacks its lock
+                raise error.__context__ from None
             extension = self._hooks.extension_of(error)
             if extension is None and isinstance(error, TypeError | ValueError):
                 raise

@@ -255,10 +255,11 @@ class LingerThread:
         """Begin to tick, if it does not already. One thread at a time may call."""
         if self._due.is_set():  # cheaper than setting it
             return
-        self._due.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread  # only now: Ctrl-C may have ended its start
+        self._due.set()
 
     def close(self, timeout: float) -> None:
         """End the thread."""
@@ -272,7 +273,7 @@ class LingerThread:
     def _run(self) -> None:
         while True:
             self._due.wait()
-            if self._closing.wait(self._linger_s / 2):
+            if self._closing.wait(self._linger_s / 2) or self._closed:
                 return
             self._due.clear()  # before the tick: records collected after it need another
             if self._tick() or self._closed:

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -297,6 +298,18 @@ def test_signals_end_what_lasts(tmp_path, name, number, code):
         ended = process.wait(60)
         complaint = process.stderr.read()  # as long as any of its processes has it
     assert (ended, complaint if "Traceback" in complaint else "") == (code, "")
+
+
+def test_an_interrupt_that_breaks_a_lock_ends_with_130(monkeypatch):
+    """Ctrl-C within a wait of Python ends with 130, although the wait then fails to release its lock."""
+
+    def interrupted_wait(*args, **options):
+        with (lock := threading.Lock()):
+            lock.release()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(mqplug, "connect", interrupted_wait)
+    assert run_command(["topics", "memory://x"]) == 130
 
 
 def test_impatience_ends_the_kit_too(tmp_path):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
+from threading import Lock
 
 import pytest
 from helpers.interrupted_steps import Interrupt, interrupted
 
 import mqplug
-from mqplug import EARLIEST, Client, Consumer, Message, Record
+from mqplug import EARLIEST, Client, Consumer, Message, Record, spi
+from mqplug.spi import hookimpl
+from mqplug.spi.proxies import ConsumerProxy
 
 PACKAGES = ("_consume", "_base", "_model", "memory")
 STRIDE = 7  # 1 tries every step, and takes a minute
@@ -139,3 +142,43 @@ def test_a_nacked_message_comes_again_after_an_interrupt(fetch: Receive) -> None
             expected = {0: [b"a0", b"a1"], 1: [b"b0", b"b1"]}
             expected[first.partition].insert(1 + len(others), first.value)
             assert by_partition(found) == expected, interrupt.where
+
+
+class BreaksItsWait(ConsumerProxy):
+    """A driver whose wait is interrupted so that it releases a lock which it does not have, as ``Condition.wait``."""
+
+    def poll(self, most: int, timeout: float) -> Sequence[spi.Batch]:
+        with (lock := Lock()):
+            lock.release()
+            raise KeyboardInterrupt
+
+
+class Breaking:
+    @hookimpl(wrapper=True)
+    def mqplug_open_consumer(self):
+        return BreaksItsWait((yield))
+
+
+def test_an_interrupt_that_breaks_a_lock_is_an_interrupt() -> None:
+    """Ctrl-C within a driver's wait is raised as Ctrl-C, although the wait then fails to release its lock."""
+    with mqplug.connect("memory://", extensions=[Breaking()]) as mq:
+        mq.create_topic("orders")
+        with mq.consumer("orders", start=EARLIEST) as orders, pytest.raises(KeyboardInterrupt):
+            orders.receive(timeout=5)
+
+
+def test_a_client_closes_after_an_interrupted_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while a client starts its background thread leaves a client that works and closes."""
+    with mqplug.connect("memory://") as mq:
+        mq.create_topic("orders")
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", interrupt_start)
+            with pytest.raises(KeyboardInterrupt):
+                mq.producer("orders")
+        with mq.producer("orders") as producer:
+            assert producer.submit(b"kept").result(5)
+
+
+def interrupt_start(thread: threading.Thread) -> None:
+    """Fail as a thread's start does at Ctrl-C."""
+    raise KeyboardInterrupt

@@ -17,6 +17,7 @@ from held_backend import HeldBackend, HeldRuns, held_client
 from waiting import wait_until
 
 import mqplug
+import mqplug.aio
 from mqplug._produce.lingering import LingerThread
 from mqplug.spi import Descriptor, Run, Sending, hookimpl
 
@@ -261,6 +262,23 @@ def test_a_close_just_before_a_tick_ends_the_thread() -> None:
     assert linger._thread is not None
     linger._thread.join(10)
     assert not linger._thread.is_alive()
+
+
+def test_an_interrupted_start_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Ctrl-C ends the start of the thread, the next record starts it."""
+
+    def interrupt(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    ticked = threading.Event()
+    linger = LingerThread(lambda: bool(ticked.set()), 0.001, "linger")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            linger.start()
+    linger.start()
+    assert ticked.wait(10)
+    linger.close(10)
 
 
 def test_a_closed_producer_lets_go_of_its_driver() -> None:

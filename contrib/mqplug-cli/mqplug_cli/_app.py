@@ -52,8 +52,16 @@ def run_command(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
     except Exception as error:
+        if _came_of_interrupt(error):
+            return TERMINATED if was_terminated() else INTERRUPTED
         if os.environ.get(DEBUG_VARIABLE):
             raise
         click.echo(f"error: {error_line(error)}", err=True)
         return FAILED
     return code if isinstance(code, int) else 0
+
+
+def _came_of_interrupt(error: BaseException) -> bool:
+    """Return whether Ctrl-C caused an error, as it does within Python's waits, which then lack their lock."""
+    causes = [each for each in (error.__cause__, error.__context__) if each is not None]
+    return isinstance(error, KeyboardInterrupt) or any(map(_came_of_interrupt, causes))
