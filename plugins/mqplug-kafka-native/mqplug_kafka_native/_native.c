@@ -2204,16 +2204,21 @@ static PyObject *failures_of(const SentRun *run)
     return made;
 }
 
+/* Until a run is complete, another thread may complete and drop it wherever Python code can run. */
 static PyObject *report_of(const SentRun *run, bool complete)
 {
-    PyObject *report = PyStructSequence_New(report_type);
-    if (report == NULL)
+    PyObject *owner = Py_NewRef(run->owner ? run->owner : Py_None);
+    int error = run->error;
+    PyObject *report = PyStructSequence_New(report_type); /* may collect garbage, which runs Python code */
+    if (report == NULL) {
+        Py_DECREF(owner);
         return NULL;
+    }
     PyObject *coordinates = complete ? coordinates_of(run) : Py_NewRef(Py_None);
     bool has_offsets = complete && coordinates == Py_None;
     PyObject *fields[] = {
-        Py_NewRef(run->owner ? run->owner : Py_None),
-        PyLong_FromLong(run->error),
+        owner,
+        PyLong_FromLong(error),
         PyBool_FromLong(complete),
         PyBool_FromLong(!complete || is_sound(run)),
         coordinates,
@@ -2257,9 +2262,11 @@ static Py_ssize_t take_reports(Sender *self, PyObject *into)
         PyObject *report = report_of(run, complete);
         if (report == NULL || PyList_Append(into, report) < 0) {
             Py_XDECREF(report);
-            pthread_mutex_lock(&self->lock);
-            add_news(self, run);
-            pthread_mutex_unlock(&self->lock);
+            if (complete) { /* leave it to the next call; an incomplete one will be reported again */
+                pthread_mutex_lock(&self->lock);
+                add_news(self, run);
+                pthread_mutex_unlock(&self->lock);
+            }
             return -1;
         }
         Py_DECREF(report);
