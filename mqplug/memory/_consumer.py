@@ -128,8 +128,12 @@ class MemoryConsumer(ConsumerDriver):
             self._seat.release(leaving)
         if taken:
             positions = self._stored(taken)
-            self._positions |= {log: stored.position.coordinates for log, stored in positions.items()}
+            self._hold(taken, positions)
             self._listener.assigned(positions)
+
+    def _hold(self, logs: Iterable[Log], positions: Mapping[Log, GroupPosition]) -> None:
+        """Read these logs from these positions on. One without a position was deleted, which a read reports."""
+        self._positions |= {log: positions[log].position.coordinates if log in positions else () for log in logs}
 
     def _drop(self, logs: Iterable[Log]) -> None:
         for log in logs:
@@ -137,8 +141,14 @@ class MemoryConsumer(ConsumerDriver):
             self._paused.discard(log)
 
     def _stored(self, logs: Iterable[Log]) -> dict[Log, GroupPosition]:
+        """Return the group's positions in the logs that exist. In a recreated one, it begins at the first message."""
+        logs = list(logs)
         with self._store.changed:
-            return self._store.positions(self._group or "", logs)
+            stored = self._store.positions(self._group or "", logs)
+            for log in [log for log in logs if log not in stored]:
+                with suppress(TopicNotFound):
+                    stored[log] = GroupPosition(Position(log, self._store.partition(log).low))
+            return stored
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         with self._store.changed:
@@ -192,8 +202,7 @@ class FailoverConsumer(MemoryConsumer):
             return
         leaving, taken = self._seat.changes()
         self._release(self._seat, leaving)
-        taking = self._stored(taken)
-        self._positions |= {log: stored.position.coordinates for log, stored in taking.items()}
+        self._hold(taken, self._stored(taken))
         fresh = self._seat.wanted - self._assigned
         if fresh:
             self._assigned |= fresh

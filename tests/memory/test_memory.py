@@ -12,6 +12,7 @@ from memory_drivers import Seam
 import mqplug
 from mqplug import EARLIEST, LATEST, Client, ConsumerBusy, GroupNotFound, PositionLost, Record, TopicNotFound
 from mqplug.memory import Clock
+from mqplug.spi import Mode
 
 
 @pytest.fixture
@@ -116,6 +117,18 @@ def test_a_group_is_deleted_when_it_has_no_members(mq: Client) -> None:
         mq.delete_group("billing")
     with mq.consumer("orders", group="billing") as orders:
         assert orders.receive(timeout=5) is not None
+
+
+@pytest.mark.parametrize("mode", ["ordered", "shared"])
+def test_a_topic_deleted_before_the_first_receive(mq: Client, mode: Mode) -> None:
+    """A member of two topics, one of which was deleted before it took them, gets the error at each receive."""
+    mq.create_topic("orders")
+    mq.create_topic("gone")
+    with mq.consumer(["orders", "gone"], group="billing", mode=mode) as member:
+        mq.delete_topic("gone")
+        for _ in range(2):
+            with pytest.raises(TopicNotFound, match="gone"):
+                member.receive(timeout=5)
 
 
 @pytest.mark.parametrize("first", ["ordered", "exclusive", "shared", "key_shared"])

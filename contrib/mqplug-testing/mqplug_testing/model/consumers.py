@@ -168,8 +168,8 @@ class Consumers:
         for name in model.expected - model.readings.keys():
             log = self._topics.of(name)
             state = self._groups.latest(model.group, log) if log is not None else None
-            if log is not None and state is not None and state.first_unacked(log) < log.end:
-                return True
+            if log is None or (state is not None and state.first_unacked(log) < log.end):
+                return True  # the error of a deleted topic, or a message
         return False
 
     def received(self, consumer: str, outcome: Outcome, *, waited: bool, now: float) -> None:
