@@ -10,7 +10,7 @@ from rocksmq_stores import Member, administer, eventually
 
 import mqplug
 import mqplug_rocksmq
-from mqplug import LATEST, ConsumerBusy, GroupNotFound, Log, Position
+from mqplug import LATEST, ConsumerBusy, GroupNotFound, Log, Position, TopicNotFound
 from mqplug.spi import AddPartitions, DeleteGroup, GroupInfo, GroupPosition, ListGroups, Mode
 
 pytestmark = pytest.mark.python
@@ -70,6 +70,17 @@ def opened(mq: mqplug.Client, group: str | None) -> Member:
     member = Member(mq, "orders", group)
     eventually(lambda: member.poll() or len(member.held) == 2)
     return member
+
+
+def test_a_topic_deleted_before_the_first_receive(mq: mqplug.Client) -> None:
+    """A member of two topics, one of which was deleted before it took them, gets the error at each receive."""
+    mq.create_topic("gone")
+    with mq.consumer(["orders", "gone"], group="g") as member:
+        mq.delete_topic("gone")
+        fill(mq, 0, b"a")
+        for _ in range(2):
+            with pytest.raises(TopicNotFound, match="gone"):
+                member.receive(5)
 
 
 def test_added_partitions_belong_to_live_members(mq: mqplug.Client) -> None:

@@ -6,9 +6,10 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
-from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
+from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost, TopicNotFound
 from mqplug.spi import Bell, ConsumerDriver, ConsumerOptions, GroupPosition, Listener, Numbers
 from mqplug.spi.groups import Roster, member_name
 from mqplug_rocksmq._driver.batches import next_batch
@@ -61,9 +62,12 @@ class LogConsumer(ConsumerDriver):
     def _hold(self, positions: Mapping[Log, Position]) -> None:
         for log, position in positions.items():
             number = log_number(self._store.id, log)
-            self._store.watch(number, self._bell.ring)
+            self._watch(number)
             self._numbers[log] = number
             self._offsets[log] = offset_of(position)
+
+    def _watch(self, number: int) -> None:
+        self._store.watch(number, self._bell.ring)
 
     def _release(self, logs: Iterable[Log]) -> None:
         for log in logs:
@@ -195,18 +199,36 @@ class GroupConsumer(LogConsumer):
 
     def tend(self, timeout: float) -> None:
         leaving, taken = self._seat.changes()
-        if leaving:
-            for log in leaving:  # before the listener is asked: afterwards no transaction may store more positions
-                self._terms.pop(log, None)
-            self.commit(self._listener.revoked(leaving), max(timeout, _REVOKE_COMMIT_S))
-            self._release(leaving)
-            self._seat.release(leaving)
-        if taken:
-            stored = {log: self._stored(log) for log in taken}
-            self._hold({log: each.position for log, each in stored.items()})
-            self._taken += 1
-            self._terms |= dict.fromkeys(taken, self._taken)
-            self._listener.assigned(stored)
+        try:
+            if leaving:
+                self._give_up(leaving, timeout)
+        finally:
+            if taken:  # the seat reports them only once
+                self._take(taken)
+
+    def _give_up(self, logs: Sequence[Log], timeout: float) -> None:
+        for log in logs:  # before the listener is asked: afterwards no transaction may store more positions
+            self._terms.pop(log, None)
+        positions = self._listener.revoked(logs)
+        left = {log: each for log, each in positions.items() if self._is_there(log)}
+        with suppress(TopicNotFound):  # deleted just now
+            self.commit(left, max(timeout, _REVOKE_COMMIT_S))
+        self._release(logs)
+        self._seat.release(logs)
+
+    def _take(self, logs: Sequence[Log]) -> None:
+        stored = {log: self._stored(log) for log in logs}
+        self._hold({log: each.position for log, each in stored.items()})
+        self._taken += 1
+        self._terms |= dict.fromkeys(logs, self._taken)
+        self._listener.assigned({log: each for log, each in stored.items() if self._is_there(log)})
+
+    def _is_there(self, log: Log) -> bool:
+        return self._store.topics.find(self._numbers[log]) is not None
+
+    def _watch(self, number: int) -> None:
+        with suppress(TopicNotFound):  # each poll raises it; none may forget the other logs
+            super()._watch(number)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
         """Share these logs with the other members. In new logs the group begins at the first message."""

@@ -58,9 +58,7 @@ class DeleteTopic(OfTopic):
 
     def applies(self, play: Play) -> bool:
         shared = any(self.topic in each.topics for each in play.world.sharing.open.values())
-        members = [each for each in play.world.consumers.open.values() if each.group is not None]
-        several = any(self.topic in each.topics and len(each.topics) > 1 for each in members)
-        return super().applies(play) and not shared and not several
+        return super().applies(play) and not shared
 
     def perform(self, play: Play) -> None:
         play.world.topics.deleted(self.topic, self.call(play, "delete_topic"))
