@@ -6,7 +6,7 @@ All that these tests patch of the driver is here, so that a change inside it has
 
 from __future__ import annotations
 
-from mqplug_kafka._admin import topics
+from mqplug_kafka._admin import log_offsets, topics
 from mqplug_kafka._admin.group_positions import stored_group_positions
 from mqplug_kafka._cluster import admin_requests
 from mqplug_kafka._cluster.credentials import Credentials
@@ -31,6 +31,7 @@ _CALLS = {
     "commit of a transaction": (TransactionalClient, "commit"),
     "answer in a transaction": (TransactionalClient, "wait"),
     "positions of a member": (group_member, "stored_group_positions"),
+    "ends of logs": (log_offsets, "range_of"),
     "look at a new topic": (topics, "look_up"),
     "options of a client": (Credentials, "prepared"),
 }

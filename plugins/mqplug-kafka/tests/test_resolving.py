@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kafka_driver import new_name
+from kafka_driver import fill, new_name
+from kafka_faults import change
 
 import mqplug
 from mqplug import EARLIEST, LATEST, Log, Position, Record, after, at_time, before, last
@@ -62,6 +63,23 @@ def test_what_retention_removed(mq, topic):
     assert mq.resolve(topic, before(ids[1]), missing="next") == mq.resolve(topic, after(ids[2])) == {0: low}
     far = Position(low.log, (100,))
     assert mq.resolve(topic, far) == {0: far}
+
+
+def test_messages_removed_during_a_look_up(mq, topic, monkeypatch):
+    """If retention removes messages during a look-up, bounds and last(n) are those of the retained ones."""
+    ids = fill(mq, topic, 5)
+    removed = ids[:1]
+
+    def removes(range_of, *given, **options):
+        found = range_of(*given, **options)
+        while removed:
+            mq.trim(topic, {0: mq.advance(Position(ids[0].log, removed.pop().coordinates), 1)})
+        return found
+
+    change(monkeypatch, "ends of logs", removes)
+    assert mq.bounds(topic)[0] == mqplug.Bounds(ids[1], ids[-1])
+    removed.append(ids[1])
+    assert mq.resolve(topic, last(100))[0] == Position(ids[2].log, ids[2].coordinates)
 
 
 def test_limits_of_positions(mq, topic):

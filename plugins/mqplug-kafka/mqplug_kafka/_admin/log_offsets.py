@@ -11,17 +11,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-from mqplug import Bounds, ConnectError, Error, Log, MessageId, Position, Timeout, Watermarks
+from mqplug import Bounds, ConnectError, Error, Log, MessageId, Position, PositionLost, Timeout, Watermarks
 from mqplug.spi import AtTime, Deadline, Earliest, Last, Latest, SymbolicStart
 from mqplug_kafka._cluster.admin_requests import FIRST_ATTEMPT_S, RETRY_PAUSE_S, UNANSWERED_PAUSE_S
 from mqplug_kafka._cluster.client_options import consuming
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of, typed_error
+from mqplug_kafka._cluster.errors import REMOVED_CODES, TRANSIENT_CODES, code_of, typed_error
 
 NO_GROUP_ID = "mqplug-without-group"
 """The group id of consumers without a group. The client requires one; nothing is stored under it."""
@@ -37,6 +37,7 @@ LOG_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _RETRIED_CODES = TRANSIENT_CODES | {KafkaError._NOENT}
 
+T = TypeVar("T")
 LogOffsets = dict[Log, int]
 PendingOffsets = Callable[[float], LogOffsets]
 
@@ -88,6 +89,8 @@ class OffsetScan:
                     continue  # the scan uses no group, so it needs no right on one
                 log = names[message.topic() or "", message.partition() or 0]
                 offset, error = message.offset() or 0, message.error()
+                if error is not None and error.code() in REMOVED_CODES:
+                    raise PositionLost(f"messages of {log!r} were removed while they were looked up", log=log)
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise typed_error(error, "bounds")
                 if log not in left:
@@ -219,6 +222,12 @@ def resolve_start(
     come after them, once it is committed.
     """
     deadline = Deadline(timeout)
+    return _until_kept(lambda: _resolved(connection, start, logs, deadline))
+
+
+def _resolved(
+    connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], deadline: Deadline
+) -> dict[Log, Position]:
     counts = isinstance(start, Last) and start.count > 0
     low, high = range_of(connection, logs, deadline, committed=counts)
     found: Mapping[Log, int]
@@ -238,6 +247,10 @@ def resolve_start(
 def bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
     """Return the ids of the first and last committed message, read from the log: markers and gaps take offsets too."""
     deadline = Deadline(timeout)
+    return _until_kept(lambda: _bounds(connection, logs, deadline))
+
+
+def _bounds(connection: KafkaConnection, logs: Sequence[Log], deadline: Deadline) -> dict[Log, Bounds]:
     low, high = range_of(connection, logs, deadline, committed=True)
     spans = {log: (low[log], high[log]) for log in logs if low[log] < high[log]}
     found = {log: Bounds(None, None) for log in logs}
@@ -247,6 +260,13 @@ def bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> 
         first = probe.first(spans)
         last = probe.last({log: (low, high) for log, (low, high) in spans.items() if log in first}, 1)
     return found | {log: Bounds(_id(log, first[log]), _id(log, last[log][-1])) for log in last}
+
+
+def _until_kept(ask: Callable[[], T]) -> T:
+    """Return an answer. Ask again if retention removed messages of the logs since their ends were looked up."""
+    while True:
+        with suppress(PositionLost):
+            return ask()
 
 
 def _last(

@@ -149,6 +149,9 @@ _RIGHTS: dict[int, str] = {
     K.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
 }
 
+REMOVED_CODES = {K._AUTO_OFFSET_RESET, K.OFFSET_OUT_OF_RANGE}
+"""Codes that report that the wanted messages were removed."""
+
 FENCED_CODES = {K._FENCED, K.PRODUCER_FENCED, K.INVALID_PRODUCER_EPOCH}
 """Codes that report that another producer took over the transaction name."""
 

@@ -13,7 +13,7 @@ from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import ListColumns
 from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import ended, typed_error
+from mqplug_kafka._cluster.errors import REMOVED_CODES, ended, typed_error
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._consume.message_source import NOTHING, Fetched, MessageSource, Name, PartitionError, Rows
 from mqplug_kafka._consume.topic_watch import TopicWatch
@@ -267,7 +267,7 @@ class PartitionFetcher(Generic[S]):
 
     def _error(self, event: PartitionError) -> Error | None:
         error, code = event.error, event.error.code()
-        if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
+        if code in REMOVED_CODES:
             return self._out_of_range(event.name)
         if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError._UNKNOWN_PARTITION}:
             self.topics.check_soon()  # a broker may not know the topic yet
