@@ -75,6 +75,16 @@ def test_a_remade_topic_gives_ids_of_its_own(mq, topic):
         mq.consumer(topic, start=mqplug.before(old))
 
 
+def test_a_topic_remade_by_another_gives_ids_of_its_own(mq, topic, kafka_server):
+    """After another client recreated its topic, an open producer returns ids of the new one, first send or not."""
+    with mq.producer(topic) as idle, mq.producer(topic) as out, mqplug.connect(kafka_server.url) as other:
+        out.send(b"old")
+        other.delete_topic(topic)
+        other.create_topic(topic)
+        sent = [out.send(b"new"), idle.send(b"first")]
+        assert [each.log for each in sent] == other.partitions(topic) * 2
+
+
 def test_trim_beyond_the_end_empties_the_topic(mq, topic):
     """Trimming to a position after the end removes all messages."""
     fill(mq, topic, 5)

@@ -1,9 +1,10 @@
 """The current logs of the topics that a producer sends to, for the ids of its messages.
 
 A topic may be deleted and recreated while a producer is open. The client silently continues, and ids of the new topic
-have another incarnation. So each topic is described once a second while records are sent to it. Records stored during
-such a request get their ids when its answer arrives: usually no later than their delivery report, because both are
-requested at the same time.
+have another incarnation. So each topic is described once a second while records are sent to it, and with the first
+record after a pause in which it could have been recreated. Records stored during such a request get their ids when its
+answer arrives: usually no later than their delivery report, because both are requested at the same time. Reports that
+took long, as of records that waited for the new topic, are followed by another request.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from concurrent.futures import Future, TimeoutError as FutureTimeout
 from contextlib import suppress
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import Log
 from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import client_error
 from mqplug_kafka._cluster.shared_producer import SharedProducer
 
 DESCRIBE_EVERY_S = 1.0
+PAUSE_S = 0.01  # no topic is deleted and recreated in less time
+STALL_S = 0.25  # after a longer time without a report, a topic is described again
+
+_MISSING_CODES = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID}
 
 
 class _Stored(Protocol):
@@ -37,28 +43,34 @@ class CurrentLogs:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
-        self._due: dict[str, float] = {}  # when to describe each topic again
+        self._begun: dict[str, float] = {}  # when the last description of each topic began
+        self._seen: dict[str, float] = {}  # when that was, or when the last report on each topic came
         self._pending: dict[str, Future[TopicDescription]] = {}  # running requests
         self._waiting: deque[tuple[_Stored, int, Any]] = deque()  # stored records whose log is not known yet
 
     def prepare(self, producer: SharedProducer, topic: str, partition: int) -> None:
         """Describe the topic of a record again if due, and make the client learn of its partition."""
         now = time.monotonic()
-        if now >= self._due.get(topic, 0.0):
-            self._refresh(topic, now)
+        paused = now - self._seen.get(topic, 0.0) >= PAUSE_S
+        if paused or now - self._begun.get(topic, 0.0) >= DESCRIBE_EVERY_S:
+            self._describe(topic, now)
         known = self._connection.known(topic)
         if known is not None:
             producer.learn(topic, partition, len(known.logs))
 
-    def _refresh(self, topic: str, now: float) -> None:
-        """Begin to describe a due topic. The first time, the core has just described it."""
-        if topic in self._due and topic not in self._pending:
+    def _describe(self, topic: str, now: float) -> None:
+        """Begin to describe a topic, unless a description is due to arrive."""
+        if topic not in self._pending:
             with suppress(KafkaException):  # no broker answers: keep the last description
                 self._pending[topic] = self._connection.begin_to_describe(topic)
-        self._due[topic] = now + DESCRIBE_EVERY_S
+            self._begun[topic] = self._seen[topic] = now
 
     def stored(self, records: _Stored, partition: int, coordinates: Any) -> None:
         """Settle a stored record or run now, or once the logs of its topic are known again; always in order."""
+        now = time.monotonic()
+        if now - self._seen.get(records.topic, now) >= STALL_S:
+            self._describe(records.topic, now)
+        self._seen[records.topic] = now
         if self._waiting or self._pending:
             self._waiting.append((records, partition, coordinates))
         else:
@@ -82,8 +94,11 @@ class CurrentLogs:
             self._connection.remember(asked.result(timeout))
         except FutureTimeout:
             return False
-        except KafkaException:
-            pass  # no broker answered: keep the last description
+        except KafkaException as error:  # no broker answered, or the topic was deleted: keep the last description
+            if client_error(error).code() in _MISSING_CODES and self._seen[topic] > self._begun[topic]:
+                self._pending.pop(topic, None)
+                self._describe(topic, time.monotonic())  # a record has been stored since, so it may be there again
+                return False
         self._pending.pop(topic, None)
         return True
 
