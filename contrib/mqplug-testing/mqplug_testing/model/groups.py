@@ -142,8 +142,8 @@ class Groups:
 
     # changes -----------------------------------------------------------------------------------------------
 
-    def reset(self, group: str, topic: str, to: AnyStart, lenient: bool, outcome: Outcome) -> None:
-        """Judge ``reset_group``."""
+    def reset(self, group: str, topic: str, to: AnyStart, lenient: bool, outcome: Outcome, *, read: bool) -> None:
+        """Judge ``reset_group``. It may move a group with members if none of them reads the topic."""
         if not self._topics.exists(topic):
             refused(outcome, "missing", TopicNotFound)
             return
@@ -166,7 +166,7 @@ class Groups:
                 refused(outcome, "busy", ConsumerBusy)
                 return
         value_of(outcome, "reset")
-        check(not self.members.get(group), "busy", "ConsumerBusy", "success")
+        check(not read, "busy", "ConsumerBusy", "success")
         for log, each in places.items():
             check(not each.lost, "lost", "PositionLost", "success")
             (point,) = each.points

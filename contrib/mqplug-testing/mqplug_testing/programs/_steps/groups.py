@@ -123,9 +123,6 @@ class ResetGroup(OfGroup):
     def applies(self, play: Play) -> bool:
         if not super().applies(play) or not all_joined(play, self.group):
             return False
-        members = [play.world.consumers.open[name] for name in play.world.groups.members.get(self.group, ())]
-        if members and not any(self.topic in each.topics for each in members):
-            return False  # on Pulsar a group is one for each topic
         start, topic = self.to.model(play), play.world.topics.current[self.topic]
         logs = [log for log in topic.logs if named_log(start) in {None, log.log}]
         return topic.deleted or all(len(log.places(start, lenient=self.lenient).points) < 2 for log in logs)
@@ -134,7 +131,9 @@ class ResetGroup(OfGroup):
         play.name(self.group)
         code = f"{self.client}.reset_group({self.group}, {self.topic}, {self.to.code()}{missing(self.lenient)})"
         outcome = play.execute(Statement(code))
-        play.world.groups.reset(self.group, self.topic, self.to.model(play), self.lenient, outcome)
+        members = [play.world.consumers.open[name] for name in play.world.groups.members.get(self.group, ())]
+        read = any(self.topic in each.topics for each in members)
+        play.world.groups.reset(self.group, self.topic, self.to.model(play), self.lenient, outcome, read=read)
         if isinstance(outcome.error, ConsumerBusy):
             described = play.execute(Statement(f"{self.client}.describe_group({self.group})"))
             play.world.descriptions.named(outcome, described)
