@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import attrs
 import pytest
 
 import mqplug
@@ -80,6 +81,18 @@ def test_it_refuses_a_skipped_message(mq, world):
     _, second = reader.receive(1), reader.receive(1)
     with pytest.raises(RuleBroken, match="drops the next message"):
         world.consumers.received("c1", Outcome(second), waited=True, now=0)
+
+
+def test_a_time_may_be_that_of_an_aborted_message(mq, world):
+    """After an aborted step, only a backend that counts markers may find an earlier position for a time."""
+    low = mq.resolve("t1", mqplug.EARLIEST)
+    late = mqplug.at_time(2**42 + 100_000)
+    world.topics.aborted("t1")
+    with pytest.raises(RuleBroken, match="resolve"):
+        world.topics.resolved("t1", late, None, False, Outcome(low))
+    world.topics.able = attrs.evolve(mq.capabilities, count_exact=False)
+    world.topics.aborted("t1")
+    world.topics.resolved("t1", late, None, False, Outcome(low))
 
 
 def test_a_message_that_must_come_must_come(world):

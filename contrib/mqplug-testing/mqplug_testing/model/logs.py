@@ -116,6 +116,7 @@ class LogModel:
     low_position: Position | None = None  # the last one that was seen
     high_position: Position | None = None
     deleted: bool = False
+    hides: bool = False  # whether it has aborted messages, which a search by time may find
 
     @property
     def end(self) -> int:
@@ -195,7 +196,7 @@ class LogModel:
     def _at_time(self, milliseconds: int) -> Iterator[int]:
         for row in range(self.low, self.end):
             first, last = self.stored[row].times
-            if last >= milliseconds:
+            if last >= milliseconds or self.hides:
                 yield row
             if first >= milliseconds:
                 return

@@ -229,6 +229,11 @@ class Topics:
         self.messages[record.name] = (topic, log, stored)
         self.names[sent] = record.name
 
+    def aborted(self, topic: str) -> None:
+        """Note that a step was aborted, of which messages may be left where offsets are counted as messages."""
+        for log in self.current[topic].logs:
+            log.hides = not self.able.count_exact
+
     # queries -----------------------------------------------------------------------------------------------
 
     def watermarks(self, topic: str, outcome: Outcome, rule: str = "high") -> None:

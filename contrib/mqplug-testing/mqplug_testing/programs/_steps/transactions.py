@@ -75,6 +75,8 @@ class Transact(Step):
             for record, handle in zip(self.records, handles, strict=True)
         ]
         end = "repeated" if repeated else "committed" if self.commits else "aborted"
+        if end == "aborted":
+            topics.aborted(self.topic)
         between = (began, time.time_ns() // 1_000_000)
         transactions.results(self.topic, self.records, outcomes, between, end)
 
@@ -136,6 +138,8 @@ class TransactAcks(Step):
         ended = play.execute(Statement("step.commit()" if self.commits else "step.abort()"))
         value_of(ended, "atomic")
         consumers.step_ended(self.consumer, acked, commits=self.commits)
+        if not self.commits:
+            play.world.topics.aborted(self.topic)
         outcomes = [
             play.execute(Statement(f"{handle}.result(0)", (record.name,)))
             for record, handle in zip(self.records, handles, strict=True)
@@ -209,6 +213,7 @@ class Fence(Step):
         value_of(play.execute(Statement(f"other.transaction({name}, {self.topic})", ("step",))), "fence")
         value_of(play.execute(Statement(f"step.send({arguments(self.record)})", ("handle",))), "atomic")
         refused(play.execute(Statement("old.commit()")), "fence", Fenced)
+        topics.aborted(self.topic)
         refused(play.execute(Statement("lost.result(0)")), "not-committed", NotCommitted, Fenced)
         refused(play.execute(Statement(f"mq.transaction({name}, {self.topic})")), "fence", Fenced)
         value_of(play.execute(Statement("step.commit()")), "fence")
