@@ -12,9 +12,9 @@ from operator import itemgetter
 from mqplug._consume.delivery import ACKED, OPEN, PENDING, Decide, Delivery, PassedTracker, StillHolds, nothing
 from mqplug._consume.retries import NackedMessages
 from mqplug._model.batch import Batch, empty_batch
+from mqplug._model.id_text import Numbers
 from mqplug._model.ids import MessageId
 from mqplug._model.position import Position
-from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition
 from mqplug.spi.groups._leases import tidy
 

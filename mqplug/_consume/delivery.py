@@ -17,8 +17,8 @@ from mqplug._model.message import Message, messages_of
 from mqplug._model.position import Position
 
 if TYPE_CHECKING:
+    from mqplug._model.id_text import Numbers
     from mqplug._model.ids import MessageId
-    from mqplug._model.text import Numbers
     from mqplug.spi._drivers import Offer
 
 OPEN, ACKED, RETURNED, STORED, PENDING = range(5)

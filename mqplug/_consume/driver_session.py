@@ -19,9 +19,9 @@ from mqplug._plugins.backend import NO_TIMEOUT_S
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import StillHolds
+    from mqplug._model.id_text import Numbers
     from mqplug._model.log import Log
     from mqplug._model.names import Matching
-    from mqplug._model.text import Numbers
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
     from mqplug.spi._drivers import ConsumerDriver, Listener

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from mqplug._consume.ack_tracker import Tracker
     from mqplug._consume.delivery import Delivery
+    from mqplug._model.id_text import Numbers
     from mqplug._model.message import Message
-    from mqplug._model.text import Numbers
 
 
 LANE_MESSAGES = 1000  # the most in hand when handled by key, because a busy key holds some of them

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from mqplug._consume.delivery import ACKED, RETURNED, STORED, Decide, Delivery, PassedTracker, StillHolds, nothing
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Unsupported
+from mqplug._model.id_text import Numbers
 from mqplug._model.ids import MessageId
 from mqplug._model.position import Position
-from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
 
 if TYPE_CHECKING:

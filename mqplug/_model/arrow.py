@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mqplug._model.errors import ConfigError, InvalidTimestamp
-from mqplug._model.text import encode_texts
+from mqplug._model.id_text import encode_texts
 
 try:
     import pyarrow as pa

@@ -16,9 +16,9 @@ from mqplug._model.position import Position
 if TYPE_CHECKING:
     import pyarrow
 
+    from mqplug._model.id_text import Numbers
     from mqplug._model.log import Log
     from mqplug._model.message import Headers
-    from mqplug._model.text import Numbers
 
 
 _row_numbers = tuple(range(1000))  # shared by the messages of all batches, to save memory

@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
+from mqplug._model.id_text import Numbers, decode_text, encode_text
 from mqplug._model.log import Log
-from mqplug._model.text import Numbers, decode_text, encode_text
 
 
 class Place:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import pyarrow
 
+    from mqplug._model.id_text import Numbers
     from mqplug._model.ids import MessageId
     from mqplug._model.log import Log
-    from mqplug._model.text import Numbers
 
     class Rows(Protocol):
         """The columns of a batch, of which a message is a row. A batch, as its messages know it."""

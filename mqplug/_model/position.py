@@ -10,9 +10,9 @@ import attrs
 
 from mqplug._model.checks import number, whole_number
 from mqplug._model.errors import Error
+from mqplug._model.id_text import decode_text, encode_text
 from mqplug._model.ids import MessageId, Place, _same_log
 from mqplug._model.log import Log
-from mqplug._model.text import decode_text, encode_text
 
 LATEST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 

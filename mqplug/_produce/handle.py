@@ -11,9 +11,9 @@ from mqplug._model.outcome import SendTimeout, in_doubt
 
 if TYPE_CHECKING:
     from mqplug._base.bell import Bell
+    from mqplug._model.id_text import Numbers
     from mqplug._model.log import Log
     from mqplug._model.message import Headers
-    from mqplug._model.text import Numbers
     from mqplug._produce.pump import AwaitedSend, Wait
 
     IdParts = tuple[Log, Numbers, Numbers]

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from mqplug._base.bell import Bell
+    from mqplug._model.id_text import Numbers
     from mqplug._model.log import Log
     from mqplug._model.message import Headers
-    from mqplug._model.text import Numbers
     from mqplug._produce.columns import SendColumns
     from mqplug._produce.handle import IdParts
     from mqplug._produce.pump import Wait

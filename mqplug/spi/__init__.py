@@ -48,11 +48,11 @@ from mqplug._base.closing import weakly
 from mqplug._base.deadline import Deadline
 from mqplug._model.batch import Batch, Columns, ColumnsWithArrow, ListColumns
 from mqplug._model.checks import Retention, retention_seconds
+from mqplug._model.id_text import Numbers
 from mqplug._model.log import GroupDescription, GroupMember
 from mqplug._model.message import Headers
 from mqplug._model.outcome import UnfinishedSend
 from mqplug._model.position import AtTime, Earliest, Last, Latest
-from mqplug._model.text import Numbers
 from mqplug.spi import _hookspecs as hookspecs
 from mqplug.spi._actions import (
     SHARED_MODES,

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 import attrs
 
 from mqplug._model.errors import Unsupported
+from mqplug._model.id_text import Numbers
 from mqplug._model.log import Log
 from mqplug._model.position import AtTime, Bounds, Earliest, Last, Latest, Position
-from mqplug._model.text import Numbers
 
 SymbolicStart = Earliest | Latest | AtTime | Last
 """The starts that only a driver can resolve. The core resolves the others."""

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Error, PluginError, Unsupported
+from mqplug._model.id_text import Numbers
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.message import Headers
 from mqplug._model.position import Position
-from mqplug._model.text import Numbers
 from mqplug.spi._actions import ConsumerOptions, GroupMove, GroupPosition, Settlement, Staged, TransactionMark
 from mqplug.spi._descriptor import Capabilities
 

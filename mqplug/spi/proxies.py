@@ -15,11 +15,11 @@ from typing import Any
 
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Error
+from mqplug._model.id_text import Numbers
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.message import Headers
 from mqplug._model.position import Position
-from mqplug._model.text import Numbers
 from mqplug.spi._actions import ConsumerOptions, GroupMove, GroupPosition, Settlement, TransactionMark
 from mqplug.spi._drivers import (
     Connection,

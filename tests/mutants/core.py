@@ -29,7 +29,7 @@ from mqplug._consume.assignment import Assignment
 from mqplug._consume.consumer_session import Seeker
 from mqplug._consume.fetching import Fetcher
 from mqplug._consume.retries import NackedMessages
-from mqplug._model import ids, message, text
+from mqplug._model import id_text, ids, message
 from mqplug._produce import record, routing
 from mqplug._produce.queue import SendQueue
 from mqplug._settings import reading, settings, urls
@@ -81,14 +81,14 @@ def _settable(name: str) -> property:
 
 # Cases that are about the core rather than the backend: (case, object, attribute, replacement, name).
 WRONG = [
-    ("ID-01", text, "_read_number", lambda field: int(float(field)) + 1),
+    ("ID-01", id_text, "_read_number", lambda field: int(float(field)) + 1),
     ("ID-02", ids, "decode_text", lambda kind, text: (Log("b", "c", "t", 0), (len(text),), ()), "decode"),
     ("ID-04", MessageId, "__hash__", object.__hash__),
     ("ID-05", MessageId, "__lt__", lambda one, other: one.coordinates <= other.coordinates),
     ("ID-07", ids, "_same_log", lambda mine, other, coordinates: coordinates),
     ("ID-09", MessageId, "__lt__", lambda one, other: one.coordinates < getattr(other, "coordinates", (0,))),
-    ("ID-11", text, "crc32", zlib.adler32),
-    ("ID-13", text, "_PLAIN", re.compile("[ -}]*")),
+    ("ID-11", id_text, "crc32", zlib.adler32),
+    ("ID-13", id_text, "_PLAIN", re.compile("[ -}]*")),
     ("ID-14", MessageId, "coordinates", _settable("_coordinates"), "setattr"),
     ("ID-15", MessageId, "__lt__", lambda one, other: all(map(operator.lt, one.coordinates, other.coordinates))),
     ("ID-16", MessageId, "__eq__", lambda one, other: str(one) == str(other)),

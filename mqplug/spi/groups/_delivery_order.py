@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from mqplug._model.text import Numbers
+from mqplug._model.id_text import Numbers
 
 
 class Open:

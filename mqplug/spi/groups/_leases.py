@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 import attrs
 
+from mqplug._model.id_text import Numbers
 from mqplug._model.position import Position
-from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
 from mqplug.spi.groups._delivery_order import Open, Turns
 
