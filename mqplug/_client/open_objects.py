@@ -1,18 +1,14 @@
-"""The open producers and consumers of a client, and the background thread that serves them.
-
-The thread also looks for partitions that other clients added to the producers' topics.
-"""
+"""The open producers and consumers of a client, and the look for partitions added to the producers' topics."""
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import suppress
-from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Protocol, TypeVar
-from weakref import WeakSet
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
 
 from mqplug._base.deadline import Deadline
+from mqplug._client.background_thread import BackgroundThread
 from mqplug._model.errors import Error
 
 if TYPE_CHECKING:
@@ -20,10 +16,6 @@ if TYPE_CHECKING:
     from mqplug._consume.consumer_session import ConsumerSession
     from mqplug._produce.producer_session import ProducerSession
 
-logger = logging.getLogger("mqplug")
-
-ROUND_INTERVAL_S = 0.2
-STOP_WAIT_S = 1.0  # for a running round
 LOOK_S = 5.0  # for one look for added partitions
 
 OpenedSession = TypeVar("OpenedSession", "ProducerSession", "ConsumerSession")
@@ -88,60 +80,6 @@ class OpenObjects:
                 failures.append(error)
         self._background.stop()
         return failures
-
-
-class BackgroundWorker(Protocol):
-    """An object with work to do between its caller's calls."""
-
-    def work_in_background(self) -> None:
-        """Do what is due now."""
-        ...
-
-
-class BackgroundThread:
-    """A thread that runs from the first ``add`` until ``stop``. A failed round is logged; the next call raises."""
-
-    def __init__(self) -> None:
-        self._workers: WeakSet[BackgroundWorker] = WeakSet()
-        self._lock = Lock()
-        self._done = Event()
-        self._thread: Thread | None = None
-
-    def add(self, worker: BackgroundWorker) -> None:
-        """Call this worker in every later round."""
-        with self._lock:
-            self._workers.add(worker)
-            if self._thread is None:
-                thread = Thread(target=self._run, name="mqplug-background", daemon=True)
-                thread.start()
-                self._thread = thread  # only now: Ctrl-C may have ended its start
-
-    def remove(self, worker: BackgroundWorker) -> None:
-        """Stop calling this worker."""
-        with self._lock:
-            self._workers.discard(worker)
-
-    def stop(self) -> None:
-        """End the thread. A running round gets a second to finish."""
-        self._done.set()
-        if self._thread is not None:
-            self._thread.join(STOP_WAIT_S)
-
-    def _run(self) -> None:
-        while not self._done.wait(ROUND_INTERVAL_S):
-            self._work()
-
-    def _work(self) -> None:
-        """Run one round. Between rounds the thread keeps no worker alive."""
-        with self._lock:
-            workers = list(self._workers)
-        for worker in workers:
-            try:
-                worker.work_in_background()
-            except Error as error:
-                logger.warning("background work of %r failed: %s", worker, error)
-            except Exception:  # a driver's defect in one must not stop the others
-                logger.exception("background work of %r failed", worker)
 
 
 class AddedPartitions:
