@@ -1,7 +1,4 @@
-"""Polling the driver, and keeping fetched batches until they may be handed out to the caller.
-
-A fetch waits while ``max_unacked`` is reached, or while the backend can store no more acked ranges.
-"""
+"""Polling the driver, and keeping fetched batches until they may be handed out to the caller."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ from typing import TYPE_CHECKING
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import Delivery, StillHolds
+from mqplug._consume.delivery_limits import DeliveryLimits
 from mqplug._consume.shared_tracker import SharedTracker
 from mqplug._model.batch import empty_batch
 from mqplug._model.errors import NotAssigned, Timeout, TopicNotFound
@@ -33,9 +31,7 @@ logger = logging.getLogger("mqplug")
 POLL_SLICE_S = 0.1  # the longest poll, which limits how long Ctrl-C and close wait
 POLL_MESSAGES = 1000
 OFFERED_MESSAGES = 100  # at a time, to a caller that receives one at a time
-MAX_POLL_MESSAGES = 10_000  # even if the caller asks for more, because all of them are in memory
 DRIVER_CALL_S = 5.0
-UNCOUNTED_RANGES = 1_000_000  # a backend that stores this many acked ranges counts as unlimited
 
 
 class Fetcher:
@@ -44,11 +40,10 @@ class Fetcher:
     def __init__(self, driver_session: DriverSession, assignment: Assignment, *, max_unacked: int | None) -> None:
         self._driver_session = driver_session
         self._assignment = assignment
-        self._max_unacked = max_unacked
+        self._limits = DeliveryLimits(driver_session, assignment, max_unacked)
         self._ready: deque[HeldPartition] = deque()  # partitions with a batch waiting
         self._with_nacked: set[HeldPartition] = set()  # partitions with nacked messages
         self._touched: deque[HeldPartition] = deque()  # partitions whose delivery was ended early
-        self._most_ranges = driver_session.connection.capabilities.acked_ranges_max
         self._settled = Event()  # cleared when no more can be fetched before an ack
         self.current: Delivery | None = None
         self.before_fetch: Callable[[], None] | None = None  # called before each fetch, for ``auto_ack``
@@ -170,7 +165,7 @@ class Fetcher:
     def _offered(self) -> Delivery | None:
         """Begin to hand out messages that the driver offers: each is taken when it is handed out. The lock is held."""
         driver = self._driver_session.driver
-        if driver is None or self._interrupted or (wanted := self._poll_limit(driver, OFFERED_MESSAGES)) <= 0:
+        if driver is None or self._interrupted or (wanted := self._limits.poll_limit(driver, OFFERED_MESSAGES)) <= 0:
             return None
         offer = driver.offer(wanted)
         if offer is None:
@@ -178,7 +173,11 @@ class Fetcher:
         self.polls += 1
         self.last_poll = time.monotonic()
         held = self._assignment.get(offer.batch.log)
-        if held is None or not isinstance(held.tracker, SharedTracker) or self._room(held) <= 0:
+        if (
+            held is None
+            or not isinstance(held.tracker, SharedTracker)
+            or self._limits.room(held, in_order=self.in_order) <= 0
+        ):
             return None
         return self._hand_out(held.tracker.deliver(offer.batch, offer=offer))
 
@@ -190,7 +189,7 @@ class Fetcher:
                 held.waiting.popleft()
                 held.tracker.deliver(batch)
                 continue
-            room = min(most, self._room(held))
+            room = min(most, self._limits.room(held, in_order=self.in_order))
             if room <= 0:
                 return None
             held.waiting.popleft()
@@ -245,41 +244,6 @@ class Fetcher:
     def received(self) -> int:
         """The number of messages that were handed out."""
         return self._counted + sum(each.handed_out for each in list(self._counting))
-
-    def _room(self, held: HeldPartition) -> float:
-        """Return how many messages of a partition may be handed out now."""
-        tracker = held.tracker
-        tracker.awaited = False
-        if held.paused or held.busy or held.fault is not None or (held.due and held.due > time.monotonic()):
-            return 0
-        if not isinstance(tracker, Tracker):
-            return math.inf  # fetched messages are already leased
-        tracker.folds = not self.in_order
-        if tracker.returned.settle() and self.in_order:
-            room: float = 0
-        else:
-            room = self._room_for_acked_ranges(tracker)
-            if self._max_unacked is not None:
-                room = min(room, self._max_unacked - tracker.unsettled)
-        tracker.awaited = room <= 0
-        return room
-
-    def _room_for_acked_ranges(self, tracker: Tracker) -> float:
-        """Return how many messages may follow such that the backend can still store the gaps between acks.
-
-        While few messages are open a whole batch may follow, because there are at most as many ranges as open messages.
-        """
-        if self._most_ranges >= UNCOUNTED_RANGES or self._driver_session.group is None:
-            return math.inf
-        if 2 * tracker.kept <= self._most_ranges:
-            return math.inf
-        gaps = tracker.unsettled
-        if 2 * gaps <= self._most_ranges:
-            return math.inf
-        if tracker.dirty and not self._assignment.committing.locked():
-            with self._assignment.committing:
-                tracker.state()
-        return 2 * (self._most_ranges - min(gaps, tracker.ranges))
 
     def _take_returned(self) -> Delivery | None:
         """Return the delivery of a nacked message that is due again, or None."""
@@ -354,7 +318,7 @@ class Fetcher:
             return
         driver = self._driver_session.driver or self._driver_session.open(Deadline(DRIVER_CALL_S))
         self.sync_pauses(driver)
-        if (wanted := self._poll_limit(driver, most)) <= 0:
+        if (wanted := self._limits.poll_limit(driver, most)) <= 0:
             self._wait_for_acks(driver, timeout)
             return
         self.last_poll = time.monotonic()
@@ -440,20 +404,12 @@ class Fetcher:
             self._interrupted = True
             raise
 
-    def _poll_limit(self, driver: ConsumerDriver, most: int) -> int:
-        """Return how many messages to poll. In the shared modes, other members cannot get a polled message."""
-        if not self._driver_session.shares:
-            return min(max(most, driver.poll_messages), MAX_POLL_MESSAGES)
-        if self._max_unacked is None:
-            return most
-        return min(most, self._max_unacked - sum(held.tracker.unsettled for held in self._assignment.all))
-
     def _wait_for_acks(self, driver: ConsumerDriver, timeout: float) -> None:
         self._settled.clear()
         for held in self._assignment.all:
             held.tracker.awaited = True
         driver.tend(0)
-        if self._poll_limit(driver, 1) <= 0:
+        if self._limits.poll_limit(driver, 1) <= 0:
             self._settled.wait(timeout)
         self.last_poll = time.monotonic()
 

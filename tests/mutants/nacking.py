@@ -14,8 +14,8 @@ from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.consumer_session import ConsumerSession
 from mqplug._consume.delivery import ACKED, Delivery
+from mqplug._consume.delivery_limits import DeliveryLimits
 from mqplug._consume.driver_session import DriverSession
-from mqplug._consume.fetching import Fetcher
 from mqplug._consume.key_lanes import KeyLanes
 from mqplug.memory._consumer import MemorySharedConsumer
 from mqplug.spi import Settlement
@@ -106,7 +106,7 @@ class GoesOn(Mutant):
     """Delivers other messages in ordered mode, too, while a nacked one waits."""
 
     case = "ACK-08"
-    patches = ((Fetcher, "_room", lambda fetcher, held: math.inf),)
+    patches = ((DeliveryLimits, "room", lambda limits, held, in_order: math.inf),)
 
 
 class CountsNoAttempts(Mutant):
@@ -268,12 +268,12 @@ class TakesUselessDeadLetters(Mutant):
 
 class KnowsNoBounds(Mutant):
     case = "ACK-20"
-    patches = ((Fetcher, "_room", lambda fetcher, held: math.inf),)
+    patches = ((DeliveryLimits, "room", lambda limits, held, in_order: math.inf),)
 
 
 class SharesWithoutBounds(Mutant):
     case = "ACK-20-shared"
-    patches = ((Fetcher, "_poll_limit", lambda fetcher, most: most),)
+    patches = ((DeliveryLimits, "poll_limit", lambda limits, driver, most: most),)
 
 
 class StoresAllOrNothing(Mutant):
