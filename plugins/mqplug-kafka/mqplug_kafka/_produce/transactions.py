@@ -20,8 +20,8 @@ from mqplug_kafka._admin.group_positions import as_committed, mark_as_committed,
 from mqplug_kafka._admin.log_offsets import readable, wait_until_readable
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import BATCH_TOO_LARGE_CODES, code_of
-from mqplug_kafka._produce.pending_records import PendingRecords, TransactionalSends
 from mqplug_kafka._produce.producer import LINGER_S
+from mqplug_kafka._produce.transaction_records import PendingRecords, TransactionalSends
 from mqplug_kafka._produce.transactional_client import TransactionalClient
 
 NOTHING_COMMITTED = "nothing of this transaction was committed"
