@@ -1,10 +1,4 @@
-"""Reads and stores the positions of groups, and the marks of transactions, which are stored as positions.
-
-The mark of a transaction is the number of its name's last step on a topic, stored in the transaction itself. Kafka has
-no place for it except the offsets of groups. So the mark is the offset ``number`` of partition 0, with the note as its
-metadata, in a group named after the transaction. This group has no members, and no other operation of mqplug shows or
-accepts it.
-"""
+"""Reads and stores the positions of groups."""
 
 from __future__ import annotations
 
@@ -12,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
-from mqplug import EARLIEST, ConsumerBusy, GroupNotFound, InvalidName, Log, Position
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, GroupStart, TransactionMark
+from mqplug import EARLIEST, ConsumerBusy, GroupNotFound, Log, Position
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, GroupStart
 from mqplug_kafka._admin.commit_metadata import cut_acked, pack_acked, unpack_acked
 from mqplug_kafka._admin.log_offsets import LOG_END, look_up, resolve_start
+from mqplug_kafka._admin.transaction_marks import check_group_name
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import typed_error
-
-MARK_GROUP_PREFIX = "mqplug-transaction-"
 
 
 def as_committed(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
@@ -118,37 +111,3 @@ def _starts(
     if isinstance(start, Mapping):
         return {log: start[log] for log in logs}
     return resolve_start(connection, start, logs, deadline.remaining())
-
-
-def mark_group(name: str) -> str:
-    """Return the group that keeps the marks of a transaction name."""
-    return f"{MARK_GROUP_PREFIX}{name}"
-
-
-def keeps_marks(group: str) -> bool:
-    """Return whether this group keeps marks, and is not a group of consumers."""
-    return group.startswith(MARK_GROUP_PREFIX)
-
-
-def check_group_name(group: str) -> None:
-    """Raise ``InvalidName`` for a group that keeps marks."""
-    if keeps_marks(group):
-        raise InvalidName(
-            f"the group {group!r} keeps the marks of a transaction",
-            fix=f"Choose a name that does not begin with {MARK_GROUP_PREFIX}",
-        )
-
-
-def mark_as_committed(mark: TransactionMark) -> TopicPartition:
-    """Return a mark in the form that the client stores."""
-    return TopicPartition(mark.topic, 0, mark.number, mark.note)
-
-
-def reached_mark(
-    connection: KafkaConnection, name: str, mark: TransactionMark, deadline: Deadline
-) -> TransactionMark | None:
-    """Return the committed mark if its number is this one or higher, otherwise None."""
-    group = mark_group(name)
-    what = f"the mark of the transaction {name!r} in the group {group!r}"
-    (stored,) = connection.stored_offsets(what, group, [TopicPartition(mark.topic, 0)], deadline.remaining())
-    return TransactionMark(mark.topic, stored.offset, stored.metadata or "") if stored.offset >= mark.number else None

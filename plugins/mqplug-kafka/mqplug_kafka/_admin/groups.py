@@ -12,8 +12,8 @@ from confluent_kafka.admin import MemberDescription  # pyright: ignore[reportPri
 
 from mqplug import GroupDescription, GroupMember, GroupNotFound, Log
 from mqplug.spi import Deadline, GroupInfo
-from mqplug_kafka._admin.group_positions import check_group_name, keeps_marks
 from mqplug_kafka._admin.topics import all_partitions
+from mqplug_kafka._admin.transaction_marks import check_group_name, keeps_marks
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, typed_error
 

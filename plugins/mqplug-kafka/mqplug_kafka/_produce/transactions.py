@@ -16,8 +16,9 @@ import attrs
 
 from mqplug import ConnectError, Error, Fenced, NotCommitted, OutcomeUnknown, Timeout
 from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionDriver, TransactionMark, TransactionOptions
-from mqplug_kafka._admin.group_positions import as_committed, mark_as_committed, mark_group, reached_mark
+from mqplug_kafka._admin.group_positions import as_committed
 from mqplug_kafka._admin.log_offsets import readable, wait_until_readable
+from mqplug_kafka._admin.transaction_marks import mark_as_committed, mark_group, reached_mark
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import BATCH_TOO_LARGE_CODES, code_of
 from mqplug_kafka._produce.producer import LINGER_S
