@@ -1,8 +1,9 @@
-"""Requests to Pulsar's admin interface over HTTP, and the meaning of its refusals."""
+"""Pulsar's admin interface: whether there is one, requests over HTTP, and the meaning of its refusals."""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import ssl
 from collections.abc import Callable, Mapping
@@ -15,10 +16,14 @@ from urllib.parse import quote, unquote
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import mqplug
+from mqplug.spi import Deadline
 from mqplug_pulsar._cluster.credentials import Credentials, tls_context
 from mqplug_pulsar._settings import PulsarSettings
 
+logger = logging.getLogger("mqplug.pulsar")
+
 ADMIN_URL_FIX = "Set admin_url=, the broker's HTTP address, as in admin_url='http://host:8080'"
+ADMIN_PROBE_S = 3.0  # to find out whether admin_url= leads to an admin interface
 NO_OWNER_REASON = "find owner"  # a broker's answer, with status 412, about topics that it is about to take over
 _MAX_REASON_CHARS = 300  # of an answer, in an error
 _TRACED_MESSAGE = re.compile(r"^Message: (.*)$", re.MULTILINE)
@@ -181,3 +186,24 @@ def _without_java(text: str) -> str:
     message = _TRACED_MESSAGE.search(text)
     reason = _TRACE.split(message[1] if message else text, maxsplit=1)[0].strip()
     return _JAVA_CLASS.sub(r"\1", reason)
+
+
+def open_admin_interface(
+    settings: PulsarSettings, credentials: Credentials, deadline: Deadline
+) -> AdminInterface | None:
+    """Return the admin interface; None without admin_url=, or if an optional one does not answer."""
+    if settings.admin_url is None:
+        return None
+    admin = AdminInterface(settings, credentials)
+    if not settings.admin_optional:
+        return admin
+    reason = admin.reason_against(max(0.01, min(ADMIN_PROBE_S, deadline.remaining() / 3)))
+    if reason is None:
+        return admin
+    logger.warning(
+        "no Pulsar admin interface at admin_url %s (%s): creating, deleting and listing topics, and reading the "
+        "positions of groups, will fail. Correct admin_url=, or leave it out; set cluster= if ids are stored",
+        settings.admin_url,
+        reason,
+    )
+    return None

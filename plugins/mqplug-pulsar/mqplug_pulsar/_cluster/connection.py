@@ -24,7 +24,13 @@ import mqplug
 from mqplug import Broker, ClusterInfo, Log, MessageId, Position
 from mqplug.spi import Capabilities, Connection, Deadline, Numbers, TopicInfo
 from mqplug_pulsar._cluster import compiled_part
-from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminInterface, AdminRefused, error_from_refusal
+from mqplug_pulsar._cluster.admin_interface import (
+    ADMIN_URL_FIX,
+    AdminInterface,
+    AdminRefused,
+    error_from_refusal,
+    open_admin_interface,
+)
 from mqplug_pulsar._cluster.broker_statistics import Ledgers
 from mqplug_pulsar._cluster.client_calls import ClientCalls, close_at_exit, under_way
 from mqplug_pulsar._cluster.credentials import Credentials
@@ -231,7 +237,6 @@ def _first_position(reader: Any, timeout: float) -> Numbers | None:
 
 METADATA_BYTES = 10 * 1024  # room for the metadata that the client sends with a message
 ANY_STANDALONE = "standalone"  # the name of each standalone broker; cluster= distinguishes them
-ADMIN_PROBE_S = 3.0  # to find out whether admin_url= leads to an admin interface
 
 logger = logging.getLogger("mqplug.pulsar")
 
@@ -248,7 +253,7 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     welcome = greet(deadline)
     if welcome.service_url != settings.service_url:
         logger.warning("no broker answers at some of %s: using only %s", settings.service_url, welcome.service_url)
-    admin = _administration(settings, credentials, deadline)
+    admin = open_admin_interface(settings, credentials, deadline)
     facts = _ask_cluster(settings, admin, _limited(settings, declared, welcome.greeting), deadline)
     client = _client(settings, welcome.service_url, authentication, max(0.1, timeout))
     close_at_exit(client)
@@ -268,25 +273,6 @@ def _limited(settings: PulsarSettings, declared: Capabilities, greeting: Greetin
         most = greeting.message_max_bytes - METADATA_BYTES
         largest = min(settings.message_max_bytes or most, most)
     return attrs.evolve(declared, message_max_bytes=largest)
-
-
-def _administration(settings: PulsarSettings, credentials: Credentials, deadline: Deadline) -> AdminInterface | None:
-    """Return the admin interface; None without admin_url=, or if an optional one does not answer."""
-    if settings.admin_url is None:
-        return None
-    admin = AdminInterface(settings, credentials)
-    if not settings.admin_optional:
-        return admin
-    reason = admin.reason_against(max(0.01, min(ADMIN_PROBE_S, deadline.remaining() / 3)))
-    if reason is None:
-        return admin
-    logger.warning(
-        "no Pulsar admin interface at admin_url %s (%s): creating, deleting and listing topics, and reading the "
-        "positions of groups, will fail. Correct admin_url=, or leave it out; set cluster= if ids are stored",
-        settings.admin_url,
-        reason,
-    )
-    return None
 
 
 def _check_files(settings: PulsarSettings) -> None:
