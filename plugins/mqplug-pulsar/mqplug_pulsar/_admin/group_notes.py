@@ -20,7 +20,7 @@ import attrs
 import pulsar
 
 import mqplug
-from mqplug import Log
+from mqplug import Log, Position
 from mqplug.spi import Deadline, Numbers
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused, error_from_refusal, group_path
 from mqplug_pulsar._cluster.broker_statistics import Cursor, Ledgers, cursor_of_group
@@ -29,12 +29,16 @@ from mqplug_pulsar._cluster.errors import error_from_exception
 from mqplug_pulsar._format.note_texts import (
     ATTEMPTS_PROPERTY,
     BATCH_ACKS_PROPERTY,
+    BEYOND_PROPERTY,
+    POSITION_PROPERTIES,
     SEEK_PROPERTY,
     BatchAcks,
     Entry,
+    Skipped,
     attempts_from_text,
     attempts_to_text,
     in_mask,
+    skipped_to_text,
 )
 
 Properties = Mapping[str, str]
@@ -150,6 +154,40 @@ def add_batch_acks(
     if connection.admin is not None:
         with suppress(mqplug.AccessDenied, mqplug.AuthError):  # then ``ack_granularity`` is ``entry``
             change_properties(connection, connection.admin, log, group, edit, timeout)
+
+
+def note_position(
+    connection: PulsarConnection, group: str, position: Position, timeout: float, skipped: Skipped | None = None
+) -> None:
+    """Note a position beyond the end, or one inside a batch, which the broker keeps but does not report."""
+    deadline = Deadline(timeout)
+    if skipped is not None:
+        noted = {BEYOND_PROPERTY: skipped_to_text(skipped)}
+        replace_notes(connection, group, position.log, noted, deadline)
+        return
+    acks = acked_before(position)
+    there = _cursor(connection, position.log, group, deadline) if acks.masks else None
+    if there is not None:
+        noted = {BATCH_ACKS_PROPERTY: acks.after(there.mark).text()}
+        replace_notes(connection, group, position.log, noted, deadline)
+
+
+def acked_before(position: Position) -> BatchAcks:
+    """Return the acks that a position inside a batch implies."""
+    ledger, entry, index = position.coordinates[:3]
+    return BatchAcks({(ledger, entry): (1 << index) - 1} if index > 0 else {})
+
+
+def replace_notes(connection: PulsarConnection, group: str, log: Log, noted: Properties, deadline: Deadline) -> None:
+    """Replace the notes about a group's position."""
+    if connection.admin is None:
+        return
+
+    def edit(there: Properties) -> Properties:
+        return {name: text for name, text in there.items() if name not in POSITION_PROPERTIES} | dict(noted)
+
+    left = max(0.05, deadline.remaining())
+    change_properties(connection, connection.admin, log, group, edit, left)
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ import mqplug
 from mqplug import Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, Earliest, GroupPosition, Latest, Mode, Numbers
 from mqplug.spi.groups import tidy
-from mqplug_pulsar._admin.group_notes import Properties, change_properties, locked, read_properties
+from mqplug_pulsar._admin.group_notes import acked_before, locked, note_position, read_properties, replace_notes
 from mqplug_pulsar._admin.log_positions import start_positions
 from mqplug_pulsar._cluster.admin_interface import (
     ADMIN_URL_FIX,
@@ -32,15 +32,7 @@ from mqplug_pulsar._cluster.broker_statistics import Cursor, Ledgers, cursor_of_
 from mqplug_pulsar._cluster.client_calls import retry_while_cursor_moves
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.note_texts import (
-    BATCH_ACKS_PROPERTY,
-    BEYOND_PROPERTY,
-    POSITION_PROPERTIES,
-    SEEK_PROPERTY,
-    BatchAcks,
-    Skipped,
-    skipped_to_text,
-)
+from mqplug_pulsar._format.note_texts import BATCH_ACKS_PROPERTY, SEEK_PROPERTY, Skipped
 
 Listen = Callable[[Any, Any], None]
 SharedSubscribe = Callable[[Log, Listen | None], Any]
@@ -210,44 +202,10 @@ def move_cursor(
         for _ in range(MOVES):
             retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), deadline)
         return skipped
-    _note(connection, group, position.log, {}, deadline)  # the old notes are no longer true
+    replace_notes(connection, group, position.log, {}, deadline)  # the old notes are no longer true
     reset_cursor(connection, connection.admin, position.log, group, position.coordinates, deadline)
     note_position(connection, group, position, deadline.remaining(), skipped)
     return skipped
-
-
-def note_position(
-    connection: PulsarConnection, group: str, position: Position, timeout: float, skipped: Skipped | None = None
-) -> None:
-    """Note a position beyond the end, or one inside a batch, which the broker keeps but does not report."""
-    deadline = Deadline(timeout)
-    if skipped is not None:
-        noted = {BEYOND_PROPERTY: skipped_to_text(skipped)}
-        _note(connection, group, position.log, noted, deadline)
-        return
-    acks = acked_before(position)
-    there = cursor(connection, position.log, group, timeout) if acks.masks else None
-    if there is not None:
-        noted = {BATCH_ACKS_PROPERTY: acks.after(there.mark).text()}
-        _note(connection, group, position.log, noted, deadline)
-
-
-def acked_before(position: Position) -> BatchAcks:
-    """Return the acks that a position inside a batch implies."""
-    ledger, entry, index = position.coordinates[:3]
-    return BatchAcks({(ledger, entry): (1 << index) - 1} if index > 0 else {})
-
-
-def _note(connection: PulsarConnection, group: str, log: Log, noted: Properties, deadline: Deadline) -> None:
-    """Replace the notes about a group's position."""
-    if connection.admin is None:
-        return
-
-    def edit(there: Properties) -> Properties:
-        return {name: text for name, text in there.items() if name not in POSITION_PROPERTIES} | dict(noted)
-
-    left = max(0.05, deadline.remaining())
-    change_properties(connection, connection.admin, log, group, edit, left)
 
 
 def _group_position(log: Log, cursor: Cursor) -> GroupPosition:
@@ -285,5 +243,5 @@ def seek_together(connection: PulsarConnection, group: str, position: Position, 
         noted[BATCH_ACKS_PROPERTY] = acked_before(position).text()
 
     with locked(connection, log, group, deadline):
-        _note(connection, group, log, noted, deadline)
+        replace_notes(connection, group, log, noted, deadline)
         reset_cursor(connection, admin, log, group, position.coordinates, deadline)

@@ -14,6 +14,7 @@ import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerDriver, ConsumerOptions, Deadline, GroupPosition, Latest, Listener, weakly
 from mqplug_pulsar._admin import subscriptions
+from mqplug_pulsar._admin.group_notes import acked_before
 from mqplug_pulsar._cluster import compiled_part
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.committer import Committer
@@ -148,7 +149,7 @@ class PulsarGroupMember(ConsumerDriver):
         self._subscribe_all(positions, deadline.remaining())
         for log, position in positions.items():
             self._feeds[log].skipped = skipped[log]
-            self._committer.take_over(log, subscriptions.acked_before(position))
+            self._committer.take_over(log, acked_before(position))
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store positions and acked ranges."""
