@@ -41,10 +41,10 @@ from mqplug_rocksmq._harness import owned, tear_tail
 from mqplug_rocksmq._processes import following_consumer
 from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._processes.owner import close_store, open_store
-from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.hand_outs import HandOuts, writes_in_place
 from mqplug_rocksmq._store.ingest import IngestOutcome
 from mqplug_rocksmq._store.logs import BelowRetained
+from mqplug_rocksmq._store.repeated_requests import OnceRequest
 from mqplug_rocksmq._store.staging import files_of
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import TopicRetention

@@ -17,7 +17,7 @@ from mqplug_rocksmq._format.keys import ORIGIN
 from mqplug_rocksmq._format.page import encode_page
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.resending import NumberedSend, ResendingSink, SendOutcome
-from mqplug_rocksmq._store.deduplication import SLOT_COUNT, Origin
+from mqplug_rocksmq._store.repeated_requests import SLOT_COUNT, Origin
 
 DIES_AFTERWARDS = """
 import mqplug_rocksmq._processes.requests as answers

@@ -31,8 +31,8 @@ from mqplug.spi import (
 )
 from mqplug_rocksmq._driver.group_members import add_partitions_to_members, member_counts, members_of, roster_of
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, partition_log, topic_logs
-from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.ingest import IngestOutcome
+from mqplug_rocksmq._store.repeated_requests import OnceRequest
 from mqplug_rocksmq._store.staging import files_of
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicRetention, no_changes

@@ -40,7 +40,7 @@ from mqplug_rocksmq._driver.translation import OffsetArithmetic, log_number, off
 from mqplug_rocksmq._engine.log_state import Extent
 from mqplug_rocksmq._format.hand_out_notes import notes_key
 from mqplug_rocksmq._settings import RocksMQSettings
-from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.repeated_requests import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.transactions import StepId

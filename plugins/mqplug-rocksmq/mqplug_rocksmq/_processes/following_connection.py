@@ -22,7 +22,7 @@ from mqplug_rocksmq._processes.owner import OPEN_RETRY_S, StoreAccess, StoreLoca
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._processes.resending import Outlet, ResendingSink, StoreOutlet
 from mqplug_rocksmq._settings import RocksMQSettings
-from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.repeated_requests import OnceRequest
 from mqplug_rocksmq._store.store import Store
 
 UNWRAP_S: Final = 30.0

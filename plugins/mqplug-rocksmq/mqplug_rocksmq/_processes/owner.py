@@ -32,7 +32,7 @@ from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._processes.requests import ForwardingConnection
 from mqplug_rocksmq._processes.server import StoreServer
 from mqplug_rocksmq._settings import RocksMQSettings
-from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.repeated_requests import OnceRequest
 from mqplug_rocksmq._store.store import Store
 
 _log = logging.getLogger("mqplug.rocksmq")

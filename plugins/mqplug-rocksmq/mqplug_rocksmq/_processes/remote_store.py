@@ -28,7 +28,7 @@ from mqplug_rocksmq._processes.requests import (
     read_commit_answer,
 )
 from mqplug_rocksmq._processes.resending import RemoteOutlet
-from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.repeated_requests import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 STATISTICS_S = 30.0

@@ -26,7 +26,7 @@ from mqplug_rocksmq._processes.codec import error_from_wire, error_to_wire, from
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.owner_services import ConsumerRegistry, OwnerServices
 from mqplug_rocksmq._processes.served_producer import cut_pages, not_stored
-from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.repeated_requests import OnceRequest
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.transactions import LogPages, StepId
 

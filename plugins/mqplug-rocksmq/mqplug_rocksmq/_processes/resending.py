@@ -26,7 +26,7 @@ from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, RECEIVE_
 from mqplug_rocksmq._processes.codec import error_from_wire
 from mqplug_rocksmq._processes.frames import FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._settings import BACKEND
-from mqplug_rocksmq._store.deduplication import SLOT_COUNT, Origin
+from mqplug_rocksmq._store.repeated_requests import SLOT_COUNT, Origin
 from mqplug_rocksmq._store.store import Store
 
 RESEND_WITHIN_S: Final = 300.0  # owners remember a send for longer

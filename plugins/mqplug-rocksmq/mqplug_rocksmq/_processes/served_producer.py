@@ -10,7 +10,7 @@ from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.owner_services import UNCOUNTED_BYTES, SessionConnection
 from mqplug_rocksmq._processes.resending import NumberedSend, SendOutcome, store_numbered_send
 from mqplug_rocksmq._processes.served_consumer import answer_first, hold_rings, ring_held
-from mqplug_rocksmq._store.deduplication import SLOT_COUNT
+from mqplug_rocksmq._store.repeated_requests import SLOT_COUNT
 
 
 def _no_callback(*_: object) -> None:

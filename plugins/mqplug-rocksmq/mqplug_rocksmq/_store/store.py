@@ -37,11 +37,11 @@ from mqplug_rocksmq._format.keys import (
 from mqplug_rocksmq._format.page import PageBody, PageColumns, page_bodies
 from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._settings import RocksMQSettings
-from mqplug_rocksmq._store.deduplication import Deduplication, Origin
 from mqplug_rocksmq._store.group_positions import GroupPositions
 from mqplug_rocksmq._store.hand_outs import HandOutJournal
 from mqplug_rocksmq._store.ingest import Ingestion
 from mqplug_rocksmq._store.logs import append_page, first_and_last, first_at, lease_offsets, nth_last, read_log
+from mqplug_rocksmq._store.repeated_requests import Deduplication, Origin
 from mqplug_rocksmq._store.retention import RetentionWorker
 from mqplug_rocksmq._store.staging import StagingDirectory
 from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicTable, no_changes

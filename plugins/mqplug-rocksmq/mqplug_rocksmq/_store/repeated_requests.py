@@ -1,4 +1,4 @@
-"""Deduplication of sends from other processes, which may repeat a send to the next owner.
+"""Sends and requests of other processes, which may repeat them to the next owner: each is done once.
 
 A producer in another process numbers its sends. The number and the offset of a send are written together with its
 pages, into one of the producer's slots: one for each send that it may have in flight.
