@@ -1,10 +1,10 @@
 """The current logs of the topics that a producer sends to, for the ids of its messages.
 
 A topic may be deleted and recreated while a producer is open. The client silently continues, and ids of the new topic
-have another incarnation. So each topic is described once a second while records are sent to it, and with the first
-record after a pause in which it could have been recreated. Records stored during such a request get their ids when its
-answer arrives: usually no later than their delivery report, because both are requested at the same time. Reports that
-took long, as of records that waited for the new topic, are followed by another request.
+have another incarnation. So each topic is described once a second while records are sent to it. Records stored during
+such a request get their ids when its answer arrives: usually no later than their delivery report, because both are
+requested at the same time. Two signs of a new topic lead to another request before ids are given: a record at or before
+the offset of an earlier one, and a report that took long, as of records that waited for the new topic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from mqplug_kafka._cluster.errors import client_error
 from mqplug_kafka._cluster.shared_producer import SharedProducer
 
 DESCRIBE_EVERY_S = 1.0
-PAUSE_S = 0.01  # no topic is deleted and recreated in less time
 STALL_S = 0.25  # after a longer time without a report, a topic is described again
 
 _MISSING_CODES = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID}
@@ -45,36 +44,47 @@ class CurrentLogs:
         self._connection = connection
         self._begun: dict[str, float] = {}  # when the last description of each topic began
         self._seen: dict[str, float] = {}  # when that was, or when the last report on each topic came
+        self._last: dict[tuple[str, int], int] = {}  # the offset of the last stored record of each partition
         self._pending: dict[str, Future[TopicDescription]] = {}  # running requests
         self._waiting: deque[tuple[_Stored, int, Any]] = deque()  # stored records whose log is not known yet
 
     def prepare(self, producer: SharedProducer, topic: str, partition: int) -> None:
         """Describe the topic of a record again if due, and make the client learn of its partition."""
         now = time.monotonic()
-        paused = now - self._seen.get(topic, 0.0) >= PAUSE_S
-        if paused or now - self._begun.get(topic, 0.0) >= DESCRIBE_EVERY_S:
+        if now - self._begun.get(topic, 0.0) >= DESCRIBE_EVERY_S:
             self._describe(topic, now)
         known = self._connection.known(topic)
         if known is not None:
             producer.learn(topic, partition, len(known.logs))
 
-    def _describe(self, topic: str, now: float) -> None:
-        """Begin to describe a topic, unless a description is due to arrive."""
-        if topic not in self._pending:
+    def _describe(self, topic: str, now: float, anew: bool = False) -> None:
+        """Begin to describe a topic, unless that has begun. ``anew``: it may have begun before a change."""
+        if anew or topic not in self._pending:
             with suppress(KafkaException):  # no broker answers: keep the last description
                 self._pending[topic] = self._connection.begin_to_describe(topic)
             self._begun[topic] = self._seen[topic] = now
 
     def stored(self, records: _Stored, partition: int, coordinates: Any) -> None:
         """Settle a stored record or run now, or once the logs of its topic are known again; always in order."""
-        now = time.monotonic()
-        if now - self._seen.get(records.topic, now) >= STALL_S:
-            self._describe(records.topic, now)
-        self._seen[records.topic] = now
+        topic, now = records.topic, time.monotonic()
+        if self._is_set_back((topic, partition), coordinates):
+            self._describe(topic, now, anew=True)
+        elif now - self._seen.get(topic, now) >= STALL_S:
+            self._describe(topic, now)
+        self._seen[topic] = now
         if self._waiting or self._pending:
             self._waiting.append((records, partition, coordinates))
         else:
-            records.stored(self._log(records.topic, partition), coordinates)
+            records.stored(self._log(topic, partition), coordinates)
+
+    def _is_set_back(self, place: tuple[str, int], coordinates: Any) -> bool:
+        """Return whether records are stored at or before the offset of an earlier one, and note the last offset."""
+        first, last = coordinates[0], coordinates[len(coordinates) - 1]
+        if not isinstance(first, int):  # of a run
+            first, last = first[0], last[0]
+        earlier = self._last.get(place, -1)
+        self._last[place] = last
+        return bool(first <= earlier)
 
     def settle(self, timeout: float) -> None:
         """Settle waiting records whose logs are known, or become known in time."""
@@ -91,7 +101,11 @@ class CurrentLogs:
         if asked is None:
             return True
         try:
-            self._connection.remember(asked.result(timeout))
+            answer = asked.result(timeout)
+            latest = self._pending.get(topic)
+            if latest is not asked:  # begun anew, or remembered by another thread
+                return latest is None
+            self._connection.remember(answer)
         except FutureTimeout:
             return False
         except KafkaException as error:  # no broker answered, or the topic was deleted: keep the last description

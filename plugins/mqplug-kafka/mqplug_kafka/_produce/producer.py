@@ -24,7 +24,7 @@ from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, bad_time, invalid_record, not_stored, refused_with_batch
 from mqplug_kafka._cluster.shared_producer import ProducersBySize, SharedProducer
 from mqplug_kafka._cluster.topic_metadata import TopicLimits
-from mqplug_kafka._produce.current_logs import PAUSE_S, CurrentLogs
+from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.outcomes import RecordOutcome, Refused, RunOutcome
 
 LINGER_S = 0.002
@@ -102,7 +102,6 @@ class TopicSends:
         self._prepared: set[int] = set()  # the partitions that the client knows
         self._prepared_for: SharedProducer | None = None
         self._prepared_until = 0.0
-        self._handed_over = 0.0  # when the last single record was
         self._last = 0  # the number of the last hand-over
         self._in_flight: set[int] = set()  # the numbers of the hand-overs without an outcome
         self._stored: dict[int, tuple[int, int]] = {}  # by partition, the hand-over and row of the last stored record
@@ -154,15 +153,12 @@ class TopicSends:
             if error is not None:
                 sending.failed(error)
                 return
-        now = time.monotonic()
         if (
             sending.partition not in self._prepared
-            or now - self._handed_over >= PAUSE_S
-            or now >= self._prepared_until
+            or time.monotonic() >= self._prepared_until
             or producer is not self._prepared_for
         ):
             self._prepare(producer, sending.partition)
-        self._handed_over = now
         self._last = number = self._last + 1
         self._in_flight.add(number)
         try:
