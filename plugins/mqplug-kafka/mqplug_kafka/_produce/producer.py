@@ -1,10 +1,6 @@
-"""The producer: hands records to the client topic by topic, in order, and resends records refused with their batch.
+"""The producer: hands records to the client topic by topic, in order.
 
-A broker refuses a whole batch if it is too large for the topic or if one of its records is invalid. None of its
-records is stored then, so they may be sent again in smaller batches. To keep the order inside each partition, no more
-records of the topic are handed to the client until all reports are in. A refused record fails if a later record of its
-partition has overtaken it: as invalid if it is invalid itself, otherwise as part of a refused batch. The others are
-sent again, and once they are settled, the held records follow.
+While records that were refused with their batch wait to be sent again, the later records of their topic are held.
 """
 
 from __future__ import annotations
@@ -15,17 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock, RLock
 from typing import Any
 
-from confluent_kafka import KafkaError
-
 from mqplug import Closed, Error, InvalidRecord, OutcomeUnknown
 from mqplug.spi import ProducerDriver, Run, Sending
-from mqplug_kafka._cluster.client_options import ALONE
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, bad_time, invalid_record, not_stored, refused_with_batch
+from mqplug_kafka._cluster.errors import bad_time
 from mqplug_kafka._cluster.shared_producer import ProducersBySize, SharedProducer
-from mqplug_kafka._cluster.topic_metadata import TopicLimits
 from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.outcomes import RecordOutcome, Refused, RunOutcome
+from mqplug_kafka._produce.refused_batches import NEVER, RefusedBatches
 
 LINGER_S = 0.002
 PREPARE_EVERY_S = 0.25  # less than the second after which topics are described again
@@ -82,10 +75,6 @@ class KafkaProducer(ProducerDriver):
         return found
 
 
-SMALLEST_GUESS_BYTES = 1024  # if the limit is unknown and this is too large, each record gets its own batch
-NOTHING = (0, 0)
-
-
 class TopicSends:
     """The records of one producer for one topic."""
 
@@ -104,9 +93,7 @@ class TopicSends:
         self._prepared_until = 0.0
         self._last = 0  # the number of the last hand-over
         self._in_flight: set[int] = set()  # the numbers of the hand-overs without an outcome
-        self._stored: dict[int, tuple[int, int]] = {}  # by partition, the hand-over and row of the last stored record
-        self._in_doubt = NOTHING  # the last hand-over that failed midway
-        self._refused: list[Refused] = []
+        self._refused = RefusedBatches(topic, connection.limits, producers)
         self._held: deque[tuple[Run | Sending, Callable[[Any], None]]] = deque()
         self.holds = not self._limits.is_known(topic)
         """Whether records are held. Then ``retry`` must be called."""
@@ -200,14 +187,15 @@ class TopicSends:
     def reported(self, number: int, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
         """As ``SendsAgain.reported``."""
         with self._lock:
+            last = self._refused.last_stored
             for partition, row in stored.items():
-                self._stored[partition] = max(self._stored.get(partition, NOTHING), (number, row))
-            self._refused.extend(refused)
+                last[partition] = max(last.get(partition, NEVER), (number, row))
+            self._refused.records.extend(refused)
             self._in_flight.discard(number)
 
     def _given_up(self, number: int) -> None:
         """Forget a hand-over that failed midway. Its records may be stored, so no earlier record is sent again."""
-        self._in_doubt = (number, 0)
+        self._refused.in_doubt = (number, 0)
         self._in_flight.discard(number)
 
     # sending again -----------------------------------------------------------------------------------------
@@ -217,7 +205,7 @@ class TopicSends:
         with self._lock:
             if self._in_flight or not self.holds:
                 return
-            if self._refused and not self._asked:
+            if self._refused.records and not self._asked:
                 self._limits.ask(self._topic)
                 self._asked = True
         if self._asked and not self._limits.await_answer(self._topic, timeout):
@@ -226,56 +214,9 @@ class TopicSends:
             if self._in_flight or not self.holds:  # another thread was faster
                 return
             self._asked = False
-            refused, self._refused = self._refused, []
-            self._send_again([each for each in sorted(refused, key=_order) if not self._has_failed(each)])
+            self._refused.send_again(self._send)
             if not self._in_flight:
                 self._release()
-
-    def _has_failed(self, refused: Refused) -> bool:
-        """Return whether a refused record cannot be sent again. If it cannot, settle it."""
-        sending, error = refused.sending, refused.error
-        invalid = error.code() in INVALID_RECORD_CODES
-        if refused.batch_bytes <= ALONE or (not invalid and _size(sending) >= refused.batch_bytes):
-            sending.failed(self._invalid(refused) if invalid else not_stored(error))
-            return True  # it was the only record of its batch
-        stored = max(self._stored.get(refused.partition, NOTHING), self._in_doubt)
-        if stored > _order(refused):
-            self._give_up(refused)
-            return True
-        return False
-
-    def _give_up(self, refused: Refused) -> None:
-        """Settle a refused record that is not sent again."""
-        is_invalid = is_itself_invalid(refused.error, refused.sending, self._limits.of(self._topic))
-        refused.sending.failed(self._invalid(refused) if is_invalid else refused_with_batch(refused.error))
-
-    def _invalid(self, refused: Refused) -> Error:
-        return invalid_record(refused.error, refused.sending, self._limits.of(self._topic).compacted)
-
-    def _send_again(self, refused: Sequence[Refused]) -> None:
-        if not refused:
-            return
-        invalid = any(each.error.code() in INVALID_RECORD_CODES for each in refused)
-        fits = not invalid and self._narrow(min(each.batch_bytes for each in refused))
-        producer = self._producers.of(self._limits.of(self._topic).batch_bytes if fits else ALONE)
-        waiting = deque(refused)
-        try:
-            while waiting:
-                self._send(waiting[0].sending, producer)
-                waiting.popleft()
-        except BaseException:
-            interrupted = waiting.popleft().sending
-            interrupted.unknown(OutcomeUnknown("the hand-over to the client was interrupted"))
-            self._refused.extend(waiting)
-            raise
-
-    def _narrow(self, refused_bytes: int) -> bool:
-        """Use smaller batches from now on. Return whether they certainly fit; otherwise their size is a guess."""
-        limits = self._limits.of(self._topic)
-        if limits.batch_bytes is None or limits.batch_bytes >= refused_bytes:
-            self._limits.guess(self._topic, refused_bytes // 4 if refused_bytes > SMALLEST_GUESS_BYTES else ALONE)
-            return False
-        return not limits.guessed
 
     def _release(self) -> None:
         """Hand over the held records."""
@@ -295,18 +236,7 @@ class TopicSends:
             for records, _ in self._held:
                 records.failed(Closed("the producer was closed before the record was sent"))
             self._held.clear()
-            for each in self._refused:
-                self._give_up(each)
-            self._refused.clear()
-
-
-def _order(refused: Refused) -> tuple[int, int]:
-    return refused.number, refused.row
-
-
-def _size(sending: Sending) -> int:
-    headers = sum(len(name.encode()) + len(value or b"") for name, value in sending.headers)
-    return len(sending.value or b"") + len(sending.key or b"") + headers
+            self._refused.give_up()
 
 
 def unstorable(sending: Sending, future_max: float) -> Error | None:
@@ -330,19 +260,3 @@ def _bad_time(moment: int, future_max: float) -> str | None:
     if moment > (time.time() + future_max) * 1000:
         return f"it is more than future_max={future_max:g} s in the future"
     return None
-
-
-def is_itself_invalid(error: KafkaError, sending: Sending, limits: TopicLimits) -> bool:
-    """Return whether a record itself is, or may be, the invalid one for which its batch was refused.
-
-    If exactly one record of a batch is invalid, librdkafka 2.16 reports the others with the same code.
-    """
-    if error.code() not in {KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}:
-        return False
-    lacks_key = sending.key is None and limits.compacted is not False
-    return lacks_key or (sending.timestamp is not None and not _is_in_time(sending.timestamp, limits.times))
-
-
-def _is_in_time(moment: int, limits: tuple[int, int] | None) -> bool:
-    """Return whether the broker certainly accepts this timestamp."""
-    return limits is not None and -limits[0] <= moment - time.time() * 1000 <= limits[1]
