@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from mqplug import Corrupt
 from mqplug_rocksmq._care.damage import Finding, SurveyReport, UnreadableKeys, read_around_damage
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, MARK_STEP_MS
+from mqplug_rocksmq._engine.log_state import MARK_STEP_MS
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._format.keys import IngestedRun, LogRecord, TimeMark, page_key, read_page_key
 from mqplug_rocksmq._format.page import Page, reseal
-
-_LOST_RECORD_OFFSETS = 1 << 32  # skipped after a log whose record is lost, because assigned offsets are unknown
+from mqplug_rocksmq._store.offset_leases import substitute_log_record
 
 
 class PageChain:
@@ -86,15 +85,7 @@ class PageChain:
         low, end, newest = self._low or 0, self._end or 0, self._index.newest
         known = self._record
         if known is None:
-            return LogRecord(
-                low,
-                end,
-                end + _LOST_RECORD_OFFSETS,
-                end + _LOST_RECORD_OFFSETS + LEASE_OFFSETS,
-                newest,
-                self._index.size,
-                0,
-            )
+            return substitute_log_record(low, end, newest, self._index.size)
         messages = known.messages - self._lost + max(0, end - known.end)
         following = max(known.next, end, known.leased if self._doubtful else 0)
         return LogRecord(

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from mqplug_rocksmq._format.keys import LOG_RECORD, IngestedRun, LogRecord, log_key
 
-LEASE_OFFSETS = 1 << 20
 _MARK_INTERVAL_BYTES = 1 << 20
 MARK_INTERVAL_MS = 1000
 MARK_STEP_MS = 10

@@ -17,7 +17,7 @@ from mqplug import ConfigError, Corrupt, Error, OutcomeUnknown, StorageFull, Tim
 from mqplug.spi import Deadline
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.engine import WriteReceipt
-from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, LogState
+from mqplug_rocksmq._engine.log_state import LogState
 from mqplug_rocksmq._engine.rocks import MAX_KEY_OFFSET, Changes
 from mqplug_rocksmq._format.keys import (
     COUNTER,
@@ -38,6 +38,7 @@ from mqplug_rocksmq._format.keys import (
     read_json,
 )
 from mqplug_rocksmq._format.page import message_count
+from mqplug_rocksmq._store.offset_leases import lease_offsets
 from mqplug_rocksmq._store.staging import StagedFile, StagedRun, StagingDirectory, files_from_json, files_to_json
 
 if TYPE_CHECKING:
@@ -318,8 +319,7 @@ def _append_run(changes: Changes, log: LogState, segment: int, run: StagedRun) -
     log.next = log.end = ingested.end
     log.size += run.size
     log.messages += run.messages
-    if log.next > log.leased:
-        log.leased = log.next + LEASE_OFFSETS
+    lease_offsets(log)
 
 
 def _left(deadline: Deadline) -> float | None:

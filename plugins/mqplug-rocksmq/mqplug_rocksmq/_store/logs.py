@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from mqplug import Corrupt
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.engine import Engine
-from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, MARK_STEP_MS, LogState
+from mqplug_rocksmq._engine.log_state import MARK_STEP_MS, LogState
 from mqplug_rocksmq._engine.rocks import MAX_KEY_OFFSET, Changes, Pages, WantsMore
 from mqplug_rocksmq._format.keys import (
     FREED,
@@ -52,14 +52,6 @@ def append_page(changes: Changes, log: LogState, body: PageBody) -> None:
     log.next = log.end = log.next + body.messages
     log.size += len(page)
     log.messages += body.messages
-
-
-def lease_offsets(log: LogState) -> bool:
-    """Lease more offsets if the appended messages need them. Return True if so: it must be on disk before their use."""
-    leasing = log.next > log.leased
-    if leasing:
-        log.leased = log.next + LEASE_OFFSETS
-    return leasing
 
 
 class BelowRetained(Exception):

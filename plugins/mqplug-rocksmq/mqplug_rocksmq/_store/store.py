@@ -40,7 +40,8 @@ from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.group_positions import GroupPositions
 from mqplug_rocksmq._store.hand_outs import HandOutJournal
 from mqplug_rocksmq._store.ingest import Ingestion
-from mqplug_rocksmq._store.logs import append_page, first_and_last, first_at, lease_offsets, nth_last, read_log
+from mqplug_rocksmq._store.logs import append_page, first_and_last, first_at, nth_last, read_log
+from mqplug_rocksmq._store.offset_leases import lease_offsets
 from mqplug_rocksmq._store.repeated_requests import Deduplication, Origin
 from mqplug_rocksmq._store.retention import RetentionWorker
 from mqplug_rocksmq._store.staging import StagingDirectory

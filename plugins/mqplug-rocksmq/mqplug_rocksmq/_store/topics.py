@@ -9,7 +9,7 @@ import attrs
 
 from mqplug import Corrupt, TopicExists, TopicNotFound
 from mqplug_rocksmq._engine.engine import Engine
-from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, LogState
+from mqplug_rocksmq._engine.log_state import LogState
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.keys import (
     COUNTER,
@@ -39,6 +39,7 @@ from mqplug_rocksmq._format.keys import (
 )
 from mqplug_rocksmq._format.page import Page
 from mqplug_rocksmq._store.logs import drop_runs, end_of_run, last_ingested_run, logs_with_runs
+from mqplug_rocksmq._store.offset_leases import new_log_record, skip_leased_offsets
 
 T = TypeVar("T")
 AddChanges = Callable[[Changes], None]
@@ -88,7 +89,7 @@ class TopicTable:
         self._logs = {log.number: log for log in self._open_logs()}
         engine.reload_memory = self._reload
         if engine.host_died:
-            self._give_up_leases()
+            self._safely(lambda changes: skip_leased_offsets(changes, self._logs.values()), None)
 
     def _stored(self) -> Iterator[Topic]:
         for key, value in self._engine.pages.scan(TOPIC):
@@ -114,16 +115,6 @@ class TopicTable:
         for number, record in self._records().items():
             if number in known and number in self._logs:
                 known[number].go_back(record)
-
-    def _give_up_leases(self) -> None:
-        """Skip all leased offsets: they may have been assigned to messages that are lost."""
-
-        def plan(changes: Changes) -> None:
-            for log in self._logs.values():
-                log.next = max(log.next, log.leased)
-                changes.put(log_key(log.number), log_value(log.record))
-
-        self._safely(plan, None)
 
     def _safely(self, plan: Callable[[Changes], T], timeout: float | None) -> T:
         """Apply changes and sync them in every mode: leases must be on disk before they are used."""
@@ -254,7 +245,7 @@ class TopicTable:
         number = read_count(self._engine.pages.get(COUNTER))
         added = range(number, number + partitions - len(topic.logs))
         for partition, log in enumerate(added, len(topic.logs)):
-            record = LogRecord(0, 0, 0, LEASE_OFFSETS, 0, 0, 0)
+            record = new_log_record()
             changes.put(log_key(log), log_value(record))
             self._logs[log] = LogState(log, topic.name, partition, record)
         changes.put(COUNTER, count_value(added.stop))

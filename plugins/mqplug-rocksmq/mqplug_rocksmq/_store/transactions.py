@@ -30,7 +30,8 @@ from mqplug_rocksmq._format.keys import (
     transaction_key,
 )
 from mqplug_rocksmq._format.page import PageBody
-from mqplug_rocksmq._store.logs import append_page, lease_offsets
+from mqplug_rocksmq._store.logs import append_page
+from mqplug_rocksmq._store.offset_leases import lease_offsets
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.engine import Engine
