@@ -13,8 +13,8 @@ from mqplug_spark._columns import ReadColumns
 from mqplug_spark._errors import cut_short, cut_short_while_reading
 from mqplug_spark._options.read_options import ReadOptions
 from mqplug_spark._ranges.task_rows import task_rows
+from mqplug_spark._stream_read.batch_planning import Progress
 from mqplug_spark._stream_read.limits import limits_of
-from mqplug_spark._stream_read.progress import Progress
 from mqplug_spark._stream_read.stream_offsets import StoredOffset, StreamOffset
 
 if TYPE_CHECKING:

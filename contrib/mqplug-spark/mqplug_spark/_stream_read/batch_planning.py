@@ -1,4 +1,4 @@
-"""The progress of a query through its topics, in the one process that plans its batches."""
+"""Decides which messages each batch of a query covers, in the one process that plans the batches."""
 
 from __future__ import annotations
 
