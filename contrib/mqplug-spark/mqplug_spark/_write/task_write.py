@@ -14,10 +14,11 @@ import pyarrow as pa
 from mqplug import Client, Closed, ConnectError, Error, Producer, SendFailed, Staged
 from mqplug_spark._clients import connect, drop_client, process_client
 from mqplug_spark._options.write_options import Partitioner, WriteOptions
+from mqplug_spark._write.exactly_once import send_marked
 from mqplug_spark._write.rows import TopicRows, WrittenRows
 from mqplug_spark._write.stages import stage_rows
 from mqplug_spark._write.task import Task, WrittenByTask
-from mqplug_spark._write.transactions import send_in_transaction, send_marked
+from mqplug_spark._write.transactions import send_in_transaction
 
 SEND_TIMEOUT_S: Final = 120.0  # for one batch of rows
 MAX_ERRORS_SHOWN: Final = 5

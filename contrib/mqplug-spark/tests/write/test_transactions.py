@@ -11,10 +11,11 @@ from clusters import new_name
 
 import mqplug
 from mqplug_spark._options.write_options import WriteMark, WriteOptions, parse_write_options
+from mqplug_spark._write.exactly_once import send_marked
 from mqplug_spark._write.marks import Fingerprint, Mark, marks_of, prepare_marks
 from mqplug_spark._write.rows import WrittenRows
 from mqplug_spark._write.task import Task, WrittenByTask
-from mqplug_spark._write.transactions import send_in_transaction, send_marked
+from mqplug_spark._write.transactions import send_in_transaction
 from mqplug_spark._write.writers import commit_all
 
 
@@ -121,7 +122,7 @@ def test_rows_that_are_divided_otherwise_are_refused_before_any_is_written(
     mq: mqplug.Client, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fewer tasks than before, or as many with different rows, write nothing, whether they had committed or not."""
-    monkeypatch.setattr("mqplug_spark._write.transactions.START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("mqplug_spark._write.exactly_once.START_TIMEOUT_S", 0.5)
     send_marked(mq, mq, rows((b"3", "orders")), task(3), options)
     with pytest.raises(mqplug.NotCommitted, match="task 3 wrote rows before, but does not begin now"):
         send_marked(mq, mq, rows((b"2", "orders"), (b"3", "orders")), task(1, execution="second"), options)
