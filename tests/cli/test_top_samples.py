@@ -9,10 +9,10 @@ import mqplug
 pytest.importorskip("textual", reason="mqplug[top] is not installed")
 
 from mqplug_cli._top import overview, probe
-from mqplug_cli._top.figures import sparkline
 from mqplug_cli._top.model import HISTORY, GroupSample, Model, Sample, TopicSample
 from mqplug_cli._top.overview import View
 from mqplug_cli._top.probe import Probe
+from mqplug_cli._top.short_texts import sparkline
 
 pytestmark = pytest.mark.python
 

@@ -20,11 +20,11 @@ from mqplug_cli._exit_codes import INTERRUPTED
 from mqplug_cli._top.change_screen import ChangeScreen
 from mqplug_cli._top.changes import Alter, Change, Seek, Trim
 from mqplug_cli._top.detail import OneGroup, OneTopic
-from mqplug_cli._top.figures import BARS
 from mqplug_cli._top.model import GroupKey, Model, Sample, Subject
 from mqplug_cli._top.overview import Overview
 from mqplug_cli._top.parts import ModelScreen, tell
 from mqplug_cli._top.probe import Probe, Sampler
+from mqplug_cli._top.short_texts import BARS
 from mqplug_cli._top.table import Table
 from mqplug_cli._top.tail import Tail
 

@@ -12,7 +12,7 @@ import click
 from mqplug_cli._effects import loss, moves, removals, summary, total
 from mqplug_cli._output import settings_text
 from mqplug_cli._places import PLACES_HELP, place_of
-from mqplug_cli._top import figures
+from mqplug_cli._top import short_texts
 from mqplug_cli._top.model import Subject
 from mqplug_cli._top.table import Column, Row
 from mqplug_cli._topic_settings import BackendOption, RetentionTime, Size
@@ -109,8 +109,8 @@ class Seek:
                 each.partition,
                 (
                     str(each.partition),
-                    figures.place(each.start),
-                    figures.place(each.until),
+                    short_texts.place(each.start),
+                    short_texts.place(each.until),
                     *map(_number, (each.again, each.passed)),
                 ),
             )
@@ -156,9 +156,9 @@ class Trim:
                 each.partition,
                 (
                     str(each.partition),
-                    figures.place(each.start),
-                    figures.place(each.until),
-                    figures.count(*each.messages),
+                    short_texts.place(each.start),
+                    short_texts.place(each.until),
+                    short_texts.count(*each.messages),
                 ),
             )
             for each in found
@@ -237,4 +237,4 @@ def _settings(typed: Mapping[str, str]) -> tuple[dict[str, Any], list[tuple[str,
 
 
 def _number(number: int | None) -> str:
-    return figures.UNKNOWN if number is None else f"{number:,}"
+    return short_texts.UNKNOWN if number is None else f"{number:,}"

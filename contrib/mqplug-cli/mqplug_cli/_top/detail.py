@@ -12,7 +12,7 @@ from textual.widgets import Footer, Static
 import mqplug
 from mqplug_cli._error_text import error_line
 from mqplug_cli._output import settings_text
-from mqplug_cli._top import figures
+from mqplug_cli._top import short_texts
 from mqplug_cli._top.model import GroupKey, Model, Subject
 from mqplug_cli._top.parts import Answer, ModelScreen, ask
 from mqplug_cli._top.table import Column, Row, Table
@@ -42,8 +42,8 @@ def partition_rows(model: Model, topic: str) -> list[Row]:
         Row(
             partition,
             (
-                str(partition), figures.place(marks.low), figures.place(marks.high),
-                figures.count(marks.count, marks.exact), figures.rate(rates.get(partition)),
+                str(partition), short_texts.place(marks.low), short_texts.place(marks.high),
+                short_texts.count(marks.count, marks.exact), short_texts.rate(rates.get(partition)),
             ),
         )
         for partition, marks in sorted(there.marks.items())
@@ -61,8 +61,8 @@ def place_rows(model: Model, key: GroupKey) -> list[Row]:
         Row(
             partition,
             (
-                str(partition), figures.place(positions.get(partition)), figures.place(marks.high),
-                figures.count(group.lag.get(partition, 0), marks.exact),
+                str(partition), short_texts.place(positions.get(partition)), short_texts.place(marks.high),
+                short_texts.count(group.lag.get(partition, 0), marks.exact),
             ),
             marked=False,
         )
@@ -78,8 +78,8 @@ def topic_facts(model: Model, topic: str, bars: str) -> str:
     lines = [_rates("in", there.rate, model.stored.of(topic), bars)]
     for (group, name), sample in sorted(model.sample.groups.items()):
         if name == topic:
-            lag = figures.count(sample.behind, there.exact)
-            lines.append(f"{group} lags by {lag}, {figures.rate(sample.rate)}/s")
+            lag = short_texts.count(sample.behind, there.exact)
+            lines.append(f"{group} lags by {lag}, {short_texts.rate(sample.rate)}/s")
     return "\n".join(lines)
 
 
@@ -99,7 +99,8 @@ def members_line(described: mqplug.GroupDescription) -> str:
 
 
 def _rates(word: str, rate: float | None, before: Sequence[float | None], bars: str) -> str:
-    return f"{word} {figures.rate(rate)}/s  {figures.sparkline(before, 3 * figures.SPARKLINE_WIDTH, bars).lstrip()}"
+    line = short_texts.sparkline(before, 3 * short_texts.SPARKLINE_WIDTH, bars).lstrip()
+    return f"{word} {short_texts.rate(rate)}/s  {line}"
 
 
 class Detail(ModelScreen):

@@ -12,10 +12,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input
 
-from mqplug_cli._top import figures
-from mqplug_cli._top.figures import BARS
+from mqplug_cli._top import short_texts
 from mqplug_cli._top.model import GroupKey, Model
 from mqplug_cli._top.parts import ModelScreen, SearchField
+from mqplug_cli._top.short_texts import BARS
 from mqplug_cli._top.table import Column, Row, Table
 
 TOPIC_COLUMNS: Final = (
@@ -101,9 +101,9 @@ def group_rows(model: Model, view: View) -> list[Row]:
     for key in shown:
         group = groups[key]
         cells = (
-            key[0], key[1], figures.members(model.sample.members.get(key[0])),
-            figures.count(group.behind, _exact(model, key[1])), figures.rate(group.rate),
-            figures.sparkline(model.passed.of(key), figures.SPARKLINE_WIDTH, view.bars),
+            key[0], key[1], short_texts.members(model.sample.members.get(key[0])),
+            short_texts.count(group.behind, _exact(model, key[1])), short_texts.rate(group.rate),
+            short_texts.sparkline(model.passed.of(key), short_texts.SPARKLINE_WIDTH, view.bars),
         )  # fmt: skip
         rows.append(Row(key, cells, marked=stuck(group.behind, group.rate)))
     return rows
@@ -120,7 +120,7 @@ def summary(model: Model) -> str:
     partitions = sum(len(topic.marks) for topic in sample.topics.values())
     parts: Sequence[str] = (
         _plural(len(sample.topics), "topic"), _plural(partitions, "partition"), _plural(len(sample.members), "group"),
-        f"in {figures.rate(model.rate_in)}/s", f"out {figures.rate(model.rate_out)}/s",
+        f"in {short_texts.rate(model.rate_in)}/s", f"out {short_texts.rate(model.rate_out)}/s",
     )  # fmt: skip
     return "  ".join(parts)
 
@@ -128,9 +128,9 @@ def summary(model: Model) -> str:
 def _topic_row(model: Model, name: str, groups: _OfGroups, bars: str) -> Row:
     topic = model.sample.topics[name]
     cells = (
-        name, str(len(topic.marks)), figures.count(topic.messages, topic.exact), figures.rate(topic.rate),
-        figures.rate(groups.passed), figures.count(groups.lag, topic.exact),
-        figures.sparkline(model.stored.of(name), figures.SPARKLINE_WIDTH, bars),
+        name, str(len(topic.marks)), short_texts.count(topic.messages, topic.exact), short_texts.rate(topic.rate),
+        short_texts.rate(groups.passed), short_texts.count(groups.lag, topic.exact),
+        short_texts.sparkline(model.stored.of(name), short_texts.SPARKLINE_WIDTH, bars),
     )  # fmt: skip
     return Row(name, cells)
 

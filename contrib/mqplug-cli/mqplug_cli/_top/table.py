@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mqplug_cli._top.figures import fitted
+from mqplug_cli._top.short_texts import fitted
 
 GAP: Final = 2
 _LEAST_WIDE: Final = 12

@@ -22,9 +22,9 @@ from textual.widgets import Footer, Input, Static
 
 import mqplug
 from mqplug_cli._error_text import error_line
-from mqplug_cli._top.figures import one_line
 from mqplug_cli._top.model import Model, Subject
 from mqplug_cli._top.parts import ModelScreen, SearchField, StatusLine
+from mqplug_cli._top.short_texts import one_line
 from mqplug_cli._top.table import Column, Row, Table
 
 KEPT_BYTES: Final = 16 * 1024  # of each value
