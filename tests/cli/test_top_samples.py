@@ -8,7 +8,7 @@ import mqplug
 
 pytest.importorskip("textual", reason="mqplug[top] is not installed")
 
-from mqplug_cli._top import overview, probe
+from mqplug_cli._top import overview, rates
 from mqplug_cli._top.model import HISTORY, GroupSample, Model, Sample, TopicSample
 from mqplug_cli._top.overview import View
 from mqplug_cli._top.probe import Probe
@@ -163,14 +163,14 @@ def test_what_a_group_passed_is_what_was_stored_less_what_its_lag_grew():
     """Twenty a second stored and thirty less to read after two seconds are thirty-five a second read."""
     before = GroupSample(0.0, {0: 100, 1: 0})
     now = GroupSample(2.0, {0: 60, 1: 10})
-    assert probe.passed_rate(before, now, 20.0, None) == 35.0
-    assert probe.passed_rate(before, now, None, None) is None
+    assert rates.passed_rate(before, now, 20.0, None) == 35.0
+    assert rates.passed_rate(before, now, None, None) is None
 
 
 def test_a_sample_of_the_same_moment_tells_no_rate():
     """Two samples at the same time give no rate."""
     here = TopicSample(1.0, {})
-    assert probe.stored_rates(here, here, None) is None
+    assert rates.stored_rates(here, here, None) is None
 
 
 def test_the_highest_rate_is_a_full_bar():
