@@ -111,6 +111,7 @@ def test_backup_and_restore(host: Host):
     assert host.stop() == 0
 
 
+@pytest.mark.night  # a backup and a restore run by day
 def test_upgrade(host: Host):
     """The page's steps for an upgrade make a backup and keep all messages."""
     send(host, b"one", b"two")

@@ -69,8 +69,9 @@ def test_a_topic_is_followed(cluster, topic):
         assert program.wait() == 0
 
 
+@pytest.mark.night  # by day the screen of an outage has its tests over memory
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("kind", ["KafkaServer", pytest.param("PulsarServer", marks=pytest.mark.night)])
+@pytest.mark.parametrize("kind", ["KafkaServer", "PulsarServer"])
 def test_an_outage_passes(kind):
     """While a server is dead the first line says so; when it is back top continues. q exits during the outage, too."""
     devbrokers = pytest.importorskip("mqplug_devbrokers")

@@ -108,7 +108,7 @@ def _renamed(content: Mapping[str, Any], path: tuple[str, ...], name: str) -> di
     return {name if key == first else key: inner for key, inner in content.items()}
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=misspelt(PATHS) | misspelt(STOCK_PATHS))
 def test_a_key_with_a_wrong_letter_is_never_passed_over(fakes: Fakes, found: tuple[tuple[str, ...], str]) -> None:
     """A misspelt key is refused by its name, even if another backend would be chosen."""

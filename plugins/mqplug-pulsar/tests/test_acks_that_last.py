@@ -46,6 +46,7 @@ def test_stored_acks_are_told(mq, topic, pulsar_server):
     assert stored.acked == ((ids[2].coordinates, ids[3].coordinates), (ids[5].coordinates, ids[5].coordinates))
 
 
+@pytest.mark.night
 def test_acks_of_several_members_outlive_an_unload(mq, topic, pulsar_server):
     """Acks of one member inside a batch are kept when the next member acks other messages of the batch."""
     ids = fill(mq, topic, 6)
@@ -133,6 +134,7 @@ def test_members_that_note_acks_at_once(mq, topic):
     assert (2**40, 12) in acks_of_position(mq, log, "g")
 
 
+@pytest.mark.night
 def test_acks_from_before_a_move_are_not_kept(mq, topic):
     """Acks inside batches that were stored before the group was moved back are dropped when new ones are stored."""
     fill(mq, topic, 1)

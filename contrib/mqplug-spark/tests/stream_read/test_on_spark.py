@@ -39,7 +39,7 @@ def run(spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path) -> Ca
     return run
 
 
-@over("rocksmq", "kafka", "pulsar")
+@over("kafka", at_night=["rocksmq", "pulsar"])
 def test_a_query_that_fails_goes_on_where_it_was(
     run: Callable[..., Batches], cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
