@@ -67,6 +67,23 @@ def test_a_message_may_come_before_its_subscription_returns(mq, topic, monkeypat
         assert take(heir, 1)[0].id == fresh[0]
 
 
+def test_a_member_closed_while_it_subscribes_keeps_nothing(mq, topic, monkeypatch):
+    """A member that is closed while its first receive still subscribes takes no message from the next member."""
+    closed = threading.Event()
+
+    def read_after_close(read, *given):
+        closed.wait(LIMIT_S)
+        return read(*given)
+
+    change(monkeypatch, "read of a note", read_after_close)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        assert member.receive(0) is None
+    closed.set()
+    ids = drip(mq, topic, 20)
+    with mq.consumer(topic, group="g", mode="shared") as heir:
+        assert sorted(each.id for each in take(heir, 20)) == ids
+
+
 def test_a_member_takes_no_more_than_it_receives(mq, topic):
     """Messages that a member has not received go to another member, while the first is still open."""
     ids = drip(mq, topic, 20)

@@ -76,6 +76,7 @@ class SharedLog:
         self._feed: PermitFeed | None = None
         self._place: Any = None  # a client's consumer that only makes this a member
         self._moving = False  # whether a client's consumer is being opened or closed
+        self._closed = False
         self._looking = False
         self._used_at = time.monotonic()
         self._error: BaseException | None = None
@@ -353,6 +354,7 @@ class SharedLog:
     def close(self, timeout: float) -> None:
         """Give back everything and leave the group."""
         with self._changed:
+            self._closed = True
             feed, self._feed = self._feed, None
             nacked = self._leases.nacked()
             self._leases.clear()
@@ -379,6 +381,8 @@ class SharedLog:
         if self._by_key:
             self._leave_place()  # a consumer of the same name gets the same keys
         with self._changed:
+            if self._closed:  # nobody would close it
+                return
             self._notes, self._looked_at, self._furthest = notes, began, message_ids.LOG_BEGIN
             self._stuck_at = time.monotonic() + self._stuck_s
             before, feed = self._feed, PermitFeed(self.log, self._arrived)
