@@ -6,6 +6,7 @@ import json
 import os
 import random
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 from mqplug_devbrokers._errors import BrokerError
@@ -34,9 +35,27 @@ def unused_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            _given_ports.add(port)
+        _given_ports.add(port)
+        if _claimed(port):
             return port
     raise BrokerError(f"no free port was found between {FIRST_PORT} and {LAST_PORT}")
+
+
+def _claimed(port: int) -> bool:
+    """Claim a port for as long as this process lives. Return False if another process has claimed it.
+
+    A server takes seconds until it listens. The claim is an abstract socket's name, which only Linux has.
+    """
+    if sys.platform != "linux":
+        return True
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0mqplug-devbrokers-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    claim.detach()
+    return True
 
 
 def _candidates() -> Iterator[int]:
