@@ -45,6 +45,14 @@ class MilvusRest:
                 return found
             found |= {int(row["id"]): row | {"id": int(row["id"])} for row in asked}
 
+    def wait_for(self, number):
+        """Wait until the query answers so many rows, and return them."""
+        end = time.monotonic() + PATIENCE_S
+        while len(found := self.rows()) != number:
+            assert time.monotonic() < end, len(found)
+            time.sleep(0.1)
+        return found
+
     def _ask(self, path, **body):
         """Ask, again and again while Milvus is still loading or has just started."""
         end = time.monotonic() + PATIENCE_S
