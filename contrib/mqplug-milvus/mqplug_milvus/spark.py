@@ -114,12 +114,14 @@ def _reader(
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found: list[pa.RecordBatch] = []
+        rows = 0
         for event in (event for batch in batches for event in _events(batch)):
             if isinstance(event, Insert | Delete | PartitionDropped) and event.collection_id == number:
                 found.append(_change(event, primary, schema))
-                if sum(each.num_rows for each in found) >= ROWS_AT_ONCE:
+                rows += found[-1].num_rows
+                if rows >= ROWS_AT_ONCE:
                     yield from _joined(found)
-                    found = []
+                    found, rows = [], 0
         if found:
             yield from _joined(found)
 
