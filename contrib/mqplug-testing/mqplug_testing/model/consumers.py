@@ -161,6 +161,8 @@ class Consumers:
     def must_come(self, consumer: str) -> bool:
         """Return whether a receive that waits must end with a message or an error."""
         model = self.open[consumer]
+        if self._hands_over(model):
+            return False
         if any(reading.must_come() for reading in model.readings.values()):
             return True
         if model.group is None or len(self._groups.members[model.group]) > 1:
@@ -171,6 +173,12 @@ class Consumers:
             if log is None or (state is not None and state.first_unacked(log) < log.end):
                 return True  # the error of a deleted topic, or a message
         return False
+
+    def _hands_over(self, model: ConsumerModel) -> bool:
+        """Return whether a member may have to give up partitions, of which another member has none yet."""
+        members = [each for each in self.open.values() if each.group == model.group is not None]
+        share = math.ceil(len(model.expected) / max(1, len(members)))
+        return len(model.readings) > share and not all(each.readings for each in members)
 
     def received(self, consumer: str, outcome: Outcome, *, waited: bool, now: float) -> None:
         """Judge ``receive``."""

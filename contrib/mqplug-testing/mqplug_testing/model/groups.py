@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import attrs
+
 from mqplug import ConsumerBusy, GroupNotFound, InvalidMessageId, PositionLost, TopicNotFound
 from mqplug.spi import GroupPosition
 from mqplug_testing.model.logs import AnyStart, LogModel, Places
@@ -174,10 +176,10 @@ class Groups:
         self.begin(group, {log: Places(points=frozenset({log.low})) for log in there.logs})
 
     def copied(self, group: str, other: str, topic: str, outcome: Outcome) -> None:
-        """Judge ``reset_group`` to the positions of another group."""
+        """Judge ``reset_group`` with ``missing="next"`` to the positions of another group."""
         value_of(outcome, "copied")
         for log, states in self._of_topic(group, self._topics.current[topic]).items():
-            self.store(other, log, *states)
+            self.store(other, log, *(attrs.evolve(each, point=max(each.point, log.low)) for each in states))
 
     def deleted(self, group: str, outcome: Outcome) -> None:
         """Judge ``delete_group``. A member whose topics are all deleted may count as none."""

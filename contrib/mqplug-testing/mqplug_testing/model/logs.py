@@ -141,8 +141,10 @@ class LogModel:
     @property
     def gap_before_low(self) -> bool:
         """Whether a backend may take the point after the last removed message for a lost one: ids leave a gap there."""
-        if self.low == 0 or self.low_position is None:
-            return self.low > 0
+        if self.low == 0:  # low may have risen in the gap before the first message
+            return self.low_position is not None and any(each.id.coordinates > (0,) for each in self.stored[:1])
+        if self.low_position is None:
+            return True
         first, *others = self.stored[self.low - 1].id.coordinates
         return bool(others) or self.low_position.coordinates > (first + 1,)
 

@@ -267,5 +267,7 @@ class Work(Reading):
         exact = self._next()
         after_last = max(self.hands, default=None)
         if after_last is None or min(exact) < self.log.low:
-            return Places(points=super().position_places().points | self.points)
+            points = super().position_places().points | self.points
+            passes = after_last is None and self.lenient and self.log.low in points  # a gap, but perhaps not yet
+            return Places(points=points | frozenset(range(self.log.low) if passes else ()))
         return Places(points=frozenset(range(after_last + 1, max(exact) + 1)) | exact | self.points)

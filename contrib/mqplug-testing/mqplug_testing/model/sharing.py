@@ -38,6 +38,7 @@ class SharedLog:
     log: LogModel
     begin: int
     items: dict[int, Item] = attrs.field(factory=dict)
+    attempts: dict[int, int] = attrs.field(factory=dict)  # before a seek, after which their number may grow further
 
     def acked(self, row: int) -> bool:
         """Return whether a message was acked, or needs no ack."""
@@ -180,7 +181,7 @@ class Sharing:
     def received(self, consumer: str, outcome: Outcome, *, waited: bool, now: float) -> None:
         """Judge ``receive`` or ``receive_many``, whose messages are the outcome."""
         messages = value_of(outcome, "shared", "messages or none")
-        self.open[consumer].polled = True
+        self.open[consumer].polled |= bool(messages)
         if not messages:
             check(not waited, "shared", "a message", outcome)
         for message in messages:
@@ -200,6 +201,7 @@ class Sharing:
         if sharer.group.mode == "key_shared":
             self._check_key(sharer, shared, row, message, now)
         least, most = self._attempts(sharer.group, item)
+        most += shared.attempts.get(row, 0) if item is None else 0
         wanted = f"attempt {least} to {most}"
         check(least <= message.attempt <= most, "nack", wanted, f"attempt {message.attempt} of {message!r}")
         log_time = round(message.log_time.timestamp() * 1000)
@@ -229,6 +231,8 @@ class Sharing:
             item = shared.items.get(each)
             if item is None:
                 check(each > row, "by-key", f"first {stored[each].id!r}", repr(message))
+            elif item.holder is None and not self._by_entry:
+                check(each > row, "by-key", f"first {stored[each].id!r}, which came back", repr(message))
             elif item.holder not in {None, sharer.name}:
                 lapsed = self._may_have_lapsed(sharer.group, item, now)
                 check(lapsed, "by-key", f"nothing of this key, which {item.holder} has", repr(message))
@@ -301,7 +305,9 @@ class Sharing:
         value_of(outcome, "seek")
         group = self.open[consumer].group
         for log, begin in begins.items():
-            group.logs[log] = SharedLog(log, begin)
+            known = group.logs.get(log, SharedLog(log, 0))
+            attempts = known.attempts | {row: item.attempt for row, item in known.items.items()}
+            group.logs[log] = SharedLog(log, begin, attempts=attempts)
 
     # queries -----------------------------------------------------------------------------------------------
 

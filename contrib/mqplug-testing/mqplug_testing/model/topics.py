@@ -222,6 +222,7 @@ class Topics:
     def _store(
         self, topic: Topic, log: LogModel, record: Sent, sent: MessageId, between: tuple[int, int], order: str
     ) -> None:
+        check(sent not in self.names, "deleted", "an id that no other message has or had", repr(sent))
         began, ended = between
         times = (began - CLOCK_SLACK_MS, ended + CLOCK_SLACK_MS)
         stored = Stored(sent, record.content, times, self.log_times, self.able.timestamps_producer)
