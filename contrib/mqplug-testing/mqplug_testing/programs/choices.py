@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from mqplug.spi import Capabilities
 from mqplug_testing.model import Content, World
 from mqplug_testing.model.consumers import ConsumerModel
+from mqplug_testing.model.sharing import Sharer
 from mqplug_testing.model.topics import Sent, Topic
 from mqplug_testing.programs.play import CLIENTS, Play
 from mqplug_testing.programs.starts import AnyPlace, LastOnes, Moment, NearMessage, Place, Symbol
@@ -30,6 +31,7 @@ HEADERS: Final[tuple[tuple[tuple[str, bytes | None], ...], ...]] = (
 )  # fmt: skip
 
 T = TypeVar("T")
+C = TypeVar("C", ConsumerModel, Sharer)
 
 
 class Choices:
@@ -39,7 +41,10 @@ class Choices:
         self.play = play
         self.luck = luck
         self.topics = luck.choice(TOPICS)
+        self.focus: str | None = None
+        """The consumer of the last step, with which the program is likely to continue."""
         self._keys = luck.choice((KEYS, KEYS[:2]))
+        self._keyed = luck.choice((0.2, 0.4, 0.9))  # how many records have a key
         self._count = Counter[str]()
         self._now = time.time_ns() // 1_000_000
 
@@ -112,7 +117,7 @@ class Choices:
         if topic is not None:
             name_of = self.current(topic).name
             there = [each for each in there if _topic_of(names[each]) == name_of or self.likely(0.03)]
-        name = self.one(there)
+        name = self.one(there[-1:] if self.likely(0.4) else there)
         if name is None:
             return None
         further = self.luck.choice(FAR) if self.likely(0.1) and not whole else 0
@@ -148,7 +153,7 @@ class Choices:
         """Return a record, with a partition of this probability, and with edges of all that it may have."""
         luck, able = self.luck, self.able
         name = self.new("m")
-        key = luck.choice(self._keys) if able.keys and self.likely(0.4) else None
+        key = luck.choice(self._keys) if able.keys and self.likely(self._keyed) else None
         value = luck.choice(VALUES) if self.likely(0.3) else name.encode()
         headers = luck.choice(HEADERS) if able.headers and self.likely(0.2) else ()
         if not able.header_duplicates:
@@ -167,7 +172,21 @@ class Choices:
         there = [each for each in self.world.consumers.open.values() if each.group or not members or self.likely(0.05)]
         if members and self.likely(0.9):
             there = [each for each in there if each.seen] or there
-        return self.one(there)
+        return self.one(self._focused(there) or there)
+
+    def sharer(self) -> str | None:
+        """Return the name of an open member that shares its logs."""
+        there = list(self.world.sharing.open.values())
+        sharer = self.one(self._focused(there) or there)
+        return None if sharer is None else sharer.name
+
+    def _focused(self, consumers: Sequence[C]) -> list[C]:
+        return [each for each in consumers if each.name == self.focus] if self.likely(0.5) else []
+
+    def group(self) -> str:
+        """Return a group that reads in order, at times one that has a position."""
+        known = [each for each in self.world.groups.stored if each in GROUPS]
+        return self.luck.choice(known) if known and self.likely(0.5) else self.luck.choice(GROUPS)
 
     def room_for_consumer(self) -> bool:
         """Return whether another consumer may be opened."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import attrs
 
 from mqplug_testing.programs._steps.base import OfConsumer, Step, missing
-from mqplug_testing.programs.choices import GROUPS, Choices
+from mqplug_testing.programs.choices import Choices
 from mqplug_testing.programs.play import Play, Statement
 from mqplug_testing.programs.starts import AnyPlace, Symbol
 
@@ -78,7 +78,7 @@ class OpenReader(OpenConsumer):
         if topic is None or not choose.room_for_consumer():
             return None
         partitions = (choose.partition(topic),) if choose.likely(0.2) else None
-        both = choose.likely(0.15) and partitions is None and all(map(choose.world.topics.exists, choose.topics))
+        both = choose.likely(0.25) and partitions is None and all(map(choose.world.topics.exists, choose.topics))
         topics = choose.topics if both else (topic,)
         lenient = choose.likely(0.3)
         return cls(choose.new("c"), choose.client(), topics, choose.start(topic), None, lenient, partitions)
@@ -96,12 +96,12 @@ class OpenMember(OpenConsumer):
         topic = choose.topic()
         if topic is None or not choose.room_for_consumer():
             return None
-        group = choose.luck.choice(GROUPS)
+        group = choose.group()
         others = [each for each in choose.world.consumers.open.values() if each.group == group]
         if len(others) >= MAX_MEMBERS or (others and not choose.able.assignment_events):
             return None
         start = Symbol(choose.luck.choice(("EARLIEST", "LATEST"))) if choose.likely(0.7) else choose.start(topic)
-        both = choose.likely(0.15) and all(map(choose.world.topics.exists, choose.topics))
+        both = choose.likely(0.25) and all(map(choose.world.topics.exists, choose.topics))
         topics = choose.topics if both else (topic,)
         lenient, must_exist = choose.likely(0.3), choose.likely(0.1)
         return cls(choose.new("c"), choose.client(), topics, start, group, lenient, must_exist=must_exist)

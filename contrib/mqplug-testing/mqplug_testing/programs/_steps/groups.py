@@ -27,7 +27,7 @@ class OfGroup(OfTopic):
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
         topic = choose.topic()
-        return None if topic is None else cls(choose.client(), topic, choose.luck.choice(GROUPS))
+        return None if topic is None else cls(choose.client(), topic, choose.group())
 
     def ask(self, play: Play, method: str) -> Outcome:
         """Ask for something about the group."""
@@ -84,7 +84,7 @@ class DescribeGroup(Step):
 
     @classmethod
     def draw(cls, choose: Choices) -> Self:
-        return cls(choose.client(), choose.luck.choice(GROUPS))
+        return cls(choose.client(), choose.group())
 
     def perform(self, play: Play) -> None:
         play.name(self.group)
@@ -114,7 +114,7 @@ class ResetGroup(OfGroup):
         topic = choose.topic()
         if topic is None:
             return None
-        group, lenient = choose.luck.choice(GROUPS), choose.likely(0.4)
+        group, lenient = choose.group(), choose.likely(0.4)
         return cls(choose.client(), topic, group, choose.start(topic), lenient)
 
     def needs(self) -> Sequence[str]:
@@ -150,7 +150,8 @@ class CopyGroup(OfGroup):
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
         topic = choose.topic()
-        group, other = choose.luck.sample(GROUPS, 2)
+        group = choose.group()
+        other = choose.luck.choice([each for each in GROUPS if each != group])
         return None if topic is None else cls(choose.client(), topic, group, other)
 
     def applies(self, play: Play) -> bool:
@@ -184,7 +185,7 @@ class DeleteGroup(Step):
 
     @classmethod
     def draw(cls, choose: Choices) -> Self:
-        return cls(choose.client(), choose.luck.choice(GROUPS))
+        return cls(choose.client(), choose.group())
 
     def applies(self, play: Play) -> bool:
         return super().applies(play) and all_joined(play, self.group)

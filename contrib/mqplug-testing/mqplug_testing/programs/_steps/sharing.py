@@ -42,7 +42,7 @@ class OpenSharer(Step):
         modes = [group for group, mode in MODES.items() if getattr(choose.able, mode)]
         if topic is None or len(choose.world.sharing.open) >= MAX_SHARERS:
             return None
-        both = choose.likely(0.15) and all(map(choose.world.topics.exists, choose.topics))
+        both = choose.likely(0.25) and all(map(choose.world.topics.exists, choose.topics))
         topics = choose.topics if both else (topic,)
         limit = LIMIT_S if choose.likely(0.4) else None
         there = choose.one([each.group.name for each in choose.world.sharing.open.values()])
@@ -87,7 +87,7 @@ class OfSharer(Step):
 
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
-        consumer = choose.one(list(choose.world.sharing.open))
+        consumer = choose.sharer()
         return None if consumer is None else cls(consumer)
 
     def needs(self) -> Sequence[str]:
@@ -122,7 +122,7 @@ class ReceiveShared(OfSharer):
 
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
-        consumer = choose.one(list(choose.world.sharing.open))
+        consumer = choose.sharer()
         return None if consumer is None else cls(consumer, choose.luck.choice((None, 1, 1, 2, 100)))
 
     def perform(self, play: Play) -> None:
@@ -150,7 +150,7 @@ class AckShared(OfSharer):
 
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
-        consumer = choose.one(list(choose.world.sharing.open))
+        consumer = choose.sharer()
         if consumer is None:
             return None
         message = _in_hand(choose, choose.world.sharing.open[consumer])
@@ -169,14 +169,17 @@ class AckShared(OfSharer):
 
 
 def _in_hand(choose: Choices, sharer: Sharer) -> str | None:
-    """Return a message that the member was given: most often one that it has."""
-    logs = sharer.group.logs.values()
-    held = [
-        shared.log.stored[row].id for shared in logs for row, item in shared.items.items()
-        if item.last == sharer.name and item.acked_by is None and not item.again
-    ]  # fmt: skip
-    if not held or choose.likely(0.15):
-        held = [message for name, message in choose.play.hands if name == sharer.name]
+    """Return a message that the member was given: most often one that it has, at times one that another has got."""
+    items = {
+        shared.log.stored[row].id: item for shared in sharer.group.logs.values() for row, item in shared.items.items()
+    }
+    given = [message for name, message in choose.play.hands if name == sharer.name]
+    held = [each for each, item in items.items() if item.last == sharer.name and not (item.acked_by or item.again)]
+    lost = [each for each in given if each in items and items[each].last != sharer.name]
+    if lost and choose.likely(0.4):
+        held = lost
+    elif not held or choose.likely(0.15):
+        held = given
     names = choose.world.topics.names
     return choose.one(sorted((names[each] for each in held if each in names), key=lambda name: int(name[1:])))
 
@@ -225,11 +228,11 @@ class SeekShared(OfSharer):
 
     to: AnyPlace
 
-    weight = 0.5
+    weight = 1
 
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
-        consumer = choose.one(list(choose.world.sharing.open))
+        consumer = choose.sharer()
         if consumer is None:
             return None
         topic = choose.world.sharing.open[consumer].topics[0]
