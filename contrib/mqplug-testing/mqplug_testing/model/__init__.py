@@ -1,8 +1,9 @@
 """A model of the rules: a small program without input or output that says what a backend may answer.
 
-``World`` has a method for each public call. It is given what the call returned or raised, and raises ``RuleBroken`` if
-the rules do not allow that; otherwise it remembers what follows from it. It never guesses what a backend may choose:
-ids, log times and hand-overs are adopted as they are seen, and must stay consistent from then on.
+The parts of a ``World`` have a method for each public call, named after what happened: ``world.topics.sent``,
+``world.consumers.received``. It is given what the call returned or raised, and raises ``RuleBroken`` if the rules do
+not allow that; otherwise it remembers what follows from it. It never guesses what a backend may choose: ids, log times
+and hand-overs are adopted as they are seen, and must stay consistent from then on.
 """
 
 from __future__ import annotations
