@@ -24,7 +24,7 @@ from mqplug_kafka._cluster.topic_metadata import LimitsOfTopics, TopicLimits
 from mqplug_kafka._produce.outcomes import Refused
 
 SMALLEST_GUESS_BYTES = 1024  # if the limit is unknown and this is too large, each record gets its own batch
-NEVER = (0, 0)
+NEVER: tuple[int, int] = (0, 0)
 
 
 class RefusedBatches:
