@@ -66,7 +66,7 @@ class Sharer:
     polled: bool = False
     late: int = 0
     perhaps_late: int = 0
-    lost: int = 0  # acks of messages that another member has got
+    lost: list[Item] = attrs.field(factory=list)  # acked after another member got them
 
 
 @attrs.define(eq=False)
@@ -206,6 +206,7 @@ class Sharing:
         check(least <= message.attempt <= most, "nack", wanted, f"attempt {message.attempt} of {message!r}")
         log_time = round(message.log_time.timestamp() * 1000)
         shared.log.stored[row].check_content(message, log_time)
+        sharer.lost = [each for each in sharer.lost if each is not item]  # an earlier ack may be valid again
         name, departures = sharer.name, sharer.group.departures
         shared.items[row] = Item(message.attempt, name, name, now, departures=departures)
 
@@ -264,7 +265,7 @@ class Sharing:
             sharer.perhaps_late += 1  # a seek has ended its lease
         elif item.last != consumer:
             sharer.perhaps_late += 1  # a commit detects that another member has got it
-            sharer.lost += 1
+            sharer.lost.append(item)
         elif item.acked_by is not None or item.again:
             sharer.late += 1
         else:
@@ -285,9 +286,9 @@ class Sharing:
         """Judge ``commit``."""
         value_of(outcome, "close")
         sharer = self.open[consumer]
-        sharer.late += sharer.lost
-        sharer.perhaps_late -= sharer.lost
-        sharer.lost = 0
+        sharer.late += len(sharer.lost)
+        sharer.perhaps_late -= len(sharer.lost)
+        sharer.lost.clear()
         self._store(sharer)
 
     def _store(self, sharer: Sharer) -> None:
@@ -304,6 +305,9 @@ class Sharing:
         """Judge ``seek``, which moves the group."""
         value_of(outcome, "seek")
         group = self.open[consumer].group
+        for sharer in self.open.values():
+            if sharer.group is group:
+                sharer.lost.clear()  # the seek may drop acks that no commit has checked yet
         for log, begin in begins.items():
             known = group.logs.get(log, SharedLog(log, 0))
             attempts = known.attempts | {row: item.attempt for row, item in known.items.items()}
