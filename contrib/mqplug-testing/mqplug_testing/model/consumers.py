@@ -143,7 +143,10 @@ class Consumers:
             if (log := self._topics.of(name)) is not None:
                 self._groups.begin(group, {log: Places(points=frozenset({log.low}))})
                 states = self._groups.begins(group, log)
-                model.readings[name] = Work.begun(log, states, lenient=model.lenient, loose=not reported)
+                by_entry = self._topics.able.ack_granularity != "message"
+                model.readings[name] = Work.begun(
+                    log, states, lenient=model.lenient, loose=not reported, by_entry=by_entry
+                )
 
     def revoked(self, consumer: str, logs: Iterable[Log]) -> None:
         """Note the partitions that a member gave up. Their acks are stored."""

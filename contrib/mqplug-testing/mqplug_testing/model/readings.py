@@ -89,8 +89,12 @@ class Reading:
             return frozenset()
         points = set(self._next())
         if (self.lenient or self.fresh) and min(points) < self.log.low:
-            points.add(self.log.low)
+            points.add(self._after_gap())
         return frozenset(point for point in points if point < self.log.end)
+
+    def _after_gap(self) -> int:
+        """Return the first row that comes after a gap."""
+        return self.log.low
 
     def may_be_lost(self) -> bool:
         """Return whether a receive may raise ``PositionLost``, as each does until a seek, whatever is paused."""
@@ -120,7 +124,7 @@ class Reading:
         """Return where the position of the next message may be."""
         points = self._next()
         if (self.lenient or self.fresh) and min(points) < self.log.low:
-            return Places(points=points | {self.log.low})
+            return Places(points=points | {self.log.low, self._after_gap()})
         return Places(points=points)
 
 
@@ -136,15 +140,27 @@ class Work(Reading):
     given_back: list[int] = attrs.field(factory=list)  # by aborted transactions; they come first, and block nothing
     void: set[int] = attrs.field(factory=set)  # acked rows that were delivered before a transaction was aborted
     loose: bool = False  # whether hand-overs are not reported
+    by_entry: bool = False  # whether acked messages come again with others that were sent together with them
 
     @classmethod
-    def begun(cls, log: LogModel, states: Sequence[Snapshot], *, lenient: bool, loose: bool) -> Work:
+    def begun(cls, log: LogModel, states: Sequence[Snapshot], *, lenient: bool, loose: bool, by_entry: bool) -> Work:
         """Return the work of a member that begins at one of the states that may be stored."""
         base = states[0]
-        return cls(log, frozenset(each.point for each in states), lenient, base.beyond, base=base, loose=loose)
+        return cls(
+            log,
+            frozenset(each.point for each in states),
+            lenient,
+            base.beyond,
+            base=base,
+            loose=loose,
+            by_entry=by_entry,
+        )
 
     def _next(self) -> frozenset[int]:
         return frozenset(self._unacked_from(point) for point in super()._next())
+
+    def _after_gap(self) -> int:
+        return self._unacked_from(self.log.low)
 
     def _unacked_from(self, point: int) -> int:
         while point in self.base.acked:
@@ -176,7 +192,13 @@ class Work(Reading):
             first = self.blocking[0]
             waits = self.hands[first] is Hand.NACKED
             return frozenset({first} if waits and self.due[first] <= now else ())
-        return super().may_come(now)
+        return super().may_come(now) | (frozenset() if self.paused else self._again())
+
+    def _again(self) -> frozenset[int]:
+        """Return the acked rows that may come again before the next unacked one."""
+        if not self.by_entry:
+            return frozenset()
+        return frozenset(row for point in self.points for row in range(point, self._unacked_from(point)))
 
     def must_come(self) -> bool:
         if self.returning and not self.paused:
@@ -252,6 +274,10 @@ class Work(Reading):
     def snapshots(self) -> list[Snapshot]:
         """Return what a hand-over stores. A member that passes over gaps may have done so unseen."""
         state = self.snapshot()
+        if (
+            self.passed_rows
+        ):  # the position may be right after the gap, and the acked messages there acked ones after it
+            return [state, Snapshot(self.log.low, state.acked | frozenset(range(self.log.low, state.point)))]
         if not (self.lenient or self.fresh) or min(self._next()) >= self.log.low:
             return [state]
         return [state, Snapshot(self.log.low, state.acked)]
@@ -267,7 +293,7 @@ class Work(Reading):
         exact = self._next()
         after_last = max(self.hands, default=None)
         if after_last is None or min(exact) < self.log.low:
-            points = super().position_places().points | self.points
+            points = super().position_places().points | self.points | self._again()
             passes = after_last is None and self.lenient and self.log.low in points  # a gap, but perhaps not yet
             return Places(points=points | frozenset(range(self.log.low) if passes else ()))
         return Places(points=frozenset(range(after_last + 1, max(exact) + 1)) | exact | self.points)

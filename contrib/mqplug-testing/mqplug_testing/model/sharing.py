@@ -281,6 +281,7 @@ class Sharing:
         """Judge ``nack`` of a message that the consumer was given."""
         if (item := self._settled(consumer, wanted, outcome)) is not None:
             item.holder, item.again, item.due = None, True, due
+            self.open[consumer].group.departures += self._by_entry  # acked messages of its entry come again too
 
     def committed(self, consumer: str, outcome: Outcome) -> None:
         """Judge ``commit``."""

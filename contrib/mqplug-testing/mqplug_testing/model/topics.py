@@ -302,7 +302,7 @@ class Topics:
                 refused(outcome, "deleted", InvalidMessageId, PositionLost)
                 return
             if log not in logs:
-                refused(outcome, "resolve", ValueError)
+                refused(outcome, "resolve", ValueError, *([InvalidMessageId] if far_beyond(start, [log]) else []))
                 return
             logs = [log]
         if outcome.error is not None and self._refuses(logs, start, lenient, outcome):
