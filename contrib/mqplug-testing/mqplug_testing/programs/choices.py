@@ -41,8 +41,8 @@ class Choices:
         self.play = play
         self.luck = luck
         self.topics = luck.choice(TOPICS)
-        self.focus: str | None = None
-        """The consumer of the last step, with which the program is likely to continue."""
+        self._focus: str | None = None  # the consumer of the last step, with which the program is likely to continue
+        self._focus_group: str | None = None
         self._keys = luck.choice((KEYS, KEYS[:2]))
         self._keyed = luck.choice((0.2, 0.4, 0.9))  # how many records have a key
         self._count = Counter[str]()
@@ -181,10 +181,18 @@ class Choices:
         return None if sharer is None else sharer.name
 
     def _focused(self, consumers: Sequence[C]) -> list[C]:
-        return [each for each in consumers if each.name == self.focus] if self.likely(0.5) else []
+        return [each for each in consumers if each.name == self._focus] if self.likely(0.5) else []
+
+    def focus(self, consumer: str) -> None:
+        """Continue, most often, with this consumer and its group."""
+        self._focus = consumer
+        if (model := self.world.consumers.open.get(consumer)) is not None:
+            self._focus_group = model.group if model.group in GROUPS else None
 
     def group(self) -> str:
-        """Return a group that reads in order, at times one that has a position."""
+        """Return a group that reads in order: often that of the last consumer, or one that has a position."""
+        if self._focus_group is not None and self.likely(0.5):
+            return self._focus_group
         known = [each for each in self.world.groups.stored if each in GROUPS]
         return self.luck.choice(known) if known and self.likely(0.5) else self.luck.choice(GROUPS)
 

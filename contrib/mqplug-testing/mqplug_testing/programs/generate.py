@@ -18,7 +18,7 @@ from mqplug_testing.programs._steps import FAMILIES, USUAL
 from mqplug_testing.programs._steps.acking import Ack, AckThrough, Nack
 from mqplug_testing.programs._steps.base import Step
 from mqplug_testing.programs._steps.consuming import Close, OpenMember, OpenReader, Pause, Receive, ReceiveMany
-from mqplug_testing.programs._steps.groups import Lag, Positions
+from mqplug_testing.programs._steps.groups import CopyGroup, Lag, Positions, ResetGroup
 from mqplug_testing.programs._steps.producing import OpenProducer, Send, SendMany
 from mqplug_testing.programs._steps.queries import Bounds, Resolve, Watermarks
 from mqplug_testing.programs._steps.seeking import Seek
@@ -30,6 +30,7 @@ from mqplug_testing.programs._steps.sharing import (
     NackShared,
     OpenSharer,
     ReceiveShared,
+    SeekShared,
     SharedPositions,
     Wait,
 )
@@ -47,7 +48,8 @@ FOLLOW_CHANCE: Final = 0.6  # that a step is one of those that follow the one be
 FOLLOWERS: Final[dict[type[Step], tuple[type[Step], ...]]] = {
     Receive: (Ack, AckThrough, Nack),
     ReceiveMany: (Ack, AckThrough, Nack),
-    Ack: (Ack,),
+    Ack: (Ack, Close, CopyGroup),
+    Close: (OpenMember, ResetGroup, CopyGroup),
     Nack: (Receive,),
     Seek: (Receive,),
     Pause: (Receive,),
@@ -55,7 +57,7 @@ FOLLOWERS: Final[dict[type[Step], tuple[type[Step], ...]]] = {
     Trim: (Send, SendMany),
     AddPartitions: (SendMany, OpenMember),
     ReceiveShared: (AckShared, NackShared, Wait),
-    AckShared: (AckShared,),
+    AckShared: (AckShared, SeekShared),
     NackShared: (ReceiveShared,),
     Wait: (ReceiveShared,),
     Transact: (Transact,),
@@ -99,7 +101,8 @@ class Generator:
     def _noted(self, step: Step) -> Step:
         self._pairs[self._before, step.kind] += 1
         self._last = type(step)
-        self._choose.focus = getattr(step, "consumer", None) or self._choose.focus
+        if (consumer := getattr(step, "consumer", None)) is not None:
+            self._choose.focus(consumer)
         return step
 
     @property
