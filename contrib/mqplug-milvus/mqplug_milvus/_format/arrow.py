@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from mqplug_milvus._format.columns import INTS, LONGS, VECTOR_BYTES, Column
+from mqplug_milvus._format.columns import INTS, LONGS, TEXTS, VECTOR_BYTES, Column
 from mqplug_milvus._format.schema import DataType
-from mqplug_milvus._format.wire import FormatError, as_bytes
+from mqplug_milvus._format.wire import FormatError, as_bytes, pieces
 
 _TYPES: Final[dict[DataType, Any]] = {
     DataType.BOOL: pa.bool_(),
@@ -27,6 +27,8 @@ _TYPES: Final[dict[DataType, Any]] = {
     DataType.SPARSE_FLOAT_VECTOR: pa.binary(),
 }
 _FLOAT_VECTOR = 2
+FEW_BYTES = 300
+"""Up to so many bytes, a loop reads integers faster than NumPy, of which each call takes its time."""
 
 
 def record_batch(columns: Sequence[Column]) -> pa.RecordBatch:
@@ -37,7 +39,7 @@ def record_batch(columns: Sequence[Column]) -> pa.RecordBatch:
 def _array(column: Column) -> pa.Array:
     valid = column.valid()
     if valid is None:
-        packed = _vectors(column) if column.dim is not None else _integers(column)
+        packed = _vectors(column) if column.dim is not None else _texts(column) or _integers(column)
         if packed is not None:
             if len(packed) != column.rows:
                 raise FormatError(f"the column {column.name!r} has {len(packed)} values for {column.rows} rows")
@@ -61,13 +63,24 @@ def _vectors(column: Column) -> pa.Array | None:
     return None
 
 
+def _texts(column: Column) -> pa.Array | None:
+    scalars = column._message.message(3)
+    found = pieces(scalars.data(TEXTS)) if TEXTS in scalars and _TYPES.get(column.type) == pa.string() else None
+    if found is None:
+        return None
+    try:
+        return pa.array(found, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise FormatError(f"a text is not UTF-8: {error}") from None
+
+
 def _integers(column: Column) -> pa.Array | None:
     scalars = column._message.message(3)
     for kind in (INTS, LONGS):
         if kind in scalars and column.type in _TYPES:
-            pieces = [each for each in scalars.message(kind).packed(1) if not isinstance(each, int)]
-            if len(pieces) == 1:
-                return pa.array(varints(pieces[0]), _TYPES[column.type])
+            runs = [each for each in scalars.message(kind).packed(1) if not isinstance(each, int)]
+            if len(runs) == 1 and len(runs[0]) > FEW_BYTES:
+                return pa.array(varints(runs[0]), _TYPES[column.type])
     return None
 
 

@@ -25,7 +25,7 @@ from mqplug_milvus._format.events import (
     TimeTick,
 )
 from mqplug_milvus._format.schema import Schema
-from mqplug_milvus._format.wire import FormatError, Message, decoded
+from mqplug_milvus._format.wire import FormatError, LaterIntegers, Message, decoded
 
 INSERT, DELETE, TIME_TICK = 400, 401, 1200
 KINDS: Final = {
@@ -147,7 +147,7 @@ def _insert(head: _Head, body: Message) -> Insert:
         # The insert of an upsert has no time stamp of its own.
         time=min(times, default=head.time),
         times=times,
-        row_ids=body.integers(11),
+        row_ids=LaterIntegers(body, 11),
         columns=tuple(Column.read(Message(each), rows) for each in body.each(13)),
         is_upsert=head.time == 0,
         partition_id=body.integer(8),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 import mqplug
 
@@ -18,6 +19,7 @@ Fields = Mapping[int, Sequence[Value]]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _WIDTHS: Final = {_FIXED64: 8, _FIXED32: 4}
+_FIRST_BYTES: Final = 1 << 3 | _BYTES
 _SIGN: Final = 1 << 63
 _RANGE: Final = 1 << 64
 
@@ -102,6 +104,29 @@ class Message:
         return found
 
 
+class LaterIntegers(Sequence[int]):
+    """A repeated field of integers with signs, which is read when somebody looks at it. Few look at row ids."""
+
+    def __init__(self, message: Message, number: int) -> None:
+        self._message, self._number = message, number
+
+    @cached_property
+    def _values(self) -> list[int]:
+        return self._message.integers(self._number)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._values[at]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._values == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._values))
+
+
 def as_bytes(value: Value, width: int) -> bytes | memoryview:
     """Return packed numbers of this width as they lie in the message. Raise ``FormatError`` if they do not fit it."""
     data = value.to_bytes(width, "little") if isinstance(value, int) else value
@@ -114,7 +139,7 @@ def split(data: memoryview) -> Iterator[tuple[int, Value]]:
     """Yield each field's number and its value: an integer, or bytes."""
     at, end = 0, len(data)
     while at < end:
-        tag, at = _varint(data, at)
+        tag, at = _varint(data, at) if data[at] > 0x7F else (data[at], at + 1)
         number, kind = tag >> 3, tag & 7
         if number == 0:
             raise FormatError("a field has the number 0")
@@ -123,7 +148,7 @@ def split(data: memoryview) -> Iterator[tuple[int, Value]]:
             yield number, value
             continue
         if kind == _BYTES:
-            size, at = _varint(data, at)
+            size, at = _varint(data, at) if at == end or data[at] > 0x7F else (data[at], at + 1)
         elif kind in _WIDTHS:
             size = _WIDTHS[kind]
         else:
@@ -135,8 +160,29 @@ def split(data: memoryview) -> Iterator[tuple[int, Value]]:
         yield number, piece if kind == _BYTES else int.from_bytes(piece, "little")
 
 
+def pieces(data: memoryview) -> list[bytes] | None:
+    """Return the pieces of a message that has only field 1, of bytes or texts, or None if it is another or damaged.
+
+    It is for columns of texts, where ``Message`` would take most of the time.
+    """
+    whole, found = bytes(data), []
+    at, end = 0, len(whole)
+    while at < end - 1:
+        size = whole[at + 1]
+        if whole[at] != _FIRST_BYTES:
+            return None
+        at += 2
+        if size > 0x7F:
+            size, at = _varint(data, at - 1)
+        found.append(whole[at : at + size])
+        at += size
+    return found if at == end else None
+
+
 def varints(data: memoryview) -> list[int]:
     """Return packed integers."""
+    if repeated := _repeated(data):
+        return repeated
     found = []
     value = shift = 0
     for byte in data:
@@ -151,6 +197,15 @@ def varints(data: memoryview) -> list[int]:
     if shift:
         raise FormatError("an integer is cut off")
     return found
+
+
+def _repeated(data: memoryview) -> list[int]:
+    """Return packed integers that are all the same, such as the time stamps of one insert; none if they differ."""
+    if not data or data[-1] > 0x7F:
+        return []
+    value, size = _varint(data, 0)
+    times, rest = divmod(len(data), size)
+    return [value] * times if not rest and data == bytes(data[:size]) * times else []
 
 
 def decoded(data: memoryview) -> str:
