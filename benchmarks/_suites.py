@@ -213,6 +213,14 @@ _DECLARED = (
         gib=0.1,
     ),
     Suite(
+        name="milvus",
+        title="Milvus",
+        compares="Inserted rows in a topic of Milvus, decoded to typed Arrow columns.",
+        rivals={"protobuf": "the checks of lengths, and every other type of field"},
+        packages=("mqplug-milvus", "protobuf", "pyarrow"),
+        minutes=0.5,
+    ),
+    Suite(
         name="spark",
         title="Spark",
         compares="Batch reads, streams and writes of mqplug-spark over RocksMQ and Kafka.",
