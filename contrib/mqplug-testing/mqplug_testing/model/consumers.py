@@ -25,7 +25,7 @@ from mqplug_testing.model.groups import Groups
 from mqplug_testing.model.logs import AnyStart, LogModel, Places
 from mqplug_testing.model.readings import Hand, Reading, Work
 from mqplug_testing.model.rules import Outcome, check, refused, value_of
-from mqplug_testing.model.topics import Topics, far_beyond, named_log
+from mqplug_testing.model.topics import Topic, Topics, far_beyond, named_log
 
 
 @attrs.define(eq=False)
@@ -37,6 +37,9 @@ class ConsumerModel:
     group: str | None
     lenient: bool
     readings: dict[Log, Reading] = attrs.field(factory=dict)
+    auto_ack: bool = False
+    letters: Topic | None = None  # where messages go after so many attempts
+    attempts: int = 0
     expected: set[Log] = attrs.field(factory=set)  # the logs that a lone member gets
     seen: set[MessageId] = attrs.field(factory=set)  # all that it was ever given
     late: int = 0
@@ -160,6 +163,14 @@ class Consumers:
             self._groups.store(model.group, reading.log, *reading.snapshots())
 
     # receiving ---------------------------------------------------------------------------------------------
+
+    def asked(self, consumer: str) -> None:
+        """Note that a consumer asks for the next message. With ``auto_ack``, that acks what it has."""
+        model = self.open[consumer]
+        for work in model.readings.values() if model.auto_ack else ():
+            if isinstance(work, Work):
+                work.ack_all()
+                self._may_store(model, work)
 
     def must_come(self, consumer: str) -> bool:
         """Return whether a receive that waits must end with a message or an error."""

@@ -246,6 +246,10 @@ class Work(Reading):
         self.hands[row] = Hand.ACKED
         return True
 
+    def ack_all(self) -> None:
+        """Ack all messages in hand."""
+        self.hands |= {row: Hand.ACKED for row, hand in self.hands.items() if hand is Hand.OPEN}
+
     def ack_through(self, row: int) -> None:
         """Ack all messages in hand up to this one."""
         for each in self.hands:

@@ -51,6 +51,11 @@ RULES: Final = {
     "nack-blocks": "In order (`mode=\"ordered\"`, the default, and `exclusive`), it blocks its partition "
     "until it is acked, "
     "to preserve the order.",
+    "dead-letter": "When the attempts of a `Retry` are used up, the message is sent to the `dead_letter` topic with "
+    "its key, headers and timestamp, and with the added headers `mqplug-dead-reason`, `mqplug-dead-source` (its id) "
+    "and `mqplug-dead-attempts`. Then it is acked.",
+    "own-letters": "the consumer must not read the dead-letter topic itself",
+    "rejected": "So does a `Reject` raised within `handling(message)` or passed as the `reason` of `nack`.",
     "shared": "If members share a log, any of them may get it, and the other messages continue.",
     "with-one": "If members share a log, one of them at a time has a message.",
     "by-key": "In `key_shared`, the messages of a key come in order, and one member at a time has messages of it.",

@@ -188,6 +188,10 @@ class Topics:
         """Judge the ids of the records that a committed step or an ingest stored."""
         self._sent(self.current[topic], records, ids, between, single=True, order=order)
 
+    def buried(self, there: Topic, record: Sent, letter: MessageId, between: tuple[int, int]) -> None:
+        """Judge the id of a dead letter."""
+        self._sent(there, [record], [letter], between)
+
     def _sent(
         self,
         there: Topic,

@@ -6,6 +6,7 @@ from mqplug.spi import Capabilities
 from mqplug_testing.model.consumers import Consumers
 from mqplug_testing.model.descriptions import Descriptions
 from mqplug_testing.model.groups import Groups
+from mqplug_testing.model.letters import DeadLetters
 from mqplug_testing.model.logs import LogTimes
 from mqplug_testing.model.settings import TopicSettings
 from mqplug_testing.model.sharing import Sharing
@@ -22,6 +23,7 @@ class World:
         self.topics = Topics(able, log_times)
         self.groups = Groups(self.topics)
         self.consumers = Consumers(self.topics, self.groups)
+        self.letters = DeadLetters(self.topics, self.consumers)
         self.descriptions = Descriptions(self.topics, self.groups, self.consumers)
         self.settings = TopicSettings(self.topics)
         self.sharing = Sharing(self.topics)

@@ -6,12 +6,14 @@ from typing import Final
 
 from mqplug_testing.programs._steps.acking import Ack, AckThrough, Commit, Nack
 from mqplug_testing.programs._steps.base import Step
+from mqplug_testing.programs._steps.burying import Bury, BuryAtHome, OpenRetrying
 from mqplug_testing.programs._steps.clients import Outage, ReopenClient, Restart
 from mqplug_testing.programs._steps.consuming import (
     AskLateAcks,
     AskPosition,
     AskStored,
     Close,
+    OpenAutoMember,
     OpenExclusive,
     OpenMember,
     OpenReader,
@@ -69,6 +71,8 @@ FAMILIES: Final[dict[str, tuple[type[Step], ...]]] = {
     "trims": (Trim, Bounds),
     "sending": (Submit,),
     "exclusive": (OpenExclusive,),
+    "auto-acks": (OpenAutoMember,),
+    "letters": (OpenRetrying, Bury, BuryAtHome, Nack),
     "nacks": (Nack, AckThrough, AskLateAcks),
     "pauses": (Pause, Resume),
     "queries": (Bounds, WatermarksOfAll, AskPosition, AskStored, Lag),

@@ -48,6 +48,10 @@ class Ack(OfConsumer):
     def needs(self) -> Sequence[str]:
         return [self.consumer, self.message]
 
+    def applies(self, play: Play) -> bool:
+        # With auto_ack, a message that was seen may be acked only with the next commit.
+        return super().applies(play) and not play.world.consumers.open[self.consumer].auto_ack
+
     def perform(self, play: Play) -> None:
         wanted = play.names[self.message]
         message = play.hands.get((self.consumer, wanted), self.message)
@@ -91,7 +95,10 @@ class Nack(OfConsumer):
     def applies(self, play: Play) -> bool:
         if not super().applies(play) or (self.consumer, play.names[self.message]) not in play.hands:
             return False
-        readings = play.world.consumers.open[self.consumer].readings.values()
+        model = play.world.consumers.open[self.consumer]
+        if model.auto_ack or play.world.letters.last_attempt(self.consumer, self.message):
+            return False
+        readings = model.readings.values()
         return not any(isinstance(each, Work) and each.returning for each in readings)
 
     def perform(self, play: Play) -> None:

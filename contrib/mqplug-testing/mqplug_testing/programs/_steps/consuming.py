@@ -58,6 +58,7 @@ class OpenConsumer(Step):
             more += ", mode='exclusive'"
         if self.must_exist:
             more += ", must_exist=True"
+        more += self.options(play)
         code = f"{self.client}.consumer({topics}, start={self.start.code()}{more}{missing(self.lenient)})"
         outcome = play.execute(Statement(code, (self.consumer,)))
         play.world.consumers.opened(
@@ -66,6 +67,10 @@ class OpenConsumer(Step):
             exclusive=self.exclusive,
         )  # fmt: skip
         play.settle()
+
+    def options(self, play: Play) -> str:
+        """Return more arguments."""
+        return ""
 
 
 @attrs.frozen
@@ -89,7 +94,7 @@ class OpenMember(OpenConsumer):
     """Open a member of a group that reads in order."""
 
     weight = 1.5
-    capabilities = ("durable_groups", "ordered")
+    capabilities: ClassVar[tuple[str, ...]] = ("durable_groups", "ordered")
 
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
@@ -114,6 +119,21 @@ class OpenMember(OpenConsumer):
         return super().applies(play) and (
             not others or all(groups.has_position(self.group or "", each) for each in there)
         )
+
+
+@attrs.frozen
+class OpenAutoMember(OpenMember):
+    """Open a member that acks a message when it asks for the next one."""
+
+    weight = 2
+
+    def perform(self, play: Play) -> None:
+        super().perform(play)
+        if (model := play.world.consumers.open.get(self.consumer)) is not None:
+            model.auto_ack = True
+
+    def options(self, play: Play) -> str:
+        return ", auto_ack=True"
 
 
 @attrs.frozen
@@ -154,6 +174,7 @@ class Receive(OfConsumer):
 
     def perform(self, play: Play) -> None:
         play.settle()
+        play.world.consumers.asked(self.consumer)
         waits = play.world.consumers.must_come(self.consumer)
         name = play.next_received()
         outcome = self.call(play, f"receive({play.patience if waits else 0})", name)
@@ -177,6 +198,7 @@ class ReceiveMany(OfConsumer):
 
     def perform(self, play: Play) -> None:
         play.settle()
+        play.world.consumers.asked(self.consumer)
         waits = play.world.consumers.must_come(self.consumer)
         name = play.next_received()
         outcome = self.call(play, f"receive_many({self.most}, {play.patience if waits else 0})", name)

@@ -113,7 +113,7 @@ class TransactAcks(Step):
 
     def applies(self, play: Play) -> bool:
         topics, model = play.world.topics, play.world.consumers.open.get(self.consumer)
-        if model is None or not topics.exists(self.topic) or not all(map(topics.exists, model.topics)):
+        if model is None or model.auto_ack or not all(map(topics.exists, (self.topic, *model.topics))):
             return False
         there = topics.current[self.topic]
         works = [each for each in model.readings.values() if isinstance(each, Work)]
