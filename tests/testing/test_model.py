@@ -124,7 +124,7 @@ def test_one_member_at_a_time_has_a_message(world, sharers):
 
 def test_an_acked_message_does_not_come_again(world, sharers):
     """After its ack, no member that shares the log gets a message, even if the first one has left."""
-    world.sharing.acked("k1", sharers.id, Outcome())
+    world.sharing.acked("k1", sharers.id, Outcome(), now=0)
     world.sharing.closed("k1", Outcome())
     assert world.sharing.must_come("k2", 0)
     with pytest.raises(RuleBroken) as caught:

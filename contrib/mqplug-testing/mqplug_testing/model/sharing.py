@@ -27,6 +27,7 @@ class Item:
     due: float = 0  # from when on it may come again
     again: bool = False  # whether it was nacked, so that its next attempt is a higher one
     acked_by: str | None = None
+    doubtful: bool = False  # whether its time may have been over when it was acked
     stored: bool = False
     departures: int = 0  # of the group when it was handed out
 
@@ -201,7 +202,7 @@ class Sharing:
             return
         item = shared.items.get(row)
         whole = self._by_entry and item is not None and item.departures < sharer.group.departures
-        unacked = row >= shared.begin and (item is None or item.acked_by is None or whole)
+        unacked = row >= shared.begin and (item is None or item.acked_by is None or item.doubtful or whole)
         check(unacked, "ack", "a message that is not acked", repr(message))
         self._check_holder(sharer, shared, row, message, now)
         if sharer.group.mode == "key_shared":
@@ -278,10 +279,12 @@ class Sharing:
             return item
         return None
 
-    def acked(self, consumer: str, wanted: MessageId, outcome: Outcome) -> None:
+    def acked(self, consumer: str, wanted: MessageId, outcome: Outcome, now: float) -> None:
         """Judge ``ack`` of a message that the consumer was given."""
         if (item := self._settled(consumer, wanted, outcome)) is not None:
-            item.acked_by = consumer
+            sharer, item.acked_by = self.open[consumer], consumer
+            item.doubtful = self._may_have_lapsed(sharer.group, item, now)
+            sharer.perhaps_late += item.doubtful
 
     def nacked(self, consumer: str, wanted: MessageId, due: float, outcome: Outcome) -> None:
         """Judge ``nack`` of a message that the consumer was given."""
@@ -300,7 +303,7 @@ class Sharing:
 
     def _store(self, sharer: Sharer) -> None:
         for item in self._items(sharer.group):
-            item.stored |= item.acked_by == sharer.name
+            item.stored |= item.acked_by == sharer.name and not item.doubtful
 
     def late_acks(self, consumer: str, outcome: Outcome) -> None:
         """Judge ``late_acks``."""

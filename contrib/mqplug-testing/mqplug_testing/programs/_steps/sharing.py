@@ -165,7 +165,7 @@ class AckShared(OfSharer):
     def perform(self, play: Play) -> None:
         wanted = play.names[self.message]
         outcome = self.call(play, f"ack({play.hands[self.consumer, wanted]})")
-        play.world.sharing.acked(self.consumer, wanted, outcome)
+        play.world.sharing.acked(self.consumer, wanted, outcome, play.now())
 
 
 def _in_hand(choose: Choices, sharer: Sharer) -> str | None:
