@@ -56,6 +56,13 @@ class SharedLog:
         return next((row for row in rows if row not in self.items or not self.items[row].stored), self.log.end)
 
     @property
+    def mixes_keys(self) -> bool:
+        """Whether messages of several keys were stored as one entry, which goes to one member as a whole."""
+        entries: dict[tuple[int, ...], bytes | None] = {}
+        ids = ((each.id.coordinates, each.content.key) for each in self.log.stored)
+        return any(len(at) > 1 and entries.setdefault(at[:-1], key) != key for at, key in ids)
+
+    @property
     def unacked(self) -> Iterator[int]:
         """The rows that are not acked."""
         return (row for row in range(self.log.end) if not self.acked(row))
@@ -86,7 +93,6 @@ class SharingGroup:
     members: dict[str, Sharer] = attrs.field(factory=dict)
     departures: int = 0
     timed: bool = False  # whether messages may have been taken back before a member asked for them
-    emptied: int = 0  # the departures when the last member left
 
 
 class Sharing:
@@ -149,8 +155,6 @@ class Sharing:
         for item in self._items(group):
             if item.holder == consumer:
                 item.holder, item.due = None, 0
-        if not group.members:
-            group.emptied = group.departures
 
     def _items(self, group: SharingGroup) -> Iterator[Item]:
         return (item for shared in group.logs.values() for item in shared.items.values())
@@ -230,7 +234,7 @@ class Sharing:
         return holder is None or (holder.limit is not None and now >= holder.since + holder.limit)
 
     def _check_key(self, sharer: Sharer, shared: SharedLog, row: int, message: Message, now: float) -> None:
-        if message.key is None:
+        if message.key is None or shared.mixes_keys:
             return
         stored = shared.log.stored
         for each in shared.unacked:
@@ -253,7 +257,7 @@ class Sharing:
             return 1, 1 + group.departures + UNSEEN_LAPSES * group.timed
         left = group.departures - item.departures
         most = item.attempt + 2 + left + UNSEEN_LAPSES * group.timed
-        if not self._topics.able.durable_delivery_count and group.emptied > item.departures:
+        if left and not self._topics.able.durable_delivery_count:  # the count ends with the consumer
             return 1, most
         return item.attempt + (item.again or item.holder is not None), most
 
@@ -322,6 +326,8 @@ class Sharing:
             known = group.logs.get(log, SharedLog(log, 0))
             attempts = known.attempts | {row: item.attempt for row, item in known.items.items()}
             group.logs[log] = SharedLog(log, begin, attempts=attempts)
+        for member in group.members.values():  # a backend may disconnect them, and describes them a moment later
+            member.polled = False
 
     # queries -----------------------------------------------------------------------------------------------
 
