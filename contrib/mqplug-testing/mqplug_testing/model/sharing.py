@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from mqplug import GroupDescription, Message, MessageId
+from mqplug import GroupDescription, Message, MessageId, NotAssigned
 from mqplug.spi import GroupPosition
 from mqplug_testing.model.logs import AnyStart, LogModel
 from mqplug_testing.model.rules import Outcome, check, value_of
@@ -316,12 +316,15 @@ class Sharing:
         check(sharer.late <= value_of(outcome, "late") <= most, "late", f"{sharer.late} to {most}", outcome)
 
     def sought(self, consumer: str, begins: Mapping[LogModel, int], outcome: Outcome) -> None:
-        """Judge ``seek``, which moves the group."""
+        """Judge ``seek``, which moves the group. A member may not have added partitions yet."""
+        sharer = self.open[consumer]
+        if isinstance(outcome.error, NotAssigned) and any(self._topics.current[each].grown for each in sharer.topics):
+            return
         value_of(outcome, "seek")
-        group = self.open[consumer].group
-        for sharer in self.open.values():
-            if sharer.group is group:
-                sharer.lost.clear()  # the seek may drop acks that no commit has checked yet
+        group = sharer.group
+        for each in self.open.values():
+            if each.group is group:
+                each.lost.clear()  # the seek may drop acks that no commit has checked yet
         for log, begin in begins.items():
             known = group.logs.get(log, SharedLog(log, 0))
             attempts = known.attempts | {row: item.attempt for row, item in known.items.items()}
