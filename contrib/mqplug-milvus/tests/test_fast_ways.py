@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import example, given, strategies as st
+from written_messages import field, packed
 
 import mqplug_milvus
 from mqplug_milvus import FormatError
@@ -11,27 +12,6 @@ from mqplug_milvus import FormatError
 pytest.importorskip("pyarrow")
 VARCHAR = 21
 numbers = st.integers(0, 2**64 - 1)
-
-
-def varint(value):
-    """Return an integer as it is stored."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def field(number, data):
-    """Return a field of bytes, or of an integer."""
-    if isinstance(data, int):
-        return varint(number << 3) + varint(data)
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def packed(values):
-    """Return integers as they are packed."""
-    return b"".join(map(varint, values))
 
 
 def insert(times, ids, texts):

@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 from milvus_rest import MilvusRest
 from recordings import answers, plain, replay
+from written_messages import field
 
 import mqplug
+import mqplug_milvus
 from mqplug_devbrokers import KafkaServer, MilvusServer
 from mqplug_devbrokers.pytest_plugin import started
+from mqplug_milvus import Insert, PartitionDropped, Tables
 
 pytest.importorskip("pyspark")
 pytestmark = [
@@ -56,6 +59,31 @@ def test_recorded_messages(collection, tmp_path):
     run_spark(url, collection, tmp_path)
     for way in WAYS:
         assert rows(tmp_path / way, "pk") == answers("kafka", collection)
+
+
+@pytest.mark.night
+def test_a_dropped_partition(tmp_path):
+    """Rows of a dropped partition are gone, and the others stay."""
+    url = f"rocksmq://{tmp_path / 'store'}"
+    with mqplug.connect(url) as mq:
+        replay(mq, "kafka")
+        (things,) = (each for each in mqplug_milvus.collections(mq).values() if each.collection == "things")
+        tables, inserts = Tables(), set()
+        for topic in things.topics:
+            for event in mqplug_milvus.read_events(mq, topic):
+                tables.apply(event)
+                inserts |= {event.partition_id} if isinstance(event, Insert) else set()
+        dropped = max(inserts)
+        event = PartitionDropped(time=2**62, collection="things", collection_id=0, partition="", partition_id=dropped)
+        tables["things"].apply(event)
+        before = answers("kafka", "things")
+        assert 0 < len(tables["things"]) < len(before)
+        body = field(6, things.collection_id) + field(7, dropped)
+        with mq.producer(things.topics[0]) as out:
+            out.send(field(1, field(1, 201) + field(3, 2**62)) + body)
+    run_spark(url, "things", tmp_path)
+    for way in WAYS:
+        assert rows(tmp_path / way, "pk") == plain(tables["things"].rows)
 
 
 @pytest.mark.night
