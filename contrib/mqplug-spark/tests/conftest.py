@@ -15,6 +15,7 @@ import pyspark
 import pytest
 from clusters import SERVERS, Cluster, new_name
 from peers import Peer
+from spark_options import drop_client_of
 
 import mqplug
 from mqplug_spark import MqplugDataSource
@@ -53,6 +54,16 @@ def mq() -> Iterator[mqplug.Client]:
         client.create_topic("orders", partitions=2)
         yield client
         client.delete_topic("orders")
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Iterator[Cluster]:
+    """A RocksMQ store of this test, with an empty topic ``orders`` of two partitions."""
+    url = f"rocksmq://{tmp_path / 'store'}"
+    with mqplug.connect(url) as client:
+        client.create_topic("orders", partitions=2)
+        yield Cluster(url, client)
+        drop_client_of(url)
 
 
 @pytest.fixture(scope="session")

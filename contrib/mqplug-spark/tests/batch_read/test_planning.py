@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import Any
 
 import pytest
+from clusters import Cluster
 from planned_marks import at, client
-from spark_options import options
+from pyspark.sql.datasource import EqualTo
+from reads import plan
 
-import mqplug
 from mqplug import ConfigError, Log, Position, PositionLost, Record, TopicNotFound, Unsupported, Watermarks
-from mqplug_spark._batch_read import RowFilter, plan_ranges
-from mqplug_spark._options.read_options import parse_options
-from mqplug_spark._ranges.read_range import ReadRange
 
 pytestmark = pytest.mark.python
 
@@ -23,30 +22,30 @@ def offsets(**partitions: object) -> str:
     return json.dumps({"orders": {name[1:]: point for name, point in partitions.items()}})
 
 
-def spans(ranges: list[ReadRange]) -> list[tuple[str, int, int, int]]:
+def spans(ranges: list[Any]) -> list[tuple[str, int, int, int]]:
     """The ranges as numbers."""
     return [(each.topic, each.partition, *each.start.coordinates, *each.until.coordinates) for each in ranges]
 
 
 def test_everything_is_one_range_for_each_partition() -> None:
     """By default each partition is read from low to high."""
-    assert spans(plan_ranges(client((0, 7), (3, 9)), options())) == [("orders", 0, 0, 7), ("orders", 1, 3, 9)]
+    assert spans(plan(client((0, 7), (3, 9)))) == [("orders", 0, 0, 7), ("orders", 1, 3, 9)]
 
 
 def test_an_empty_partition_has_no_range() -> None:
     """Nothing is planned for an empty partition."""
-    assert spans(plan_ranges(client((0, 0), (3, 9), (5, 5)), options())) == [("orders", 1, 3, 9)]
+    assert spans(plan(client((0, 0), (3, 9), (5, 5)))) == [("orders", 1, 3, 9)]
 
 
 def test_a_read_from_the_latest_is_empty() -> None:
     """A batch read from the latest finds no messages."""
-    assert plan_ranges(client((0, 7)), options(startingOffsets="latest")) == []
+    assert plan(client((0, 7)), startingOffsets="latest") == []
 
 
 def test_several_topics_keep_their_order() -> None:
     """Ranges have the order in which topics were named."""
-    made = parse_options({"url": "kafka://localhost", "subscribe": "orders,audit"})
-    assert spans(plan_ranges(client(audit=[(0, 2)], orders=[(0, 1)]), made)) == [
+    made = {"subscribe": "orders,audit"}
+    assert spans(plan(client(audit=[(0, 2)], orders=[(0, 1)]), **made)) == [
         ("orders", 0, 0, 1),
         ("audit", 0, 0, 2),
     ]
@@ -55,40 +54,41 @@ def test_several_topics_keep_their_order() -> None:
 def test_a_pattern_selects_topics_by_their_whole_names() -> None:
     """A pattern selects the topics whose whole name matches; it is an error if none does."""
     held = client(**{"orders-1": [(0, 2)], "old-orders-1": [(0, 1)], "orders-2": [(0, 3)], "orders": [(0, 1)]})
-    made = parse_options({"url": "kafka://localhost", "subscribePattern": "orders-."})
-    assert spans(plan_ranges(held, made)) == [("orders-1", 0, 0, 2), ("orders-2", 0, 0, 3)]
-    none = parse_options({"url": "kafka://localhost", "subscribePattern": "order"})
+    made = {"subscribePattern": "orders-."}
+    assert spans(plan(held, **made)) == [("orders-1", 0, 0, 2), ("orders-2", 0, 0, 3)]
+    none = {"subscribePattern": "order"}
     with pytest.raises(TopicNotFound, match="no topic matches subscribePattern 'order'"):
-        plan_ranges(held, none)
+        plan(held, **none)
 
 
 def test_points_of_a_pattern_name_exactly_its_topics() -> None:
     """JSON next to a pattern must name the topics that match when the read is planned."""
-    given = {"url": "kafka://localhost", "subscribePattern": "a.", "startingOffsets": '{"a1": {"0": 1}}'}
-    assert spans(plan_ranges(client(a1=[(0, 2)]), parse_options(given))) == [("a1", 0, 1, 2)]
+    given = {"subscribePattern": "a.", "startingOffsets": '{"a1": {"0": 1}}'}
+    assert spans(plan(client(a1=[(0, 2)]), **given)) == [("a1", 0, 1, 2)]
     with pytest.raises(ConfigError, match="startingOffsets does not name the topic 'a2'"):
-        plan_ranges(client(a1=[(0, 2)], a2=[(0, 2)]), parse_options(given))
+        plan(client(a1=[(0, 2)], a2=[(0, 2)]), **given)
 
 
 def test_assigned_partitions_alone_are_read() -> None:
     """With assign, only the named partitions are read, and JSON must name exactly those."""
-    given = {"url": "kafka://localhost", "assign": '{"orders": [2, 0]}'}
+    given = {"assign": '{"orders": [2, 0]}'}
     held = client((0, 7), (3, 9), (4, 10))
-    assert spans(plan_ranges(held, parse_options(given))) == [("orders", 0, 0, 7), ("orders", 2, 4, 10)]
+    assert spans(plan(held, **given)) == [("orders", 0, 0, 7), ("orders", 2, 4, 10)]
     started = given | {"startingOffsets": offsets(p0=1, p2=5)}
-    assert spans(plan_ranges(held, parse_options(started))) == [("orders", 0, 1, 7), ("orders", 2, 5, 10)]
+    assert spans(plan(held, **started)) == [("orders", 0, 1, 7), ("orders", 2, 5, 10)]
     with pytest.raises(ConfigError, match="startingOffsets names partition 1 of 'orders', which is not one of the 2"):
-        plan_ranges(held, parse_options(given | {"startingOffsets": offsets(p0=1, p1=3, p2=5)}))
+        plan(held, **(given | {"startingOffsets": offsets(p0=1, p1=3, p2=5)}))
     with pytest.raises(ConfigError, match="assign names partition 3 of 'orders', which has 3"):
-        plan_ranges(held, parse_options({"url": "kafka://localhost", "assign": '{"orders": [3]}'}))
+        plan(held, assign='{"orders": [3]}')
 
 
 def test_points_begin_and_end_ranges() -> None:
     """Offsets, words and texts of positions bound a read; the end is exclusive."""
-    made = options(
-        startingOffsets=offsets(p0=2, p1=-2, p2=str(at(2, 5))), endingOffsets=offsets(p0=6, p1=str(at(1, 8)), p2=-1)
-    )
-    assert spans(plan_ranges(client((0, 7), (3, 9), (4, 10)), made)) == [
+    made = {
+        "startingOffsets": offsets(p0=2, p1=-2, p2=str(at(2, 5))),
+        "endingOffsets": offsets(p0=6, p1=str(at(1, 8)), p2=-1),
+    }
+    assert spans(plan(client((0, 7), (3, 9), (4, 10)), **made)) == [
         ("orders", 0, 2, 6),
         ("orders", 1, 3, 8),
         ("orders", 2, 5, 10),
@@ -97,7 +97,7 @@ def test_points_begin_and_end_ranges() -> None:
 
 def test_the_end_of_the_log_is_a_legal_point() -> None:
     """An offset right after the last message is legal: nothing is read from there."""
-    assert plan_ranges(client((0, 7)), options(startingOffsets=offsets(p0=7))) == []
+    assert plan(client((0, 7)), startingOffsets=offsets(p0=7)) == []
 
 
 @pytest.mark.parametrize(
@@ -119,17 +119,17 @@ def test_the_end_of_the_log_is_a_legal_point() -> None:
 def test_points_that_do_not_fit_are_named(given: dict[str, str], says: str) -> None:
     """Points of other partitions, of other topics or beyond the end raise ConfigError, and nothing is planned."""
     with pytest.raises(ConfigError, match=says):
-        plan_ranges(client((0, 7), (0, 9)), options(**given))
+        plan(client((0, 7), (0, 9)), **given)
 
 
 def test_an_end_beyond_the_log_is_the_latest_where_losses_are_allowed(caplog: pytest.LogCaptureFixture) -> None:
     """As in spark-sql-kafka, failOnDataLoss=false reads the stored messages; a start beyond the end stays an error."""
-    lenient = options(endingOffsets=offsets(p0=99), failOnDataLoss="false")
+    lenient = {"endingOffsets": offsets(p0=99), "failOnDataLoss": "false"}
     with caplog.at_level(logging.WARNING, "mqplug.spark"):
-        assert spans(plan_ranges(client((0, 7)), lenient)) == [("orders", 0, 0, 7)]
+        assert spans(plan(client((0, 7)), **lenient)) == [("orders", 0, 0, 7)]
     assert "endingOffsets" in caplog.text
     with pytest.raises(ConfigError, match=r"startingOffsets is .* 99\), which is beyond the end"):
-        plan_ranges(client((0, 7)), options(startingOffsets=offsets(p0=99), failOnDataLoss="false"))
+        plan(client((0, 7)), startingOffsets=offsets(p0=99), failOnDataLoss="false")
 
 
 def test_an_offset_means_nothing_where_ids_have_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,21 +139,21 @@ def test_an_offset_means_nothing_where_ids_have_several_parts(monkeypatch: pytes
     held = client((0, 1))
     monkeypatch.setattr(type(held), "watermarks", lambda self, topics: {"orders": {0: high}})
     with pytest.raises(ConfigError, match="pulsar has no offsets: its ids have several parts"):
-        plan_ranges(held, options(startingOffsets=offsets(p0=3)))
+        plan(held, startingOffsets=offsets(p0=3))
 
 
 def test_a_lost_start_is_an_error() -> None:
     """A start that retention removed raises PositionLost, which holds the start of the log."""
     with pytest.raises(PositionLost, match=r"orders\[0\].*failOnDataLoss=false") as lost:
-        plan_ranges(client((4, 7)), options(startingOffsets=offsets(p0=2)))
+        plan(client((4, 7)), startingOffsets=offsets(p0=2))
     assert lost.value.low == at(0, 4)
 
 
 def test_a_lost_start_is_stepped_over_where_allowed(caplog: pytest.LogCaptureFixture) -> None:
     """With failOnDataLoss=false, a read begins at the first remaining message, and the log counts the lost ones."""
-    made = options(startingOffsets=offsets(p0=2), failOnDataLoss="false")
+    made = {"startingOffsets": offsets(p0=2), "failOnDataLoss": "false"}
     with caplog.at_level(logging.WARNING, "mqplug.spark"):
-        assert spans(plan_ranges(client((4, 7)), made)) == [("orders", 0, 4, 7)]
+        assert spans(plan(client((4, 7)), **made)) == [("orders", 0, 4, 7)]
     assert "2 messages of orders[0] are lost" in caplog.text
 
 
@@ -161,41 +161,40 @@ def test_only_what_was_asked_for_is_lost(caplog: pytest.LogCaptureFixture) -> No
     """Messages after the end of a read, and those of partitions that filters exclude, are not lost."""
     bounds = {"startingOffsets": offsets(p0=2, p1=0), "endingOffsets": offsets(p0=3, p1=9)}
     with caplog.at_level(logging.WARNING, "mqplug.spark"):
-        planned = plan_ranges(client((4, 7), (0, 9)), options(**bounds, failOnDataLoss="false"))
+        planned = plan(client((4, 7), (0, 9)), **bounds, failOnDataLoss="false")
     assert spans(planned) == [("orders", 1, 0, 9)]
     assert "1 messages of orders[0] are lost" in caplog.text
-    second = RowFilter(partitions=(("EqualTo", 1),))
-    assert spans(plan_ranges(client((4, 7), (0, 9)), options(**bounds), second)) == [("orders", 1, 0, 9)]
+    assert spans(plan(client((4, 7), (0, 9)), EqualTo(("partition",), 1), **bounds)) == [("orders", 1, 0, 9)]
 
 
 def test_a_range_that_is_lost_as_a_whole_is_empty_where_allowed() -> None:
     """With failOnDataLoss=false, a range that is gone completely is skipped without an error."""
-    made = options(startingOffsets=offsets(p0=2), endingOffsets=offsets(p0=3), failOnDataLoss="false")
-    assert plan_ranges(client((4, 7)), made) == []
+    made = {"startingOffsets": offsets(p0=2), "endingOffsets": offsets(p0=3), "failOnDataLoss": "false"}
+    assert plan(client((4, 7)), **made) == []
 
 
 def test_the_earliest_may_lie_behind_the_end() -> None:
     """A read from the earliest to a message that is gone has no rows."""
-    assert plan_ranges(client((4, 7)), options(endingOffsets=offsets(p0=3))) == []
+    assert plan(client((4, 7)), endingOffsets=offsets(p0=3)) == []
 
 
-def test_the_watermarks_of_a_backend_are_planned(mq: mqplug.Client) -> None:
+def test_the_watermarks_of_a_backend_are_planned(orders: Cluster) -> None:
     """Ranges are planned from the watermarks of a client."""
-    with mq.producer("orders") as out:
+    with orders.client.producer("orders") as out:
         out.send(b"one", partition=1)
-    assert spans(plan_ranges(mq, options())) == [("orders", 1, 0, 1)]
+    assert spans(plan(orders.url)) == [("orders", 1, 0, 1)]
 
 
-def send_at(mq: mqplug.Client, *times: int, partition: int = 0) -> None:
+def send_at(orders: Cluster, *times: int, partition: int = 0) -> None:
     """Send a message with each of the times to a partition."""
-    with mq.producer("orders") as out:
+    with orders.client.producer("orders") as out:
         out.send_many([Record(b"x", timestamp=each, partition=partition) for each in times])
 
 
-def test_times_begin_and_end_ranges(mq: mqplug.Client) -> None:
+def test_times_begin_and_end_ranges(orders: Cluster) -> None:
     """A time means the first message that is as late; an end after all messages is the latest."""
-    send_at(mq, 1000, 2000, 3000)
-    send_at(mq, 2500, 3500, partition=1)
+    send_at(orders, 1000, 2000, 3000)
+    send_at(orders, 2500, 3500, partition=1)
     for given in (
         {"startingTimestamp": "2000", "endingTimestamp": "3001"},
         {
@@ -203,38 +202,38 @@ def test_times_begin_and_end_ranges(mq: mqplug.Client) -> None:
             "endingOffsetsByTimestamp": offsets(p0=3001, p1=3001),
         },
     ):
-        assert spans(plan_ranges(mq, options(**given))) == [("orders", 0, 1, 3), ("orders", 1, 0, 1)]
-    uneven = options(startingOffsetsByTimestamp=offsets(p0=3000, p1=0))
-    assert spans(plan_ranges(mq, uneven)) == [("orders", 0, 2, 3), ("orders", 1, 0, 2)]
+        assert spans(plan(orders.url, **given)) == [("orders", 0, 1, 3), ("orders", 1, 0, 1)]
+    uneven = {"startingOffsetsByTimestamp": offsets(p0=3000, p1=0)}
+    assert spans(plan(orders.url, **uneven)) == [("orders", 0, 2, 3), ("orders", 1, 0, 2)]
 
 
-def test_a_start_behind_all_messages_is_an_error_or_the_latest(mq: mqplug.Client) -> None:
+def test_a_start_behind_all_messages_is_an_error_or_the_latest(orders: Cluster) -> None:
     """As in spark-sql-kafka, the strategy is error unless it is set to latest; a relative time means the latest."""
-    send_at(mq, 1000, 2000)
-    send_at(mq, 1000, partition=1)
+    send_at(orders, 1000, 2000)
+    send_at(orders, 1000, partition=1)
     with pytest.raises(ConfigError, match=r"startingTimestamp: no message of orders\[1\] is as late.*Strategy=latest"):
-        plan_ranges(mq, options(startingTimestamp="1500"))
-    lenient = options(startingTimestamp="1500", startingOffsetsByTimestampStrategy="latest")
-    assert spans(plan_ranges(mq, lenient)) == [("orders", 0, 1, 2)]
-    assert plan_ranges(mq, options(startingTimestamp="-10 minutes")) == []
+        plan(orders.url, startingTimestamp="1500")
+    lenient = {"startingTimestamp": "1500", "startingOffsetsByTimestampStrategy": "latest"}
+    assert spans(plan(orders.url, **lenient)) == [("orders", 0, 1, 2)]
+    assert plan(orders.url, startingTimestamp="-10 minutes") == []
     with pytest.raises(ConfigError, match="no message"):
-        plan_ranges(mq, options(startingTimestamp="-1h", startingOffsetsByTimestampStrategy="error"))
+        plan(orders.url, startingTimestamp="-1h", startingOffsetsByTimestampStrategy="error")
 
 
-def test_relative_times_are_counted_from_the_planning(mq: mqplug.Client) -> None:
+def test_relative_times_are_counted_from_the_planning(orders: Cluster) -> None:
     """A relative time can start and end a read, also inside JSON."""
-    send_at(mq, 1000)
-    with mq.producer("orders") as out:
+    send_at(orders, 1000)
+    with orders.client.producer("orders") as out:
         out.send(b"now", partition=0)
-    assert spans(plan_ranges(mq, options(startingOffsets="-10 minutes"))) == [("orders", 0, 1, 2)]
-    mixed = options(startingOffsets=offsets(p0="-1 day", p1=-2), endingOffsets=offsets(p0=-1, p1="-5s"))
-    assert spans(plan_ranges(mq, mixed)) == [("orders", 0, 1, 2)]
-    assert spans(plan_ranges(mq, options(endingTimestamp="-10 minutes"))) == [("orders", 0, 0, 1)]
+    assert spans(plan(orders.url, startingOffsets="-10 minutes")) == [("orders", 0, 1, 2)]
+    mixed = {"startingOffsets": offsets(p0="-1 day", p1=-2), "endingOffsets": offsets(p0=-1, p1="-5s")}
+    assert spans(plan(orders.url, **mixed)) == [("orders", 0, 1, 2)]
+    assert spans(plan(orders.url, endingTimestamp="-10 minutes")) == [("orders", 0, 0, 1)]
 
 
 def test_ranges_are_split_where_it_is_asked_for() -> None:
     """The same messages are divided among more tasks than partitions."""
-    planned = spans(plan_ranges(client((0, 7), (3, 9)), options(minPartitions="3")))
+    planned = spans(plan(client((0, 7), (3, 9)), minPartitions="3"))
     assert planned == [("orders", 0, 0, 3), ("orders", 0, 3, 7), ("orders", 1, 3, 9)]
     with pytest.raises(Unsupported, match="minPartitions needs positions that can be counted"):
-        plan_ranges(client((0, 7), able=False), options(minPartitions="3"))
+        plan(client((0, 7), able=False), minPartitions="3")

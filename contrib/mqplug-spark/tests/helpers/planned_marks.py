@@ -26,7 +26,10 @@ class MarksClient:
     @property
     def capabilities(self) -> Capabilities:
         """Whether positions can be counted."""
-        return Capabilities(advance=self.able)
+        return Capabilities(advance=self.able, persistent=True)
+
+    def close(self, timeout: float) -> None:
+        """Close nothing."""
 
     def topics(self, pattern: Any) -> list[str]:
         """The names of the topics that match."""

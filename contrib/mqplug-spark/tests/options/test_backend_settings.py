@@ -2,51 +2,59 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.serializers import CloudPickleSerializer
+from reads import reader_of
 
 import mqplug
 from mqplug import ConfigError, ConnectError
-from mqplug_spark._options.backend_settings import BackendSettings, parse_backend
-
-NAMES = {name.lower(): name for name in ("subscribe", "startingOffsets", "failOnDataLoss")}
 
 
-def parsed(**given: str) -> BackendSettings:
-    """The backend that these options name; in ``kafka_`` names, an underscore stands for a dot."""
-    return parse_backend({dotted(name).lower(): text for name, text in given.items()}, NAMES)
+def plan(**given: str) -> None:
+    """Plan a read of the topic ``orders``, which connects. In ``kafka_`` names, an underscore stands for a dot."""
+    reader_of({"subscribe": "orders"} | {dotted(name): text for name, text in given.items()}).partitions()
 
 
 def dotted(name: str) -> str:
-    """The name of an option, with the dots of a kafka option."""
+    """Return the name of an option, with the dots of a kafka option."""
     return name.replace("_", ".") if name.startswith("kafka_") else name
 
 
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """The targets that tests connect to, and their options of librdkafka. No broker is contacted."""
+    found: list[tuple[Any, Any]] = []
+
+    def connect(target: Any, *, librdkafka: Any = None, must_exist: bool, **_: Any) -> mqplug.Client:
+        assert must_exist
+        found.append((target, librdkafka))
+        raise ConnectError("nobody is there")
+
+    monkeypatch.setattr(mqplug, "connect", connect)
+    return found
+
+
 @pytest.mark.parametrize(
-    ("given", "made"),
+    ("given", "target", "librdkafka"),
     [
-        ({"url": "kafka://host"}, BackendSettings(url="kafka://host")),
-        ({"config": "/etc/mqplug.toml"}, BackendSettings(config="/etc/mqplug.toml")),
-        ({}, BackendSettings()),
-        ({"subscribe": "orders", "provider": "mqplug"}, BackendSettings()),
-        ({"backend": "kafka"}, BackendSettings(backend="kafka")),
-        (
-            {"backend": "rocksmq", "path": "/mq", "sync": "os"},
-            BackendSettings(backend="rocksmq", settings=(("path", "/mq"), ("sync", "os"))),
-        ),
+        ({"url": "kafka://host"}, "kafka://host", None),
+        ({"config": "/etc/mqplug.toml"}, Path("/etc/mqplug.toml"), None),
+        ({}, None, None),
+        ({"provider": "mqplug"}, None, None),
+        ({"backend": "kafka"}, "kafka", None),
+        ({"backend": "rocksmq", "path": "/mq", "sync": "os"}, "rocksmq://?path=%2Fmq&sync=os", None),
         (
             {"kafka_bootstrap_servers": "a:1,b:2", "kafka_fetch_max_wait_ms": "5", "kafka_client_id": "me"},
-            BackendSettings(
-                backend="kafka",
-                settings=(("servers", "a:1,b:2"),),
-                librdkafka=(("client.id", "me"), ("fetch.wait.max.ms", "5")),
-            ),
+            "kafka://?servers=a%3A1%2Cb%3A2",
+            {"client.id": "me", "fetch.wait.max.ms": "5"},
         ),
         (
             {"url": "kafka://host", "kafka_security_protocol": "SSL", "kafka_client_id": "me"},
-            BackendSettings(url="kafka://host", settings=(("tls", "true"),), librdkafka=(("client.id", "me"),)),
+            "kafka://host?tls=true",
+            {"client.id": "me"},
         ),
         (
             {
@@ -59,23 +67,18 @@ def dotted(name: str) -> str:
                 "kafka_ssl_truststore_certificates": "-----",
                 "kafka_isolation_level": "read_committed",
             },
-            BackendSettings(
-                backend="kafka",
-                settings=(
-                    ("ca_pem", "-----"),
-                    ("mechanism", "SCRAM-SHA-256"),
-                    ("password", "hunter2"),
-                    ("servers", "a:1"),
-                    ("tls", "true"),
-                    ("username", "me"),
-                ),
-            ),
+            "kafka://?ca_pem=-----&mechanism=SCRAM-SHA-256&password=hunter2&servers=a%3A1&tls=true&username=me",
+            None,
         ),
     ],
 )
-def test_a_backend_is_named_in_many_ways(given: dict[str, str], made: BackendSettings) -> None:
+def test_a_backend_is_named_in_many_ways(
+    connected: list[tuple[Any, Any]], given: dict[str, str], target: object, librdkafka: dict[str, str] | None
+) -> None:
     """A URL, a file, or options of the backend or of spark-sql-kafka name it; otherwise mqplug finds it."""
-    assert parsed(**given) == made
+    with pytest.raises(ConnectError):
+        plan(**given)
+    assert connected[-1] == (target, librdkafka)
 
 
 @pytest.mark.parametrize(
@@ -115,44 +118,51 @@ def test_what_contradicts_or_means_nothing_is_named(given: dict[str, str], says:
     if any(name.startswith("kafka_") for name in given) and "no option says" not in says:
         given = given if given.keys() & {"url", "config"} else {"kafka_bootstrap_servers": "a:1", **given}
     with pytest.raises(ConfigError, match=says):
-        parsed(**given)
+        plan(**given)
 
 
-def test_settings_can_be_sent_and_show_no_secret() -> None:
-    """Settings can be pickled for tasks, and their repr has neither a password nor a URL."""
-    made = parsed(
-        kafka_bootstrap_servers="a:1",
-        kafka_sasl_username="me",
-        kafka_sasl_password="hunter2",
-        kafka_sasl_oauthbearer_config="hunter3",
-    )
-    assert pickle.loads(pickle.dumps(made)) == made
-    assert len({made, pickle.loads(pickle.dumps(made))}) == 1
-    assert "hunter" not in repr(made) + repr(BackendSettings(url="kafka://me:hunter2@host"))
+def test_settings_can_be_sent_and_show_no_secret(connected: list[tuple[Any, Any]]) -> None:
+    """A reader can be pickled for tasks and connects with the same settings there; its repr shows no secret."""
+    given = {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.sasl.username": "me",
+        "kafka.sasl.password": "hunter2",
+        "kafka.sasl.oauthbearer.config": "hunter3",
+    }
+    reader = reader_of({"subscribe": "orders", **given})
+    sent = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(reader))
+    for each in (reader, sent):
+        with pytest.raises(ConnectError):
+            each.partitions()
+    assert connected[-1] == connected[0]
+    assert "password=hunter2" in connected[0][0]
+    shown = [reader, reader_of({"url": "kafka://me:hunter2@host", "subscribe": "orders"})]
+    assert "hunter" not in "".join(f"{each!r} {vars(each)}" for each in shown)
 
 
 def test_text_is_converted_to_the_types_of_the_settings() -> None:
     """Options are text: numbers and flags of the backend are converted, and the error for a bad one names it."""
-    with pytest.raises(ConnectError, match=r"no Kafka broker answered at 127.0.0.1:1"):
-        parsed(backend="kafka", servers="127.0.0.1:1", tls="false", session_timeout="20").connect(timeout=1)
+    plain = {"backend": "kafka", "servers": "127.0.0.1:1"}
+    with pytest.raises(ConfigError, match=r"'kafka.session_timeout': expected"):
+        plan(**plain, session_timeout="soon")
     with pytest.raises(ConfigError, match=r"'kafka.tls': expected bool"):
-        parsed(backend="kafka", servers="127.0.0.1:1", tls="maybe").connect()
+        plan(**plain, session_timeout="20", tls="maybe")
     with pytest.raises(ConfigError, match=r"fetch.nonsense"):
-        parsed(kafka_bootstrap_servers="127.0.0.1:1", kafka_fetch_nonsense="5").connect(timeout=1)
+        plan(kafka_bootstrap_servers="127.0.0.1:1", kafka_fetch_nonsense="5")
 
 
 def test_a_file_names_the_backend(tmp_path: Path) -> None:
     """A configuration file is read by each process that connects."""
     store = tmp_path / "store"
-    mqplug.connect("rocksmq", path=store).close()
+    with mqplug.connect("rocksmq", path=store) as client:
+        client.create_topic("orders")
     (tmp_path / "mqplug.toml").write_text(f'[rocksmq]\npath = "{store}"\n')
-    with parsed(config=str(tmp_path / "mqplug.toml")).connect() as client:
-        assert client.backend == "rocksmq"
+    plan(config=str(tmp_path / "mqplug.toml"))
 
 
 def test_a_misspelt_path_makes_no_store(tmp_path: Path) -> None:
     """A store that does not exist is an error and is not created."""
     missing = tmp_path / "mispelt"
     with pytest.raises(mqplug.Error, match="mispelt"):
-        parsed(url=f"rocksmq://{missing}").connect()
+        plan(url=f"rocksmq://{missing}")
     assert not missing.exists()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.serializers import CloudPickleSerializer
+from reads import reader_of
 
 import mqplug
-from mqplug import ConfigError
-from mqplug_spark._options.backend_settings import BackendSettings, parse_backend, resolve, resolve_url
+from mqplug import ConfigError, ConnectError
 
 SECRET = "p@ss/w?rd#"
 
@@ -23,18 +24,52 @@ def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_variable_and_a_file_are_read_where_they_are_used(secret: Path) -> None:
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """The targets that tests connect to, and their options of librdkafka. No broker is contacted."""
+    found: list[tuple[Any, Any]] = []
+
+    def connect(target: Any, *, librdkafka: Any = None, **_: Any) -> mqplug.Client:
+        found.append((target, librdkafka))
+        raise ConnectError("nobody is there")
+
+    monkeypatch.setattr(mqplug, "connect", connect)
+    return found
+
+
+def plan(**given: str) -> None:
+    """Plan a read of the topic ``orders``, which connects. Option names have an underscore for a dot."""
+    options = {name.replace("_", "."): text for name, text in given.items()}
+    reader_of({"subscribe": "orders", **options}).partitions()
+
+
+def target_of(connected: list[tuple[Any, Any]], **given: str) -> Any:
+    """Return what a read with these options connects to."""
+    with pytest.raises(ConnectError, match="nobody is there"):
+        plan(**given)
+    return connected[-1][0]
+
+
+def test_a_variable_and_a_file_are_read_where_they_are_used(connected: list[tuple[Any, Any]], secret: Path) -> None:
     """``${NAME}`` is the variable, ``${file:PATH}`` the file without its final newline, and ``$${`` is ``${``."""
-    assert resolve("password", "${ORDERS_SECRET}") == resolve("password", f"${{file:{secret}}}") == SECRET
-    assert resolve("password", "a $${b} ${ORDERS_SECRET}") == f"a ${{b}} {SECRET}"
-    assert resolve("password", "$NAME {x} }") == "$NAME {x} }"
+    texts = {
+        "${ORDERS_SECRET}": SECRET,
+        f"${{file:{secret}}}": SECRET,
+        "a $${b} ${ORDERS_SECRET}": f"a ${{b}} {SECRET}",
+        "$NAME {x} }": "$NAME {x} }",
+    }
+    for text, meant in texts.items():
+        target_of(connected, kafka_bootstrap_servers="a:1", kafka_client_id=text)
+        assert connected[-1][1] == {"client.id": meant}
 
 
-def test_what_a_url_refers_to_is_escaped_unless_it_is_the_whole_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_url_refers_to_is_escaped_unless_it_is_the_whole_url(
+    connected: list[tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A password may hold any character; a variable with a whole URL is used unchanged."""
-    assert resolve_url("kafka://me:${ORDERS_SECRET}@host") == "kafka://me:p%40ss%2Fw%3Frd%23@host"
+    assert target_of(connected, url="kafka://me:${ORDERS_SECRET}@host") == "kafka://me:p%40ss%2Fw%3Frd%23@host"
     monkeypatch.setenv("ORDERS_URL", "kafka://me:x%40y@host")
-    assert resolve_url("${ORDERS_URL}") == "kafka://me:x%40y@host"
+    assert target_of(connected, url="${ORDERS_URL}") == "kafka://me:x%40y@host"
 
 
 @pytest.mark.parametrize(
@@ -47,22 +82,21 @@ def test_what_a_url_refers_to_is_escaped_unless_it_is_the_whole_url(monkeypatch:
 def test_a_reference_to_nothing_is_named(text: str, says: str) -> None:
     """A missing variable or file raises ConfigError, which says for which processes to provide it."""
     with pytest.raises(ConfigError, match=says):
-        BackendSettings(url=text).connect()
+        plan(url=text)
 
 
-def test_settings_resolve_only_when_they_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pickled settings hold only the reference; options of spark-sql-kafka may also refer to secrets."""
-    mqplug.connect("rocksmq", path=str(tmp_path / "store")).close()
-    made = parse_backend({"backend": "rocksmq", "path": "${ORDERS_PATH}", "sync": "os"}, {})
-    monkeypatch.setenv("ORDERS_PATH", str(tmp_path / "store"))
-    with pickle.loads(pickle.dumps(made)).connect() as client:
-        assert client.backend == "rocksmq"
+def test_settings_resolve_only_when_they_connect(connected: list[tuple[Any, Any]]) -> None:
+    """A pickled reader holds only the references, and resolves them where it connects."""
     login = {"kafka.sasl.username": "me", "kafka.sasl.password": "${ORDERS_SECRET}"}
-    made = parse_backend({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.security.protocol": "SASL_SSL", **login}, {})
-    assert SECRET.encode() not in pickle.dumps(made)
+    given = {"kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "SASL_SSL", "subscribe": "orders", **login}
+    pickled = CloudPickleSerializer().dumps(reader_of(given))
+    assert SECRET.encode() not in pickled
+    with pytest.raises(ConnectError, match="nobody is there"):
+        CloudPickleSerializer().loads(pickled).partitions()
+    assert "password=p%40ss%2Fw%3Frd%23" in connected[-1][0]
 
 
 def test_a_url_that_is_a_reference_takes_no_options_of_kafka() -> None:
     """Kafka options are refused, because the backend of such a URL is unknown until it is resolved."""
     with pytest.raises(ConfigError, match="no option says that the backend is kafka"):
-        parse_backend({"url": "${ORDERS_URL}", "kafka.client.id": "me"}, {})
+        plan(url="${ORDERS_URL}", kafka_client_id="me")

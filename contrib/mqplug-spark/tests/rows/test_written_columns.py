@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from clusters import Cluster, over
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -16,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from mqplug import ConfigError
-from mqplug_spark._columns import all_columns, check_written_schema
+from mqplug_spark import MqplugDataSource
 
 TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
 
@@ -34,18 +35,27 @@ def schema(**columns: DataType) -> StructType:
     return made
 
 
-def test_the_columns_of_spark_sql_kafka_and_timestamp_are_taken() -> None:
+def check(written: StructType, topic: str | None, url: str = "kafka://localhost") -> None:
+    """Plan a write of rows with this schema. A refused schema is refused before the backend is contacted."""
+    MqplugDataSource({"url": url} | ({} if topic is None else {"topic": topic})).writer(written, overwrite=False)
+
+
+@over("rocksmq")
+def test_the_columns_of_spark_sql_kafka_and_timestamp_are_taken(cluster: Cluster, topic: str) -> None:
     """Value and key may be strings or binary."""
-    check_written_schema(schema(value=TEXT), "orders")
-    check_written_schema(
+    check(schema(value=TEXT), topic, cluster.url)
+    check(
         schema(key=BYTES, value=BYTES, topic=TEXT, partition=INT, timestamp=TimestampType(), headers=headers(BYTES)),
         None,
+        cluster.url,
     )
 
 
-def test_what_was_read_can_be_written() -> None:
+@over("rocksmq")
+def test_what_was_read_can_be_written(cluster: Cluster, topic: str) -> None:
     """A write accepts all columns of a read, and ignores offset, timestampType and id."""
-    check_written_schema(all_columns(include_headers=True).spark_schema(), "orders")
+    options = {"url": cluster.url, "subscribe": topic, "includeHeaders": "true", "includeId": "true"}
+    check(MqplugDataSource(options).schema(), topic, cluster.url)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +77,10 @@ def test_what_was_read_can_be_written() -> None:
 def test_other_columns_are_named(columns: dict[str, DataType], topic: str | None, says: str) -> None:
     """A column that is unknown, missing or of another type raises ConfigError with its name."""
     with pytest.raises(ConfigError, match=says):
-        check_written_schema(schema(**columns), topic)
+        check(schema(**columns), topic)
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
     """Spark allows two columns of one name, but a write cannot know which one is meant."""
     with pytest.raises(ConfigError, match="duplicate column 'value'"):
-        check_written_schema(schema(value=TEXT).add("value", "binary"), "orders")
+        check(schema(value=TEXT).add("value", "binary"), "orders")

@@ -13,27 +13,44 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import DataSourceReader, EqualTo, InputPartition
 from pyspark.sql.types import BinaryType, StructField, StructType
-from spark_options import options
+from reads import reader_of, rows_of
 
+import mqplug
 from mqplug import ConfigError, ConnectError, Error, Fenced, SendFailed, Timeout, TopicNotFound
 from mqplug_spark import MqplugDataSource
-from mqplug_spark._batch_read import MqplugReader
-from mqplug_spark._columns import all_columns
-from mqplug_spark._errors import HIDE_TRACEBACK, cut_short
-from mqplug_spark._options.backend_settings import BackendSettings
+
+HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"  # Spark's variable
+READ = {"url": "kafka://localhost:9092", "subscribe": "orders"}
+Failing = Callable[..., Callable[[], object]]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
+    """Return a function that returns a call of a reader that fails with a new error of this kind."""
+
+    def fail_with(
+        kind: Callable[..., Error], fix: str | None = None, cause: Exception | None = None
+    ) -> Callable[[], object]:
+        def connect(*_: object, **__: object) -> mqplug.Client:
+            raise kind("it failed", fix=fix) from cause
+
+        monkeypatch.setattr(mqplug, "connect", connect)
+        return reader_of(READ).partitions
+
+    return fail_with
 
 
 @pytest.mark.parametrize("nothing", [None, InputPartition(None)])
 def test_nothing_planned_is_nothing_read(nothing: InputPartition | None) -> None:
     """If no range is planned, Spark passes None or a partition whose value is None: both have no rows."""
-    assert list(MqplugReader(options(), all_columns()).read(nothing)) == []
+    assert rows_of(reader_of(READ), [nothing]) == []
 
 
 def test_a_reader_takes_filters_and_does_not_define_the_method() -> None:
     """Spark refuses a reader that defines pushFilters while pushdown is off, so it must see the inherited one."""
-    reader = MqplugReader(options(), all_columns())
+    reader = reader_of(READ)
     assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters
-    sent: MqplugReader = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(reader))
+    sent: DataSourceReader = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(reader))
     given = [EqualTo(("partition",), 1), EqualTo(("value",), b"x")]
     assert list(sent.pushFilters(given)) == given[1:]
 
@@ -45,16 +62,11 @@ def test_making_a_source_checks_nothing() -> None:
         source.schema()
 
 
-def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_cut_short(failing: Failing) -> None:
     """Spark prints the whole chain of an error, so the causes of our error are removed."""
     native = OSError("native words")
-
-    def connect(settings: BackendSettings) -> None:
-        raise ConnectError("nobody is there") from native
-
-    monkeypatch.setattr("mqplug_spark._clients.connect", connect)
     with pytest.raises(ConnectError) as refused:
-        MqplugReader(options(), all_columns()).partitions()
+        failing(ConnectError, cause=native)()
     assert "native words" not in "".join(traceback.format_exception(refused.value))
 
 
@@ -69,15 +81,10 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
         (ConfigError, "Write option('topic', ...)", r"Write option\('topic', ...\)"),
     ],
 )
-def test_fixes_are_for_spark(kind: Callable[..., Error], fix: str | None, says: str) -> None:
+def test_fixes_are_for_spark(failing: Failing, kind: Callable[..., Error], fix: str | None, says: str) -> None:
     """A fix for programs that call mqplug is replaced by one for users of Spark."""
-
-    @cut_short
-    def fail() -> None:
-        raise kind("it failed", fix=fix)
-
     with pytest.raises(Error, match=says) as refused:
-        fail()
+        failing(kind, fix)()
     assert not re.search(r"create=|connect\(|longer timeout|results|new client", str(refused.value))
 
 
@@ -89,14 +96,10 @@ def test_tables_are_told_of_their_options() -> None:
             call()
 
 
-def test_tracebacks_are_hidden_as_long_as_an_error_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracebacks_are_hidden_as_long_as_an_error_lives(failing: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variable that hides tracebacks goes with our last error, so other errors keep theirs."""
     monkeypatch.delenv(HIDE_TRACEBACK, raising=False)
-
-    @cut_short
-    def fail() -> None:
-        raise ConnectError("nobody is there")
-
+    fail = failing(ConnectError)
     errors = []
     for _ in range(2):
         with pytest.raises(ConnectError) as refused:

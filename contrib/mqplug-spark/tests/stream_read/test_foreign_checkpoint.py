@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 
 import pytest
+from planned_marks import client
+from reads import COLUMNS
 
-from mqplug import ConfigError
-from mqplug_spark._ranges.read_range import Partition
-from mqplug_spark._stream_read.initial_offset import read_places
+import mqplug
+from mqplug import ConfigError, Position
+from mqplug_spark import MqplugDataSource
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
@@ -36,35 +39,45 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def places(*numbers: int, topic: str = "orders") -> dict[Partition, int]:
-    """The offsets of a topic by partition."""
-    return {Partition(topic, partition): number for partition, number in enumerate(numbers)}
+def start_of(path: str, **partitions: int) -> dict[str, list[int]]:
+    """Return the offsets by topic at which a query of topics with as many partitions begins."""
+    partitions = partitions or {"orders": 2}
+    held = client(**{topic: [(0, 1000)] * count for topic, count in partitions.items()})
+    given = {"url": f"kafka://{uuid.uuid4().hex}", "subscribe": ",".join(partitions)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mqplug, "connect", lambda *_, **__: held)
+        reader = MqplugDataSource({**given, "startingOffsets": f"checkpoint:{path}"}).streamReader(COLUMNS)
+        begun = reader.initialOffset()
+    return {
+        topic: [Position.parse(text).coordinates[0] for _, text in sorted(texts.items())]
+        for topic, texts in begun.items()
+    }
 
 
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
 def test_a_query_goes_on_behind_the_last_batch_that_is_done(checkpoint: Path, scheme: str) -> None:
     """Batch 11 was planned but not done, so it is planned anew."""
-    assert read_places(f"{scheme}{checkpoint}/") == places(100, 10)
+    assert start_of(f"{scheme}{checkpoint}/") == {"orders": [100, 10]}
 
 
 def test_a_query_that_finished_no_batch_begins_where_it_began(tmp_path: Path) -> None:
     """If no batch is done, only the source's own file has the start. Its first byte is not text."""
     write(tmp_path, "offsets/0", "v1", METADATA, offsets(70, 7))
     write(tmp_path, "sources/0/0", "\0v1", offsets(40, 4))
-    assert read_places(str(tmp_path)) == places(40, 4)
+    assert start_of(str(tmp_path)) == {"orders": [40, 4]}
 
 
 def test_other_sources_of_the_query_are_passed_over(checkpoint: Path) -> None:
     """A query may combine topics with files and rates; several Kafka sources are read together."""
     lines = ["-", '{"logOffset":3}', "17", offsets(5), offsets(6, topic="audit")]
     write(checkpoint, "offsets/10", "v1", METADATA, *lines)
-    assert read_places(str(checkpoint)) == places(5) | places(6, topic="audit")
+    assert start_of(str(checkpoint), orders=1, audit=1) == {"orders": [5], "audit": [6]}
 
 
 def test_a_source_may_have_a_name(checkpoint: Path) -> None:
     """Newer logs put the name of the source before its offset."""
     write(checkpoint, "offsets/10", "v2", METADATA, f"source-0:{offsets(5)}")
-    assert read_places(str(checkpoint)) == places(5)
+    assert start_of(str(checkpoint), orders=1) == {"orders": [5]}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +98,7 @@ def test_a_folder_that_is_no_such_checkpoint_is_named(tmp_path: Path, files: dic
     for name, lines in files.items():
         write(tmp_path, name, *lines)
     with pytest.raises(ConfigError, match=says) as refused:
-        read_places(str(tmp_path))
+        start_of(str(tmp_path))
     assert str(tmp_path) in str(refused.value)
     assert "checkpointLocation" in str(refused.value)
 
@@ -93,13 +106,13 @@ def test_a_folder_that_is_no_such_checkpoint_is_named(tmp_path: Path, files: dic
 def test_a_relative_path_is_one_of_the_driver(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative path is resolved like Spark's checkpointLocation, and an error shows the whole path."""
     monkeypatch.chdir(checkpoint.parent)
-    assert read_places(checkpoint.name) == places(100, 10)
+    assert start_of(checkpoint.name) == {"orders": [100, 10]}
     with pytest.raises(ConfigError, match=f"'{checkpoint.parent}/elsewhere' holds no batch"):
-        read_places("elsewhere")
+        start_of("elsewhere")
 
 
 @pytest.mark.parametrize("path", ["wasb://container/x", "dbfs:/x"])
 def test_other_file_systems_are_refused_by_name(path: str) -> None:
     """A file system that the driver's Python cannot read is an immediate error."""
     with pytest.raises(ConfigError, match=r"startingOffsets: the checkpoint .* cannot be read by the driver's Python"):
-        read_places(path)
+        start_of(path)
