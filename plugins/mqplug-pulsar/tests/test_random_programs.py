@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from programs_by_day import check_some_programs
 
-from mqplug_pulsar._harness import harness as shipped
+from mqplug_testing import harness_for
 
 
 @pytest.mark.night
 @pytest.mark.timeout(150)
 def test_random_programs_break_no_rule(shared_pulsar):
     """Half a minute of random programs, other ones for each commit, break no rule."""
-    with shipped(shared_pulsar.url) as harness:
+    with harness_for(shared_pulsar.url) as harness:
         check_some_programs(harness, shared_pulsar.url, 30)
