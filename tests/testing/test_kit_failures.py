@@ -9,8 +9,10 @@ from xml.etree import ElementTree
 import pytest
 import wrong_seek_backends  # noqa: F401 - once for all runs: no two mutants have one name
 
-import mqplug_testing._collection  # noqa: F401 - once for all runs: the package keeps what the first one loaded
-from mqplug_testing import CASES
+from mqplug_testing import (
+    CASES,
+    check_options,  # noqa: F401 - once for all runs: the package keeps what the first one loaded
+)
 
 pytest_plugins = "pytester"
 
