@@ -16,7 +16,7 @@ import mqplug
 from mqplug import Corrupt
 from mqplug_rocksmq._format import page
 from mqplug_rocksmq._format.keys import page_key
-from mqplug_rocksmq._format.page import Page, encode_page, encode_single, reseal
+from mqplug_rocksmq._format.page import Page, encode_page, encode_single, page_bodies, reseal
 from mqplug_rocksmq._format.slices import Slice, gather_single_pages
 
 pytestmark = pytest.mark.python
@@ -337,3 +337,61 @@ def test_single_sends_in_all_forms(path: Path) -> None:
     table = pa.Table.from_batches([batch.to_arrow(["key", "value", "offset"]) for batch in batches])
     assert list(zip(*table.drop_columns("offset").to_pydict().values(), strict=True)) == expected
     assert table.column("offset").to_pylist() == list(range(len(expected)))
+
+
+NOW = 1_800_000_000_000
+
+data = st.none() | st.binary(max_size=12)
+record = st.tuples(
+    data, data, st.lists(st.tuples(st.text(max_size=4), data), max_size=3), st.none() | st.integers(0, 10**12)
+)
+
+
+def arrays_of(records: list[tuple[Any, ...]], kind: str) -> dict[str, Any]:
+    """Return records as the core passes them: columns that no record has are absent, except for values."""
+    pa = pytest.importorskip("pyarrow")
+    pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    values, keys, headers, times = (list(column) for column in zip(*records, strict=True))
+    pairs = [[{"key": name, "value": value} for name, value in row] for row in headers]
+    arrays = {
+        "value": pa.array(values, kind), "key": pa.array(keys, kind), "headers": pa.array(pairs, pa.list_(pair)),
+        "timestamp": pa.array(times, pa.timestamp("ms", tz="UTC")),
+    }  # fmt: skip
+    said = {"value": True, "key": any(key is not None for key in keys), "headers": any(headers)}
+    return {name: array for name, array in arrays.items() if said.get(name, set(times) != {None})}
+
+
+def columns_of(records: list[tuple[Any, ...]]) -> PageColumns:
+    """Return the same records as lists."""
+    values, keys, headers, times = (list(column) for column in zip(*records, strict=True))
+    return PageColumns([NOW if each is None else each for each in times], values, keys, headers)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(
+    st.lists(record, min_size=1, max_size=30), st.lists(record, max_size=9), st.lists(record, max_size=2),
+    st.sampled_from(["binary", "large_binary"]),
+)  # fmt: skip
+def test_pages_are_the_same_bytes(records: Any, before: Any, behind: Any, kind: str) -> None:
+    """A page from Arrow has the bytes of one from lists, even from a slice of a larger array."""
+    from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
+
+    arrays = {
+        name: array[len(before) : len(before) + len(records)]
+        for name, array in arrays_of([*before, *records, *behind], kind).items()
+    }
+    assert [body.seal(7) for body in arrow_page_bodies(arrays, NOW)] == [
+        body.seal(7) for body in page_bodies(columns_of(records))
+    ]
+    assert [body.newest for body in arrow_page_bodies(arrays, NOW)] == [max(columns_of(records).times)]
+
+
+def test_many_pages() -> None:
+    """Arrow arrays that need several pages are cut where lists are cut."""
+    from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
+
+    records = [(bytes([each % 256]) * 700, b"key", [("n", b"%d" % each)], each) for each in range(2500)]
+    bodies = arrow_page_bodies(arrays_of(records, "binary"), NOW)
+    assert [body.seal(0) for body in bodies] == [body.seal(0) for body in page_bodies(columns_of(records))]
+    assert sum(body.messages for body in bodies) == 2500
+    assert len(bodies) > 2
