@@ -45,9 +45,12 @@ def _array(column: Column) -> pa.Array:
                 raise FormatError(f"the column {column.name!r} has {len(packed)} values for {column.rows} rows")
             return packed
     values = column.values()
-    if column.type is DataType.JSON:
-        values = [None if each is None else json.dumps(each, ensure_ascii=False) for each in values]
-    return pa.array(values, _TYPES.get(column.type))
+    try:
+        if column.type is DataType.JSON:
+            values = [None if each is None else json.dumps(each, ensure_ascii=False) for each in values]
+        return pa.array(values, _TYPES.get(column.type))
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise FormatError(f"the column {column.name!r} has values of another type: {error}") from None
 
 
 def _vectors(column: Column) -> pa.Array | None:
