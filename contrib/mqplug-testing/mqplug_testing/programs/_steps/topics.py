@@ -8,6 +8,7 @@ from typing import Self
 import attrs
 
 from mqplug import Position
+from mqplug_testing.model.rules import check
 from mqplug_testing.programs._steps.base import OfTopic, Step
 from mqplug_testing.programs.choices import MAX_PARTITIONS, Choices
 from mqplug_testing.programs.play import Play, Statement
@@ -36,6 +37,8 @@ class CreateTopic(Step):
         created = play.execute(Statement(f"{self.client}.create_topic({self.topic}, partitions={self.partitions})"))
         described = play.execute(Statement(f"{self.client}.partitions({self.topic})"))
         play.world.topics.created(self.topic, self.partitions, created, described)
+        name = play.world.topics.current[self.topic].name
+        check(name == play.names[self.topic], "describe", play.names[self.topic], name)
         if before is not None and before is not play.world.topics.current[self.topic]:
             play.forget_old(before)
 
