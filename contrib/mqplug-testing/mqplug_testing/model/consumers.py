@@ -85,7 +85,10 @@ class Consumers:
         if must_exist and not any(
             self._groups.has_position(group or "", self._topics.current[each]) for each in topics
         ):
-            refused(outcome, "must-exist", GroupNotFound, InvalidMessageId)  # of a start in another topic
+            # A start may name a partition of another topic.
+            refused(
+                outcome, "must-exist", GroupNotFound, InvalidMessageId, *([NotAssigned] if named_log(start) else [])
+            )
             return
         if exclusive and self._groups.members.get(group or ""):
             refused(outcome, "exclusive", ConsumerBusy)

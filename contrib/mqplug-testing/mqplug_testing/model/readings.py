@@ -124,7 +124,7 @@ class Reading:
         """Return where the position of the next message may be."""
         points = self._next()
         if (self.lenient or self.fresh) and min(points) < self.log.low:
-            return Places(points=points | {self.log.low, self._after_gap()})
+            return Places(points=points | set(range(min(points), self.log.low + 1)) | {self._after_gap()})
         return Places(points=points)
 
 
@@ -198,7 +198,14 @@ class Work(Reading):
         """Return the acked rows that may come again before the next unacked one."""
         if not self.by_entry:
             return frozenset()
-        return frozenset(row for point in self.points for row in range(point, self._unacked_from(point)))
+        begins = self.points if self.hands else {self._entry(point) for point in self.points}
+        return frozenset(row for point in begins for row in range(point, self._unacked_from(max(self.points))))
+
+    def _entry(self, row: int) -> int:
+        """Return the first of several rows that were sent together, of which the one before this row is one."""
+        ids = [each.id.coordinates[:-1] for each in self.log.stored]
+        together = [each for each in range(self.log.end) if row > 0 and ids[each] == ids[row - 1]]
+        return together[0] if len(together) > 1 else row
 
     def must_come(self) -> bool:
         if self.returning and not self.paused:
@@ -208,7 +215,8 @@ class Work(Reading):
         return super().must_come()
 
     def deliver(self, row: int, message: Message, now: float) -> None:
-        if self.loose and message.attempt == 1 and row == self.snapshot().first_unacked(self.log) != row + 1:
+        anew = self.loose and message.attempt == 1 and row == self.snapshot().first_unacked(self.log)
+        if anew and row not in self.may_come(now):
             self._restart(row)
         if not (self.blocking or self.returning):
             for before in self.points:

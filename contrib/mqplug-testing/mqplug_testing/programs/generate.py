@@ -166,6 +166,7 @@ class Generator:
     def _rest_of(self, sharer: str) -> Iterator[Step]:
         """Receive all that is left for the only member of a group."""
         sharing = self._play.world.sharing
+        yield CommitShared(sharer)
         while sharer in sharing.open and sharing.must_come(sharer, self._play.now()):
             yield ReceiveShared(sharer, 100)
         yield ReceiveShared(sharer, 100)
