@@ -276,7 +276,6 @@ class Sharing:
             sharer.perhaps_late += 1  # a seek has ended its lease
         elif item.last != consumer:
             sharer.perhaps_late += 1  # a commit detects that another member has got it
-            sharer.lost.append(item)
         elif item.acked_by is not None or item.again:
             sharer.late += 1
         else:
@@ -285,8 +284,11 @@ class Sharing:
 
     def acked(self, consumer: str, wanted: MessageId, outcome: Outcome, now: float) -> None:
         """Judge ``ack`` of a message that the consumer was given."""
+        sharer, handed_over = self.open[consumer], self._item(consumer, wanted)
+        if handed_over is not None and handed_over.last != consumer:
+            sharer.lost.append(handed_over)
         if (item := self._settled(consumer, wanted, outcome)) is not None:
-            sharer, item.acked_by = self.open[consumer], consumer
+            item.acked_by = consumer
             item.doubtful = self._may_have_lapsed(sharer.group, item, now)
             sharer.perhaps_late += item.doubtful
 
