@@ -11,6 +11,6 @@ from mqplug_testing import harness_for
 @pytest.mark.night
 @pytest.mark.timeout(150)
 def test_random_programs_break_no_rule(shared_kafka):
-    """Half a minute of random programs, other ones for each commit, break no rule."""
+    """Half a minute of random programs break no rule."""
     with harness_for(shared_kafka.url) as harness:
         check_some_programs(harness, shared_kafka.url, 30)

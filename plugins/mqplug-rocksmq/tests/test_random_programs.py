@@ -12,7 +12,7 @@ from mqplug_testing import harness_for
 
 @pytest.mark.timeout(120)
 def test_random_programs_break_no_rule(tmp_path: Path) -> None:
-    """Ten seconds of random programs, other ones for each commit, break no rule."""
+    """Ten seconds of random programs break no rule."""
     url = f"rocksmq://{tmp_path}/store"
     with harness_for(url) as harness:
         check_some_programs(harness, url, 10)

@@ -191,7 +191,6 @@ class Fence(Step):
     name: str
     topic: str
     record: Sent
-    empty: bool = False  # whether nothing was sent in the open step
 
     weight = 0.5
     capabilities = ("transactions", "multi_client")
@@ -199,11 +198,7 @@ class Fence(Step):
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
         topic = choose.topic()
-        return (
-            None
-            if topic is None
-            else cls(choose.new("f"), topic, choose.record(topic, partition=0), choose.likely(0.3))
-        )
+        return None if topic is None else cls(choose.new("f"), topic, choose.record(topic, partition=0))
 
     def applies(self, play: Play) -> bool:
         topics = play.world.topics
@@ -213,15 +208,13 @@ class Fence(Step):
         play.name("n1")
         name, topics = f"n1 + '-{self.name}'", play.world.topics
         value_of(play.execute(Statement(f"mq.transaction({name}, {self.topic})", ("old",))), "atomic")
-        if not self.empty:
-            value_of(play.execute(Statement("old.send(b'never seen')", ("lost",))), "atomic")
+        value_of(play.execute(Statement("old.send(b'never seen')", ("lost",))), "atomic")
         began = time.time_ns() // 1_000_000
         value_of(play.execute(Statement(f"other.transaction({name}, {self.topic})", ("step",))), "fence")
         value_of(play.execute(Statement(f"step.send({arguments(self.record)})", ("handle",))), "atomic")
         refused(play.execute(Statement("old.commit()")), "fence", Fenced)
-        if not self.empty:
-            topics.aborted(self.topic)
-            refused(play.execute(Statement("lost.result(0)")), "not-committed", NotCommitted, Fenced)
+        topics.aborted(self.topic)
+        refused(play.execute(Statement("lost.result(0)")), "not-committed", NotCommitted, Fenced)
         refused(play.execute(Statement(f"mq.transaction({name}, {self.topic})")), "fence", Fenced)
         value_of(play.execute(Statement("step.commit()")), "fence")
         stored = play.execute(Statement("handle.result(0)", (self.record.name,)))
