@@ -182,7 +182,7 @@ class Work(Reading):
         rows = {row for row, hand in self.hands.items() if hand is Hand.OPEN}
         self.given_back = sorted(rows | set(self.returning))
         if rows:  # an ack of another message of these deliveries changes nothing any more
-            self.void |= self.hands.keys() - rows
+            self.void |= {row for row, hand in self.hands.items() if hand is Hand.ACKED}
         self.hands |= dict.fromkeys(rows, Hand.NACKED)
 
     def may_come(self, now: float) -> frozenset[int]:
