@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.serializers import CloudPickleSerializer
-from reads import reader_of
+from reads import numbers_of, reader_of
 
 import mqplug
 from mqplug import ConfigError, ConnectError
@@ -154,10 +154,10 @@ def test_text_is_converted_to_the_types_of_the_settings() -> None:
 def test_a_file_names_the_backend(tmp_path: Path) -> None:
     """A configuration file is read by each process that connects."""
     store = tmp_path / "store"
-    with mqplug.connect("rocksmq", path=store) as client:
-        client.create_topic("orders")
+    with mqplug.connect("rocksmq", path=store) as client, client.producer("orders", create=True) as out:
+        out.send(b"7", partition=0)
     (tmp_path / "mqplug.toml").write_text(f'[rocksmq]\npath = "{store}"\n')
-    plan(config=str(tmp_path / "mqplug.toml"))
+    assert numbers_of({"subscribe": "orders", "config": str(tmp_path / "mqplug.toml")}) == [(0, 7)]
 
 
 def test_a_misspelt_path_makes_no_store(tmp_path: Path) -> None:
