@@ -193,8 +193,10 @@ class Consumers:
 
     def _hands_over(self, model: ConsumerModel) -> bool:
         """Return whether a member may have to give up partitions, of which another member has none yet."""
-        members = [each for each in self.open.values() if each.group == model.group is not None]
-        share = math.ceil(len(model.expected) / max(1, len(members)))
+        if model.group is None:
+            return False
+        members = [each for each in self.open.values() if each.group == model.group]
+        share = math.ceil(len(model.expected) / len(members))
         return len(model.readings) > share and not all(each.readings for each in members)
 
     def received(self, consumer: str, outcome: Outcome, *, waited: bool, now: float) -> None:

@@ -286,9 +286,8 @@ class Work(Reading):
     def snapshots(self) -> list[Snapshot]:
         """Return what a hand-over stores. A member that passes over gaps may have done so unseen."""
         state = self.snapshot()
-        if (
-            self.passed_rows
-        ):  # the position may be right after the gap, and the acked messages there acked ones after it
+        if self.passed_rows:
+            # The position may be right after the gap, and the acked messages there acked ones after it.
             return [state, Snapshot(self.log.low, state.acked | frozenset(range(self.log.low, state.point)))]
         if not (self.lenient or self.fresh) or min(self._next()) >= self.log.low:
             return [state]

@@ -268,13 +268,12 @@ class Sharing:
         row = shared.log.row(wanted)
         return None if row is None else shared.items.get(row)
 
-    def _settled(self, consumer: str, wanted: MessageId, outcome: Outcome) -> Item | None:
+    def _settled(self, sharer: Sharer, item: Item | None, outcome: Outcome) -> Item | None:
         """Return the message if this is the first report on it."""
-        sharer, item = self.open[consumer], self._item(consumer, wanted)
         value_of(outcome, "late")
         if item is None:
             sharer.perhaps_late += 1  # a seek has ended its lease
-        elif item.last != consumer:
+        elif item.last != sharer.name:
             sharer.perhaps_late += 1  # a commit detects that another member has got it
         elif item.acked_by is not None or item.again:
             sharer.late += 1
@@ -284,19 +283,20 @@ class Sharing:
 
     def acked(self, consumer: str, wanted: MessageId, outcome: Outcome, now: float) -> None:
         """Judge ``ack`` of a message that the consumer was given."""
-        sharer, handed_over = self.open[consumer], self._item(consumer, wanted)
-        if handed_over is not None and handed_over.last != consumer:
-            sharer.lost.append(handed_over)
-        if (item := self._settled(consumer, wanted, outcome)) is not None:
+        sharer, given = self.open[consumer], self._item(consumer, wanted)
+        if given is not None and given.last != consumer:
+            sharer.lost.append(given)
+        if (item := self._settled(sharer, given, outcome)) is not None:
             item.acked_by = consumer
             item.doubtful = self._may_have_lapsed(sharer.group, item, now)
             sharer.perhaps_late += item.doubtful
 
     def nacked(self, consumer: str, wanted: MessageId, due: float, outcome: Outcome) -> None:
         """Judge ``nack`` of a message that the consumer was given."""
-        if (item := self._settled(consumer, wanted, outcome)) is not None:
+        sharer = self.open[consumer]
+        if (item := self._settled(sharer, self._item(consumer, wanted), outcome)) is not None:
             item.holder, item.again, item.due = None, True, due
-            self.open[consumer].group.departures += self._by_entry  # acked messages of its entry come again too
+            sharer.group.departures += self._by_entry  # acked messages of its entry come again too
 
     def committed(self, consumer: str, outcome: Outcome) -> None:
         """Judge ``commit``."""

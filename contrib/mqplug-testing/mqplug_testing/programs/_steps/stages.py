@@ -121,8 +121,8 @@ class LeaveStage(OfStage):
 
 
 @attrs.frozen
-class DiscardStaged(Step):
-    """Discard the messages of a finished stage."""
+class OfStaged(Step):
+    """A step with a finished stage."""
 
     client: str
     staged: str
@@ -137,6 +137,11 @@ class DiscardStaged(Step):
 
     def needs(self) -> Sequence[str]:
         return [self.staged]
+
+
+@attrs.frozen
+class DiscardStaged(OfStaged):
+    """Discard the messages of a finished stage."""
 
     def perform(self, play: Play) -> None:
         play.world.stages.discarded(self.staged, play.execute(Statement(f"{self.client}.discard({self.staged})")))
@@ -193,23 +198,15 @@ class Ingest(Step):
 
 
 @attrs.frozen
-class IngestStranger(Step):
+class IngestStranger(OfStaged):
     """Ingest a stage of another store."""
 
-    client: str
-    staged: str
-    writer: str
-
-    weight = 0.4
-    capabilities = ("staged_ingest",)
+    writer: str = ""
 
     @classmethod
     def draw(cls, choose: Choices) -> Self | None:
-        staged = choose.one(choose.named("u"))
-        return None if staged is None else cls(choose.client(), staged, choose.luck.choice(WRITERS))
-
-    def needs(self) -> Sequence[str]:
-        return [self.staged]
+        drawn = super().draw(choose)
+        return None if drawn is None else attrs.evolve(drawn, writer=choose.luck.choice(WRITERS))
 
     def applies(self, play: Play) -> bool:
         return super().applies(play) and play.world.stages.next_number(self.writer) < 2**63
