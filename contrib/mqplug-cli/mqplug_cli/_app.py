@@ -45,7 +45,7 @@ def run_command(arguments: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return TERMINATED if was_terminated() else INTERRUPTED
+        return _interrupted()
     except SystemExit as end:  # raised by click after completion, or because the reader of the output has gone
         return OUTPUT_CLOSED if end.code == FAILED else 0
     except BrokenPipeError:
@@ -53,12 +53,16 @@ def run_command(arguments: Sequence[str]) -> int:
         return OUTPUT_CLOSED
     except Exception as error:
         if _came_of_interrupt(error):
-            return TERMINATED if was_terminated() else INTERRUPTED
+            return _interrupted()
         if os.environ.get(DEBUG_VARIABLE):
             raise
         click.echo(f"error: {error_line(error)}", err=True)
         return FAILED
     return code if isinstance(code, int) else 0
+
+
+def _interrupted() -> int:
+    return TERMINATED if was_terminated() else INTERRUPTED
 
 
 def _came_of_interrupt(error: BaseException) -> bool:
