@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from milvus_rest import MilvusRest
+from waiting import wait_until
 
 import mqplug
 import mqplug_milvus
@@ -90,7 +91,7 @@ def test_a_killed_kafka():
                     time.sleep(AWAY_S)  # Milvus and the feed meet its absence
                     kafka.start()
                 wait_for_more(stored)
-            wait_until(is_equal)
+            wait_until(is_equal, PATIENCE_S)
 
 
 def shown(table):
@@ -101,12 +102,4 @@ def shown(table):
 def wait_for_more(stored):
     """Wait until fifty rows more are stored."""
     before = len(stored)
-    wait_until(lambda: len(stored) >= before + 50)
-
-
-def wait_until(condition):
-    """Wait until the condition is true."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: len(stored) >= before + 50, PATIENCE_S)

@@ -13,6 +13,7 @@ from itertools import count
 
 import pytest
 from milvus_rest import MilvusRest
+from waiting import wait_until
 
 import mqplug
 import mqplug_milvus
@@ -189,11 +190,13 @@ def test_a_replica_that_is_killed(tmp_path):
         for number in range(1, 11):
             with replicating(url, file):
                 keys = milvus.insert(range(number * 100, number * 100 + 50))
-                wait_until(lambda keys=keys: replicated(file).keys() & set(keys))
+                wait_until(lambda keys=keys: replicated(file).keys() & set(keys), PATIENCE_S)
                 milvus.delete(keys[:5])
-        wait_until(lambda: len(milvus.rows()) == 460)
+        wait_until(lambda: len(milvus.rows()) == 460, PATIENCE_S)
         with replicating(url, file):
-            wait_until(lambda: replicated(file) == {key: without_key(row) for key, row in milvus.rows().items()})
+            wait_until(
+                lambda: replicated(file) == {key: without_key(row) for key, row in milvus.rows().items()}, PATIENCE_S
+            )
 
 
 @contextmanager
@@ -216,11 +219,3 @@ def replicated(file):
 def without_key(row):
     """Return a row without its key."""
     return {name: value for name, value in row.items() if name != "id"}
-
-
-def wait_until(condition):
-    """Wait until the condition is true."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
