@@ -140,9 +140,13 @@ def test_settings_can_be_sent_and_show_no_secret(connected: list[tuple[Any, Any]
     assert "hunter" not in "".join(f"{each!r} {vars(each)}" for each in shown)
 
 
-def test_text_is_converted_to_the_types_of_the_settings() -> None:
+def test_text_is_converted_to_the_types_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Options are text: numbers and flags of the backend are converted, and the error for a bad one names it."""
     plain = {"backend": "kafka", "servers": "127.0.0.1:1"}
+    connect = mqplug.connect
+    monkeypatch.setattr(mqplug, "connect", lambda *given, **options: connect(*given, **{**options, "timeout": 1}))
+    with pytest.raises(ConnectError, match=r"no Kafka broker answered at 127.0.0.1:1"):
+        plan(**plain, tls="false", session_timeout="20")
     with pytest.raises(ConfigError, match=r"'kafka.session_timeout': expected"):
         plan(**plain, session_timeout="soon")
     with pytest.raises(ConfigError, match=r"'kafka.tls': expected bool"):
